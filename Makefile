@@ -1,0 +1,41 @@
+# The only things a machine needs beforehand: Python 3.11 or newer, git, make,
+# and Go (or internet access) for the sandbox's binaries.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test test-pure lint bench install clean
+
+demo: $(STAMP)
+	$(BIN)/kaiwo demo
+
+test: lint
+	$(BIN)/kaiwo sandbox build
+	$(BIN)/python -m pytest
+
+# Everything that needs no control plane: seconds.
+test-pure: $(STAMP)
+	$(BIN)/python -m pytest -m "not cluster and not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt $(PLUGINS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip hatchling editables
+	$(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt \
+		--group dev --editable . $(addprefix --editable ,$(patsubst %/pyproject.toml,%,$(PLUGINS)))
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

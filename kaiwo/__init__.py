@@ -1,0 +1,1 @@
+"""Kaiwo: run AI workloads on GPU clusters from one short description."""

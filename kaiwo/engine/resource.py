@@ -1,0 +1,65 @@
+"""What the engine calls a resource: enough to build a URL and an object's head, nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Object: TypeAlias = dict[str, Any]
+"""A Kubernetes object as plain JSON; nothing is dropped, renamed or coerced on the way."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """One served kind of one API version.
+
+    Attributes:
+        group: API group, empty for the core group.
+        version: API version, for example ``v1``.
+        kind: kind as written in manifests, for example ``Job``.
+        plural: resource name as written in URLs and roles, for example ``jobs``.
+        namespaced: whether objects of the kind live in namespaces.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of manifests: ``group/version``, or the version alone in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of the collection, an object, or one of its subresources."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        if subresource:
+            parts.append(subresource)
+        return "/" + "/".join(parts)
+
+    def __str__(self) -> str:
+        """``plural.group`` as kubectl writes it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+POD = Resource("", "v1", "Pod", "pods")
+NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+EVENT = Resource("", "v1", "Event", "events")
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+PERSISTENT_VOLUME_CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+SERVICE = Resource("", "v1", "Service", "services")
+JOB = Resource("batch", "v1", "Job", "jobs")
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
+LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+CUSTOM_RESOURCE_DEFINITION = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
