@@ -1,0 +1,182 @@
+"""What can go wrong between the engine and an API server, as types a caller can decide on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class EngineError(Exception):
+    """The root of everything the engine raises on purpose."""
+
+
+class ConnectionLost(EngineError):  # noqa: N818  it reads as the event it is, like the names beside it
+    """No answer came: refused, reset, cut off or timed out. The request may or may not have been carried out."""
+
+
+class NotLeading(EngineError):  # noqa: N818  likewise
+    """A mutating request was held back because this process has no valid lease."""
+
+
+class CredentialsError(EngineError):
+    """No usable way to reach or to authenticate against an API server; the message says which file and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason inside a refusal, as the API server gives it.
+
+    Attributes:
+        reason: machine word, for example ``FieldValueInvalid``.
+        message: the API server's sentence.
+        field: path of the field, for example ``spec.replicas``; empty when it names none.
+    """
+
+    reason: str
+    message: str
+    field: str
+
+
+class ApiError(EngineError):
+    """The API server answered, and the answer is no.
+
+    ``str(error)`` is the API server's own text, which names object and field.
+
+    Attributes:
+        status: HTTP status code.
+        reason: the ``reason`` of the Status object, for example ``NotFound``; may be empty.
+        message: the API server's sentence, or the start of the body when it was no Status object.
+        details: ``details`` of the Status object: kind, name, causes.
+        retry_after: seconds the server asked to wait, or None.
+    """
+
+    codes: ClassVar[dict[int, type[ApiError]]] = {}
+
+    def __init__(
+        self,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        details: dict[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message or reason or f"HTTP {status}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details: dict[str, Any] = details or {}
+        self.retry_after = retry_after
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The single complaints, with their field paths."""
+        found = self.details.get("causes")
+        return tuple(
+            Cause(str(c.get("reason") or ""), str(c.get("message") or ""), str(c.get("field") or ""))
+            for c in (found if isinstance(found, list) else ())
+            if isinstance(c, dict)
+        )
+
+
+class NotFound(ApiError):
+    """404: no such object, or the kind is not served (then ``details`` names no object)."""
+
+
+class AlreadyExists(ApiError):
+    """409 ``AlreadyExists``: a create met an object of that name."""
+
+
+class Conflict(ApiError):
+    """409: a precondition (uid, resourceVersion) failed, or server-side apply met another field manager."""
+
+
+class Invalid(ApiError):
+    """422 or 400: the object or the request is refused by its own content; the same bytes fail again."""
+
+
+class Forbidden(ApiError):
+    """401 or 403: not authenticated, or not allowed."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion or continue token is too old; list again."""
+
+
+class TooManyRequests(ApiError):
+    """429: the API server asks to slow down (see ``retry_after``), or a disruption budget refuses an eviction."""
+
+
+class ServerUnavailable(ApiError):
+    """Any 5xx: the API server, or a webhook behind it, could not answer properly."""
+
+
+ApiError.codes = {
+    400: Invalid,
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+_BODY_EXCERPT = 500  # characters of a body that is no Status object: enough for a proxy's error title
+
+
+def from_response(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
+    """The typed error for an answer of the API server (or of a proxy in front of it)."""
+    try:
+        decoded = msgspec.json.decode(body) if body else {}
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        decoded = None
+    retry_after = _seconds(headers.get("Retry-After"))
+    if isinstance(decoded, dict) and decoded.get("kind") == "Status":
+        return from_status(decoded, status=status, retry_after=retry_after)
+    text = body[: 4 * _BODY_EXCERPT].decode("utf-8", "replace").strip()[:_BODY_EXCERPT]
+    return _class_of(status, "")(status, "", text or f"HTTP {status}", None, retry_after)
+
+
+def from_status(status_object: Mapping[str, Any], *, status: int = 0, retry_after: float | None = None) -> ApiError:
+    """The typed error for a Status object, also one that came inside a watch stream.
+
+    Args:
+        status_object: ``kind: Status`` as decoded JSON.
+        status: HTTP status code, if known; otherwise the object's ``code``.
+        retry_after: seconds from the Retry-After header, if any.
+    """
+    code = status or _code(status_object.get("code"))
+    reason = str(status_object.get("reason") or "")
+    details = status_object.get("details")
+    details = details if isinstance(details, dict) else {}
+    if retry_after is None:
+        retry_after = _seconds(details.get("retryAfterSeconds"))
+    return _class_of(code, reason)(code, reason, str(status_object.get("message") or ""), details, retry_after)
+
+
+def _class_of(status: int, reason: str) -> type[ApiError]:
+    if reason == "AlreadyExists":
+        return AlreadyExists
+    if reason == "Expired":
+        return Gone
+    if status >= 500:  # noqa: PLR2004  the class of server errors in HTTP
+        return ServerUnavailable
+    return ApiError.codes.get(status, ApiError)
+
+
+def _code(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 500
+
+
+def _seconds(value: object) -> float | None:
+    """Seconds from a header or a field; an HTTP date or nonsense counts as no wish at all."""
+    try:
+        seconds = float(str(value)) if value else None
+    except ValueError:
+        return None
+    return seconds if seconds is not None and 0 < seconds < float("inf") else None
