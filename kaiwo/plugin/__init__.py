@@ -1,0 +1,1 @@
+"""The plugin contract: hook specifications, the declarations they return, and the loader."""

@@ -1,0 +1,219 @@
+"""Workload back ends: how one kind of workload becomes a Kubernetes object and what its state means.
+
+Every callable here is pure: no I/O, no clock (time is a fact), no globals. The operator, ``kaiwo plan``,
+validation and the tests call the same functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from pydantic import BaseModel
+
+    from kaiwo.api.field import Field, WorkloadKind
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.facts import Allocation, NodeFact, Refusal
+    from kaiwo.plugin.pods import PodContribution
+    from kaiwo.plugin.queues import Admission, QueueAssignment
+    from kaiwo.plugin.rbac import PolicyRule
+    from kaiwo.plugin.vendors import GpuVendor
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationInput:
+    """What splitting GPUs over pods may depend on.
+
+    Attributes:
+        workload: the user's workload.
+        vendors: the loaded vendors.
+        nodes: usable and unusable nodes with their GPUs, expected nodes included.
+        default_resource_key: KaiwoConfig ``nodes.defaultGpuResourceKey``; used for the literal vendor ``default`` only.
+        check_capacity: False while a child exists: a running workload never becomes ERROR because a node left.
+    """
+
+    workload: Workload
+    vendors: tuple[GpuVendor, ...]
+    nodes: tuple[NodeFact, ...]
+    default_resource_key: str
+    check_capacity: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Everything that was taken from configuration, nodes and templates when the child was created.
+
+    It is stored on the child (annotation ``kaiwo.silogen.ai/resolved``) and reused, so that neither a
+    configuration edit nor an upgrade of the operator changes an existing child.
+
+    Attributes:
+        allocation: how GPUs are split.
+        default_image: image for containers that name none.
+        scheduler_name: ``schedulerName`` of generated pods.
+        gpu_taint_key: key to tolerate on GPU nodes, empty when GPU nodes are not tainted.
+        data_mount_path: where the data volume is mounted unless the workload says otherwise.
+        hf_mount_path: likewise for the Hugging Face cache.
+        storage_class: class of volumes, empty for the cluster's default.
+        head_memory: memory request of a Ray head.
+        priority_class: Kubernetes PriorityClass of the pods, empty for none.
+        vendor_keys: resource keys of all vendors loaded at that time; any of them counts as GPUs.
+        template_version: version of the generated templates.
+    """
+
+    allocation: Allocation
+    default_image: str = ""
+    scheduler_name: str = ""
+    gpu_taint_key: str = ""
+    data_mount_path: str = ""
+    hf_mount_path: str = ""
+    storage_class: str = ""
+    head_memory: str = ""
+    priority_class: str = ""
+    vendor_keys: tuple[str, ...] = ()
+    template_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RenderInput:
+    """What a back end renders from.
+
+    Attributes:
+        workload: the user's workload.
+        resolved: see :class:`Resolved`.
+        queue: what the queue system asks for; None when no queue system is loaded.
+        contributions: pod contributions of loaded plugins, in loading order.
+        settings: the back end's settings from KaiwoConfig, or None.
+    """
+
+    workload: Workload
+    resolved: Resolved
+    queue: QueueAssignment | None = None
+    contributions: tuple[PodContribution, ...] = ()
+    settings: BaseModel | None = None
+
+
+Origin = Literal["user", "template", "default", "config", "nodes", "plugin", "system", "queue"]
+"""Where a value came from: the user's own fields, the user's embedded block, a built-in default, KaiwoConfig,
+the cluster's nodes, a plugin's contribution, Kaiwo's own bookkeeping, or the queue system."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One object to create, and what to tell the user about it.
+
+    Attributes:
+        child: the object, complete but for ownership and the annotations that the core adds.
+        warnings: what was ignored or overridden, one sentence each.
+        origins: JSON path (``spec.template.spec.containers[0].image``) to its origin, and in words which field or plugin.
+    """
+
+    child: Object
+    warnings: tuple[str, ...] = ()
+    origins: Mapping[str, tuple[Origin, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What is known of a live child.
+
+    Attributes:
+        workload: the user's workload, its last status included.
+        child: the live child.
+        pods: live pods of this run.
+        admission: what the queue system says; None when none is loaded or nothing is known yet.
+        queued: the child carries a queue's labels.
+        now: the moment of looking, UTC.
+    """
+
+    workload: Workload
+    child: Object
+    pods: tuple[Object, ...]
+    admission: Admission | None
+    queued: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence of reason: a CamelCase word and a line of text."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a live child means for its workload.
+
+    Attributes:
+        status: one of the documented status words.
+        reason: one CamelCase word.
+        message: one line.
+        started: earliest ``running.startedAt`` (or ``terminated.startedAt``) of a container of the current run.
+        completed: when it ended, None while it has not.
+        passed: status words that recorded facts prove it passed through before ``status``, in order.
+        wake_after: seconds after which to look again though nothing happened, None for never.
+    """
+
+    status: str
+    reason: str
+    message: str
+    started: datetime | None = None
+    completed: datetime | None = None
+    passed: tuple[str, ...] = ()
+    wake_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BackEnd:
+    """A workload back end.
+
+    Attributes:
+        name: short name (``batch_job``).
+        kind: the kind it serves.
+        child: the kind of object it creates, named like the workload.
+        fields: spec fields it owns; the first is its embedded block.
+        chosen: pure function: whether this back end serves that workload.
+        max_name_length: longest legal workload name.
+        name_pattern: ``dns1123`` (label) or ``dns1035`` (label that starts with a letter).
+        check: pure function: what is wrong with this workload for this back end, as (field path, message) pairs.
+        allocate: pure function: how GPUs are split, or why it cannot run now. None while only declared.
+        render: pure function: the child. None while only declared.
+        observe: pure function: what a live child means. None while only declared.
+        write: ``create`` (POST, then merge patches of named keys) or ``apply`` (server-side apply).
+        patch_paths: paths in the child that may be patched on a live child; only for ``write="create"``.
+        mutable: spec paths (dotted, below ``spec``) that may change while a child exists. ``*`` for all.
+        requires: kinds that must be served by the cluster.
+        owned_paths: child paths whose field owner matters (``spec.suspend``, ``spec.replicas``).
+        rules: what it needs of the cluster.
+        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
+    """
+
+    name: str
+    kind: WorkloadKind
+    child: Resource
+    fields: tuple[Field, ...]
+    chosen: Callable[[Workload], bool]
+    max_name_length: int = 63
+    name_pattern: Literal["dns1123", "dns1035"] = "dns1123"
+    check: Callable[[Workload], tuple[tuple[str, str], ...]] | None = None
+    allocate: Callable[[AllocationInput], Allocation | Refusal] | None = None
+    render: Callable[[RenderInput], Rendered] | None = None
+    observe: Callable[[Observation], Observed] | None = None
+    write: Literal["create", "apply"] = "create"
+    patch_paths: tuple[tuple[str, ...], ...] = ()
+    mutable: tuple[str, ...] = ()
+    requires: tuple[Resource, ...] = ()
+    owned_paths: tuple[tuple[str, ...], ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
+    settings: type[BaseModel] | None = None
+
+    @property
+    def built(self) -> bool:
+        """Whether it can run workloads; a back end may be declared (fields only) before it is built."""
+        return self.allocate is not None and self.render is not None and self.observe is not None

@@ -1,0 +1,24 @@
+"""Diagnosis rules: from facts to the one sentence that says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.plugin.backends import Finding, Observation
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisRule:
+    """A rule asked after the host's own, in the order of loading; the first finding wins.
+
+    Attributes:
+        name: short name for ``kaiwo plugins``.
+        diagnose: pure function from what was observed to a finding, or None when the rule has nothing to say.
+    """
+
+    name: str
+    diagnose: Callable[[Observation], Finding | None]

@@ -1,0 +1,137 @@
+"""The hooks of a Kaiwo plugin. A hook returns declarations; the host acts on them.
+
+A plugin is a distribution with an entry point in group ``kaiwo.plugins`` whose value is a module::
+
+    [project.entry-points."kaiwo.plugins"]
+    gpu_acme = "kaiwo_gpu_acme.plugin"
+
+The module states the API it was written for and implements any of the hooks below::
+
+    from kaiwo.plugin import hookimpl
+    from kaiwo.plugin.vendors import GpuVendor
+
+    KAIWO_API = 1
+
+    @hookimpl
+    def kaiwo_gpu_vendors() -> list[GpuVendor]:
+        return [GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=...)]
+
+Hooks are called once, when the operator or a command starts. They do no I/O and import nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.commands import Command
+    from kaiwo.plugin.controllers import ExtraController
+    from kaiwo.plugin.diagnosis import DiagnosisRule
+    from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+    from kaiwo.plugin.pods import PodContribution
+    from kaiwo.plugin.queues import QueueSystem
+    from kaiwo.plugin.sources import DownloadSource
+    from kaiwo.plugin.vendors import GpuVendor
+
+PROJECT = "kaiwo"
+
+API_MAJOR = 1
+"""The major version of this contract; a plugin module states the one it was written for as ``KAIWO_API``."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def kaiwo_backends() -> Sequence[BackEnd]:
+    """Workload back ends: which kind they serve, the spec field they own, how they render and observe.
+
+    Example: ``return [BackEnd(name="batch_job", kind="KaiwoJob", child=JOB, render=render, observe=observe)]``.
+    """
+    raise AssertionError  # a specification is never called
+
+
+@hookspec
+def kaiwo_download_sources() -> Sequence[DownloadSource]:
+    """Download sources: the field under ``storage`` they own, their item model and downloader.
+
+    Example: ``return [DownloadSource(name="oci", path=("data", "download", "oci"), item=OciItem, ...)]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_gpu_vendors() -> Sequence[GpuVendor]:
+    """GPU vendors: resource keys and how a node's model and count are recognised.
+
+    Example: ``return [GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=recognise)]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_queue_systems() -> Sequence[QueueSystem]:
+    """Queue systems: labels for a queued object and how admission is read. At most one is in force.
+
+    Example: ``return [QueueSystem(name="kueue", assign=assign, admission=admission, reads=(WORKLOAD,))]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_controllers() -> Sequence[ExtraController]:
+    """Controllers of the plugin's own, with the CRDs they serve, run by the host's engine.
+
+    Example: ``return [ExtraController(name="pools", watches=(NODE,), build="kaiwo_acme.pools:build")]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_pod_contributions() -> Sequence[PodContribution]:
+    """Pure functions that add to every generated pod template (a sidecar, an environment variable).
+
+    Example: ``return [PodContribution(name="proxy", contribute=add_proxy_env)]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_diagnosis_rules() -> Sequence[DiagnosisRule]:
+    """Rules that turn observed facts of a pod or a child into one sentence of reason.
+
+    Example: ``return [DiagnosisRule(reason="XidError", applies=looks_like_xid)]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_commands() -> Sequence[Command]:
+    """Commands of the ``kaiwo`` command line, loaded only when one is called.
+
+    Example: ``return [Command(name="sandbox", load="kaiwo_sandbox.commands:sandbox", help="...")]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_lifecycle() -> Sequence[Lifecycle]:
+    """What to run when the operator starts and stops.
+
+    Example: ``return [Lifecycle(name="tracing", start="kaiwo_acme.tracing:start")]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_transitions() -> Sequence[TransitionListener]:
+    """Listeners that are told, after it was written, that a workload changed its status.
+
+    Example: ``return [TransitionListener(name="chat", notify="kaiwo_acme.chat:notify")]``.
+    """
+    raise AssertionError

@@ -1,0 +1,61 @@
+"""Moments at which a plugin may act on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """Start and stop of the operator.
+
+    Attributes:
+        name: short name for logs.
+        start: ``module:async_function`` called before controllers start, with the plugin's settings; None for none.
+        stop: ``module:async_function`` called after they ended; None for none.
+    """
+
+    name: str
+    start: str | None = None
+    stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A status change that was written to the API server.
+
+    Attributes:
+        kind: ``KaiwoJob`` or ``KaiwoService``.
+        namespace: the workload's namespace.
+        name: the workload's name.
+        uid: the workload's uid.
+        before: status before, empty for a new workload.
+        after: status now.
+        reason: one CamelCase word.
+        message: one sentence.
+        at: when it was decided, UTC.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    before: str
+    after: str
+    reason: str
+    message: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionListener:
+    """Somebody to tell about transitions. It runs apart from reconciling and can delay nothing.
+
+    Attributes:
+        name: short name for logs.
+        notify: ``module:async_function`` that takes one :class:`Transition`.
+    """
+
+    name: str
+    notify: str

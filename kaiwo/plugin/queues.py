@@ -1,0 +1,87 @@
+"""Queue systems: who decides when a workload may start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic import BaseModel
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.facts import Refusal
+    from kaiwo.plugin.rbac import PolicyRule
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAssignment:
+    """What a queued object carries.
+
+    Attributes:
+        queue: the queue's name, for the workload's status and the command line.
+        labels: labels for the created object, for example ``kueue.x-k8s.io/queue-name``.
+        pod_annotations: annotations for its pod templates.
+        suspend: whether the object is created suspended.
+    """
+
+    queue: str
+    labels: Mapping[str, str]
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    suspend: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the queue system says of one child.
+
+    Attributes:
+        state: ``pending`` (waits), ``admitted``, ``evicted`` (was admitted, is being stopped or waits again),
+            ``finished``, or ``unmanaged`` (a queue was asked for and nobody manages the object).
+        reason: CamelCase word for the workload's reason.
+        message: the queue system's own text.
+        since: RFC 3339 time of the last change, empty if unknown.
+    """
+
+    state: Literal["pending", "admitted", "evicted", "finished", "unmanaged"]
+    reason: str
+    message: str
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """What a queue system may look at when it assigns or reads admission.
+
+    Attributes:
+        objects: objects of the kinds it declared in ``reads``, by resource.
+        default_queue: the configured default queue name.
+        settings: the plugin's validated settings, or None.
+    """
+
+    objects: Mapping[Resource, tuple[Object, ...]]
+    default_queue: str
+    settings: BaseModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSystem:
+    """A queue system. At most one is in force; two loaded ones are an error that names both.
+
+    Attributes:
+        name: short name (``kueue``).
+        assign: pure function: the labels for a workload's child, or why it cannot be queued.
+        admission: pure function: what the queue system says of a live child; None when nothing is known yet.
+        reads: kinds it needs in the cache.
+        rules: what it needs of the cluster.
+        settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
+    """
+
+    name: str
+    assign: Callable[[Workload, QueueFacts], QueueAssignment | Refusal]
+    admission: Callable[[Object, QueueFacts], Admission | None]
+    reads: tuple[Resource, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
+    settings: type[BaseModel] | None = None

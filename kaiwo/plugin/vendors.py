@@ -1,0 +1,60 @@
+"""GPU vendors: which resource keys are theirs and what GPUs a node has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.engine.resource import Object
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGpus:
+    """The GPUs of one vendor on one node.
+
+    Attributes:
+        model: the model's short name, as node pools and ``gpuModels`` write it (``mi300x``).
+        count: GPUs that pods may use: allocatable of the resource key when present (0 is 0),
+            else the vendor's own count label.
+        resource_key: the extended resource to request.
+    """
+
+    model: str
+    count: int
+    resource_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """How a vendor's exporter names GPU utilisation in Prometheus text.
+
+    Attributes:
+        metric: metric name, a percentage from 0 to 100.
+        namespace_label: label that carries the pod's namespace.
+        pod_label: label that carries the pod's name.
+    """
+
+    metric: str
+    namespace_label: str = "namespace"
+    pod_label: str = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuVendor:
+    """A GPU vendor.
+
+    Attributes:
+        name: what users write in ``gpuVendor``, lower case (``amd``).
+        resource_keys: extended resources that are this vendor's GPUs; the first is requested by default.
+        recognise: pure function from a Node object to its GPUs of this vendor; empty when there are none.
+            Reads only ``metadata.labels``, ``status.allocatable`` and ``status.capacity``.
+        utilization: where utilisation is to be found, None if unknown.
+    """
+
+    name: str
+    resource_keys: tuple[str, ...]
+    recognise: Callable[[Object], tuple[NodeGpus, ...]]
+    utilization: Utilization | None = None
