@@ -1,9 +1,28 @@
-"""How to reach an API server: address, TLS, and headers that stay fresh."""
+"""How to reach an API server: address, TLS settings, and headers that stay fresh.
+
+Plain kubeconfigs and in-cluster service accounts are read here: the `kubernetes` package does it too, but
+costs 20 MB and 0.2 s in every process, and reads a ``tokenFile`` only once. It is imported for what needs
+it: credential plugins and identity providers.
+"""
 
 from __future__ import annotations
 
-import ssl
+import base64
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kaiwo.engine import kubeconfig as files
+from kaiwo.engine.auth import Authenticator, Headers, Static, TokenFile, exec_plugin, identity_provider
+from kaiwo.engine.errors import CredentialsError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kaiwo.engine.resource import Object
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet mounts token, CA and namespace of a pod's service account."""
 
 
 class Connection:
@@ -11,31 +30,160 @@ class Connection:
 
     Attributes:
         server: base URL without a trailing slash.
-        ssl_context: TLS settings with CA and client certificate, None for plain http.
-        namespace: the namespace of the context, or of the pod's service account, or ``default``.
+        ssl_context: TLS settings with CA and client certificate, None for plain http. May change when a
+            credential plugin hands out a new certificate: read it for every request.
+        namespace: the context's namespace, or that of the pod's service account, or ``default``.
         proxy: URL of an HTTP proxy, or None.
+        server_hostname: name to expect in the server's certificate, when it is not the URL's.
     """
 
-    server: str
-    ssl_context: ssl.SSLContext | None
-    namespace: str
-    proxy: str | None
+    def __init__(
+        self,
+        server: str,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        namespace: str = "default",
+        proxy: str | None = None,
+        server_hostname: str | None = None,
+        authenticator: Authenticator | None = None,
+    ) -> None:
+        self.server = server.rstrip("/")
+        self.ssl_context = ssl_context
+        self.namespace = namespace
+        self.proxy = proxy
+        self.server_hostname = server_hostname
+        self._authenticator: Authenticator = authenticator or Static()
 
-    async def headers(self, *, refresh: bool = False) -> dict[str, str]:
-        """Authorization headers that are valid now; ``refresh`` after a 401 forces rotated ones."""
-        ...
+    async def headers(self, *, refresh: bool = False) -> Headers:
+        """Authorization headers that are valid now.
+
+        Args:
+            refresh: the last ones were refused (401); get new ones.
+
+        Raises:
+            CredentialsError: a credential plugin or token file failed.
+        """
+        return await self._authenticator.headers(refresh=refresh)
+
+    def use(self, authenticator: Authenticator) -> None:
+        """Take headers from another source from now on."""
+        self._authenticator = authenticator
 
 
 def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
-    """From a kubeconfig (argument, else KUBECONFIG, else in-cluster, else ~/.kube/config).
+    """The connection that a user or a pod means.
+
+    Looked for in this order: the argument, the files of ``KUBECONFIG``, the pod's service account,
+    ``~/.kube/config``.
+
+    Args:
+        kubeconfig: path of a file.
+        context: name of a context, instead of the file's current one.
 
     Raises:
-        CredentialsError: no kubeconfig, unknown context, unreadable file.
+        CredentialsError: no such file, context, cluster or user; unreadable certificates; impersonation,
+            which is not supported and must not be dropped silently.
     """
-    ...
+    if kubeconfig is not None:
+        return _from_files([Path(kubeconfig).expanduser()], context)
+    listed = [Path(part).expanduser() for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if listed:
+        return _from_files(listed, context)
+    if (
+        context is None
+        and os.environ.get("KUBERNETES_SERVICE_HOST")
+        and (SERVICE_ACCOUNT / "token").is_file()
+    ):
+        return in_cluster()
+    return _from_files([Path("~/.kube/config").expanduser()], context)
 
 
-def static(server: str, *, token: str | None = None, ca_file: str | Path | None = None,
-           client_cert: tuple[str, str] | None = None, namespace: str = "default") -> Connection:
-    """A connection from plain values, for tests and tools."""
-    ...
+def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> Connection:
+    """The connection of a pod's service account; its token is read again as it rotates.
+
+    Raises:
+        CredentialsError: the process does not run in a pod, or the mount is incomplete.
+    """
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise CredentialsError("not in a cluster: KUBERNETES_SERVICE_HOST and _PORT are not set")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    cluster: Object = {"server": server, "certificate-authority": str(service_account / "ca.crt")}
+    namespace_file = service_account / "namespace"
+    return Connection(
+        server,
+        ssl_context=files.tls(cluster, {}, f"service account {service_account}"),
+        namespace=namespace_file.read_text().strip() if namespace_file.is_file() else "default",
+        authenticator=TokenFile(service_account / "token"),
+    )
+
+
+def static(
+    server: str,
+    *,
+    token: str | None = None,
+    ca_file: str | Path | None = None,
+    client_cert: tuple[str | Path, str | Path] | None = None,
+    namespace: str = "default",
+) -> Connection:
+    """A connection from plain values, for tests and tools.
+
+    Args:
+        server: base URL.
+        token: bearer token.
+        ca_file: CA certificates (PEM); without it the system's.
+        client_cert: files of client certificate and key (PEM).
+        namespace: what counts as the current namespace.
+
+    Raises:
+        CredentialsError: a file that cannot be read.
+    """
+    cluster: Object = {"server": server}
+    if ca_file:
+        cluster["certificate-authority"] = str(ca_file)
+    user: Object = {}
+    if client_cert:
+        user = {"client-certificate": str(client_cert[0]), "client-key": str(client_cert[1])}
+    return Connection(
+        server,
+        ssl_context=files.tls(cluster, user, server),
+        namespace=namespace,
+        authenticator=Static({"Authorization": f"Bearer {token}"} if token else None),
+    )
+
+
+def _from_files(paths: list[Path], context: str | None) -> Connection:
+    chosen = files.read(paths, context)
+    cluster, user = chosen.cluster, chosen.user
+    if any(user.get(field) for field in ("as", "as-groups", "as-uid", "as-user-extra")):
+        raise CredentialsError(f"{chosen.where}: user.as (impersonation) is not supported; remove it")
+    connection = Connection(
+        cluster["server"],
+        ssl_context=files.tls(cluster, user, chosen.where),
+        namespace=chosen.namespace,
+        proxy=cluster.get("proxy-url") or None,
+        server_hostname=cluster.get("tls-server-name") or None,
+    )
+    connection.use(_authenticator(chosen, connection))
+    return connection
+
+
+def _authenticator(chosen: files.Chosen, connection: Connection) -> Authenticator:
+    """The first of the user's ways in the order of kubectl: token file, token, exec, provider, password."""
+    user = chosen.user
+    if user.get("tokenFile"):
+        return TokenFile(Path(str(user["tokenFile"])))
+    if user.get("token"):
+        return Static({"Authorization": f"Bearer {user['token']}"})
+    if isinstance(user.get("exec"), dict):
+
+        def take(certificate: str, key: str) -> None:
+            connection.ssl_context = files.tls(chosen.cluster, user, chosen.where, (certificate, key))
+
+        return exec_plugin(user, chosen.cluster, chosen.where, chosen.base, take)
+    if isinstance(user.get("auth-provider"), dict):
+        return identity_provider(chosen.config, chosen.context, chosen.where)
+    if user.get("username"):
+        pair = f"{user['username']}:{user.get('password') or ''}".encode()
+        return Static({"Authorization": f"Basic {base64.b64encode(pair).decode()}"})
+    return Static()

@@ -1,5 +1,7 @@
 """What can go wrong between the engine and an API server, as types a caller can decide on."""
 
+# ruff: noqa: N818 -- the names are the API's own words (NotFound, Conflict), as in client-go
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -15,16 +17,16 @@ class EngineError(Exception):
     """The root of everything the engine raises on purpose."""
 
 
-class ConnectionLost(EngineError):  # noqa: N818  it reads as the event it is, like the names beside it
-    """No answer came: refused, reset, cut off or timed out. The request may or may not have been carried out."""
+class ConnectionLost(EngineError):
+    """No answer came: refused, reset, cut off or timed out. The request may have been carried out."""
 
 
-class NotLeading(EngineError):  # noqa: N818  likewise
+class NotLeading(EngineError):
     """A mutating request was held back because this process has no valid lease."""
 
 
 class CredentialsError(EngineError):
-    """No usable way to reach or to authenticate against an API server; the message says which file and field."""
+    """No usable way to reach or authenticate to an API server; the message names file and field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class Gone(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: the API server asks to slow down (see ``retry_after``), or a disruption budget refuses an eviction."""
+    """429: slow down (see ``retry_after``), or a disruption budget refuses an eviction."""
 
 
 class ServerUnavailable(ApiError):
@@ -142,7 +144,9 @@ def from_response(status: int, body: bytes, headers: Mapping[str, str]) -> ApiEr
     return _class_of(status, "")(status, "", text or f"HTTP {status}", None, retry_after)
 
 
-def from_status(status_object: Mapping[str, Any], *, status: int = 0, retry_after: float | None = None) -> ApiError:
+def from_status(
+    status_object: Mapping[str, Any], *, status: int = 0, retry_after: float | None = None
+) -> ApiError:
     """The typed error for a Status object, also one that came inside a watch stream.
 
     Args:
@@ -156,7 +160,8 @@ def from_status(status_object: Mapping[str, Any], *, status: int = 0, retry_afte
     details = details if isinstance(details, dict) else {}
     if retry_after is None:
         retry_after = _seconds(details.get("retryAfterSeconds"))
-    return _class_of(code, reason)(code, reason, str(status_object.get("message") or ""), details, retry_after)
+    message = str(status_object.get("message") or "")
+    return _class_of(code, reason)(code, reason, message, details, retry_after)
 
 
 def _class_of(status: int, reason: str) -> type[ApiError]:
