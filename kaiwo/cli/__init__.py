@@ -1,0 +1,1 @@
+"""The ``kaiwo`` command line: one module per command, imported when the command is called."""

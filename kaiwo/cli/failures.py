@@ -1,0 +1,88 @@
+"""What a failed command says and the exit code it leaves with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OK = 0
+FAILED = 1
+USAGE = 2
+NOT_FOUND = 3
+TIMED_OUT = 4
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+
+class Failure(click.ClickException):
+    """A command could not do what was asked.
+
+    Args:
+        what: one sentence: what is wrong, where, and why.
+        next_step: what to do about it, preferably a command.
+        code: exit code.
+    """
+
+    def __init__(self, what: str, next_step: str = "", *, code: int = FAILED) -> None:
+        super().__init__(what)
+        self.next_step = next_step
+        self.exit_code = code  # type: ignore[misc]  # click's own subclasses set it per instance too
+
+    def show(self, file: object = None) -> None:
+        """Write it to standard error."""
+        del file
+        click.echo(f"error: {self.message}", err=True)
+        if self.next_step:
+            click.echo(f"next:  {self.next_step}", err=True)
+
+
+def run(command: click.Command, args: Sequence[str], program: str) -> int:
+    """Run a command and turn whatever ends it into an exit code; what went wrong is on standard error."""
+    try:
+        result = command.main(args=list(args), prog_name=program, standalone_mode=False)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has enough. What Python flushes at exit must not fail a second time.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:
+        failure = translated(error)
+        if failure is None:
+            raise
+        failure.show()
+        return failure.exit_code
+    return result if isinstance(result, int) else OK
+
+
+def translated(error: Exception) -> Failure | None:
+    """The engine's errors in the command line's words; None for an error nobody foresaw."""
+    from kaiwo.engine import errors  # noqa: PLC0415  only when something failed
+
+    match error:
+        case errors.CredentialsError():
+            return Failure(
+                str(error), "kubectl config get-contexts, then --context NAME or --kubeconfig FILE"
+            )
+        case errors.ConnectionLost():
+            return Failure(f"no answer from the API server: {error}", "kubectl cluster-info")
+        case errors.Forbidden():
+            return Failure(f"not allowed: {error}", "kubectl auth whoami; ask an administrator for the right")
+        case errors.NotFound():
+            return Failure(str(error), "kaiwo list -A", code=NOT_FOUND)
+        case errors.ApiError():
+            return Failure(f"the API server refused: {error}")
+        case TimeoutError():
+            return Failure("timed out", code=TIMED_OUT)
+    return None

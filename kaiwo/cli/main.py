@@ -1,0 +1,75 @@
+"""The entry point ``kaiwo`` (for kubectl also ``kubectl-kaiwo``): the table of commands and exit codes.
+
+Nothing is imported for ``kaiwo --help`` but click: the table knows each command's one line.
+Standard output carries data, standard error carries talk.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kaiwo.cli import failures, options
+from kaiwo.cli.group import Entry, LazyGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+COMMANDS: dict[str, Entry] = {
+    "submit": Entry("kaiwo.cli.submit:submit", "Send workloads to the cluster, new or changed."),
+    "list": Entry("kaiwo.cli.listing:list_command", "List workloads, your own first."),
+    "status": Entry("kaiwo.cli.status:status", "Show one workload: state, reason, objects, pods, events."),
+    "describe": Entry("kaiwo.cli.status:status", "The same as status.", hidden=True),
+    "delete": Entry("kaiwo.cli.delete:delete", "Delete workloads."),
+    "plan": Entry("kaiwo.cli.plan:plan", "Show the objects that a workload would create, and why."),
+    "manifests": Entry("kaiwo.cli.manifests:manifests", "Print what an administrator installs (CRDs)."),
+    "plugins": Entry("kaiwo.cli.plugins:plugins", "List the plugins and their state."),
+    "operator": Entry("kaiwo.cli.operator:operator", "Run the operator."),
+    "demo": Entry("kaiwo.cli.demo:demo", "A guided first run on a control plane of its own."),
+    "version": Entry("kaiwo.cli.version:version", "Print the versions of the command and the operator."),
+    "completion": Entry("kaiwo.cli.completion:completion", "Print the shell completion script."),
+}
+"""The host's own commands, in the order of the list."""
+
+
+def _plugin_commands() -> Mapping[str, Entry]:
+    from kaiwo.cli import plugin_commands  # noqa: PLC0415  costs a scan of installed distributions
+
+    return plugin_commands.quick()
+
+
+def _find(name: str) -> Entry | None:
+    from kaiwo.cli import plugin_commands  # noqa: PLC0415  loads every plugin
+
+    return plugin_commands.thorough(name)
+
+
+kaiwo = LazyGroup(
+    name="kaiwo",
+    table=COMMANDS,
+    listed=_plugin_commands,
+    find=_find,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="""Run AI workloads on GPU clusters from one short description.
+
+    \b
+      kaiwo submit -f job.yaml      send it
+      kaiwo list                    what runs, what waits, and why
+      kaiwo status my-job           one workload on one page
+
+    The options below work before and after a command's name.""",
+    epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 timed out, 130 interrupted.",
+)
+options.share(kaiwo, hidden=False)
+
+
+def program(argv0: str) -> str:
+    """How the user called it: ``kaiwo``, or ``kubectl kaiwo`` through kubectl."""
+    return "kubectl kaiwo" if os.path.basename(argv0).startswith("kubectl-") else "kaiwo"  # noqa: PTH119  a string
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process with its exit code."""
+    sys.exit(failures.run(kaiwo, list(sys.argv[1:] if args is None else args), program(sys.argv[0])))

@@ -1,0 +1,104 @@
+"""The options that every command takes, before its name and after it.
+
+``kaiwo -n team list`` and ``kaiwo list -n team`` mean the same. The root group declares the options, and
+`share` adds them to every command when it is loaded, also to commands of plugins, which need not know. An
+option that a command declares itself is left to the command.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import click
+
+Format = Literal["table", "wide", "json", "yaml", "name"]
+
+FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
+
+_KEY = "kaiwo.cli.settings"
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the user asked for with the options that every command takes.
+
+    Attributes:
+        namespace: ``-n``, None for the kubeconfig context's.
+        all_namespaces: ``-A``.
+        context: kubeconfig context, None for the current one.
+        kubeconfig: path of a kubeconfig, None for kubectl's own search.
+        output: how data is written to standard output, None for the command's usual way.
+        color: False with ``--no-color`` or a non-empty ``NO_COLOR``.
+        verbosity: times ``-v`` was given, less times ``-q``: below 0 only errors are said, above 0 more.
+    """
+
+    namespace: str | None = None
+    all_namespaces: bool = False
+    context: str | None = None
+    kubeconfig: str | None = None
+    output: Format | None = None
+    color: bool = True
+    verbosity: int = 0
+
+
+def settings(ctx: click.Context | None = None) -> Settings:
+    """The settings of the running command."""
+    context = ctx or click.get_current_context()
+    found = context.meta.get(_KEY)
+    if not isinstance(found, Settings):
+        found = context.meta[_KEY] = Settings(color=not os.environ.get("NO_COLOR"))
+    return found
+
+
+def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Keep what was given; what was not given must not undo what was given before the command's name."""
+    if value is None or value is False or value == 0:
+        return
+    chosen = settings(ctx)
+    match param.name:
+        case "no_color":
+            chosen.color = False
+        case "verbose":
+            chosen.verbosity += value
+        case "quiet":
+            chosen.verbosity -= value
+        case name:
+            setattr(chosen, str(name), value)
+
+
+def _options() -> list[click.Option]:
+    common: dict[str, Any] = {"expose_value": False, "callback": _store}
+    return [
+        click.Option(
+            ["-n", "--namespace"], metavar="NAME", help="Namespace (default: the context's).", **common
+        ),
+        click.Option(["-A", "--all-namespaces"], is_flag=True, help="All namespaces.", **common),
+        click.Option(["--context"], metavar="NAME", help="Kubeconfig context.", **common),
+        click.Option(["--kubeconfig"], metavar="FILE", help="Kubeconfig file.", **common),
+        click.Option(["-o", "--output"], type=click.Choice(FORMATS), help="How data is written.", **common),
+        click.Option(["--no-color"], is_flag=True, help="No colours (also: NO_COLOR=1).", **common),
+        click.Option(["-v", "--verbose"], count=True, help="Say more; -vv with tracebacks.", **common),
+        click.Option(["-q", "--quiet"], count=True, help="Say only errors.", **common),
+    ]
+
+
+def share(command: click.Command, *, hidden: bool = True) -> click.Command:
+    """Add the options that the command does not declare itself; groups pass them on to their commands.
+
+    Args:
+        command: changed in place; doing it twice changes nothing more.
+        hidden: leave them out of the command's own help, which points at ``kaiwo --help`` instead.
+    """
+    taken = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+    for option in _options():
+        free = [word for word in option.opts if word not in taken]
+        if free:
+            option.opts = free
+            option.hidden = hidden
+            command.params.append(option)
+    if isinstance(command, click.Group):
+        for member in command.commands.values():
+            share(member, hidden=hidden)
+    return command
