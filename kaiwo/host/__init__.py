@@ -1,0 +1,1 @@
+"""The operator process: settings, the workload controllers, KaiwoConfig, probes, and the kopf shell."""

@@ -1,0 +1,338 @@
+"""Process settings: what cannot change without a restart.
+
+Every setting has one place of truth below: its key in the settings file, its environment variable, its
+default and what it means. Precedence: flag, environment, file, default. Everything that may change while
+the operator runs is in KaiwoConfig instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from kaiwo.api.duration import InvalidDuration, parse_duration
+from kaiwo.plugin.selection import Selection, SelectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CONFIG_VARIABLE = "KAIWO_OPERATOR_CONFIG"
+"""Names the settings file when ``--config`` is not given."""
+
+
+class SettingsError(ValueError):
+    """Settings cannot be used.
+
+    Attributes:
+        problems: one line each: which source, which setting, why, and what would be right.
+    """
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("is not a text")
+    return value.strip()
+
+
+def _name(value: object) -> str:
+    text = _text(value)
+    if len(text) > 63 or not text.replace("-", "").isalnum() or text != text.lower() or text[0] == "-":  # noqa: PLR2004  DNS label
+        raise ValueError("is not a Kubernetes name (lower-case letters, digits and -, at most 63)")
+    return text
+
+
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
+    if not isinstance(value, str) or value.strip().lower() not in words:
+        raise ValueError("is neither true nor false")
+    return words[value.strip().lower()]
+
+
+def _seconds(value: object) -> float:
+    try:
+        seconds = parse_duration(cast("str", value)).total_seconds()
+    except InvalidDuration as error:
+        raise ValueError("is not a duration; write for example 30s or 1m30s") from error
+    if seconds <= 0:
+        raise ValueError("must be longer than 0s")
+    return seconds
+
+
+def _count(value: object) -> int:
+    try:
+        count = int(value) if isinstance(value, str) else value
+    except ValueError:
+        count = None
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 64:  # noqa: PLR2004  a sane bound
+        raise ValueError("is not a whole number from 1 to 64")
+    return count
+
+
+def _address(value: object) -> tuple[str, int]:
+    text = str(value).strip()
+    host, colon, port = text.rpartition(":")
+    host = host.strip("[]") or "0.0.0.0"  # noqa: S104  ":8080" means every address, as everywhere else
+    try:
+        ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not colon or not 0 <= number <= 65535:  # noqa: PLR2004  ports
+        raise ValueError("is not ADDRESS:PORT; write for example 127.0.0.1:8080, or :8080 for every address")
+    return host, number
+
+
+def _url(value: object) -> str:
+    text = _text(value)
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("is not an http:// or https:// URL")
+    return text
+
+
+def _path(value: object) -> Path:
+    return Path(_text(value))
+
+
+def _one_of(*words: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or value.strip().lower() not in words:
+            raise ValueError(f"is not one of {', '.join(words)}")
+        return value.strip().lower()
+
+    return parse
+
+
+def _setting(key: str, variable: str, parse: Callable[[object], Any], doc: str, *, default: Any) -> Any:
+    """One setting: key in the file, environment variable, reader, meaning, default."""
+    return field(default=default, metadata={"key": key, "env": variable, "parse": parse, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All process settings; `describe` prints the table."""
+
+    selection: Selection = field(default_factory=Selection)
+    """Which plugins are loaded, see :class:`kaiwo.plugin.selection.Selection`."""
+
+    default_cluster_queue_name: str = _setting(
+        "defaultClusterQueueName",
+        "DEFAULT_CLUSTER_QUEUE_NAME",
+        _name,
+        "`defaultClusterQueueName` of a KaiwoConfig that the operator has to create",
+        default="kaiwo",
+    )
+    resource_monitoring_enabled: bool = _setting(
+        "resourceMonitoringEnabled",
+        "RESOURCE_MONITORING_ENABLED",
+        _switch,
+        "whether GPU utilisation is read",
+        default=False,
+    )
+    resource_monitoring_metrics_endpoint: str = _setting(
+        "resourceMonitoringMetricsEndpoint",
+        "RESOURCE_MONITORING_METRICS_ENDPOINT",
+        _url,
+        "where GPU utilisation is read: Prometheus text or a Prometheus server",
+        default="",
+    )
+    resource_monitoring_polling_interval: float = _setting(
+        "resourceMonitoringPollingInterval",
+        "RESOURCE_MONITORING_POLLING_INTERVAL",
+        _seconds,
+        "how often GPU utilisation is read, a duration such as 30s",
+        default=30.0,
+    )
+    enforce_kaiwo_on_gpu_workloads: bool = _setting(
+        "enforceKaiwoOnGpuWorkloads",
+        "ENFORCE_KAIWO_ON_GPU_WORKLOADS",
+        _switch,
+        "whether plain Jobs that request GPUs are put under Kaiwo's management",
+        default=False,
+    )
+    leader_election: bool = _setting(
+        "leaderElection",
+        "KAIWO_LEADER_ELECTION",
+        _switch,
+        "whether a Lease decides which of several operators writes; off only for a single local process",
+        default=True,
+    )
+    lease_name: str = _setting(
+        "leaseName",
+        "KAIWO_LEASE_NAME",
+        _name,
+        "name of that Lease",
+        default="kaiwo-operator",
+    )
+    namespace: str = _setting(
+        "namespace",
+        "KAIWO_OPERATOR_NAMESPACE",
+        _name,
+        "namespace of the Lease (default: the pod's own, or the kubeconfig context's)",
+        default="",
+    )
+    metrics_address: tuple[str, int] = _setting(
+        "metricsAddress",
+        "KAIWO_METRICS_ADDRESS",
+        _address,
+        "ADDRESS:PORT of /healthz, /readyz and /metrics; port 0 takes a free one",
+        default=("127.0.0.1", 8080),
+    )
+    log_format: Literal["json", "text"] = _setting(
+        "logFormat",
+        "KAIWO_LOG_FORMAT",
+        _one_of("json", "text"),
+        "json or text, one line per decision",
+        default="text",
+    )
+    log_level: str = _setting(
+        "logLevel",
+        "KAIWO_LOG_LEVEL",
+        _one_of("debug", "info", "warning", "error"),
+        "least level logged",
+        default="info",
+    )
+    workers: int = _setting(
+        "workers",
+        "KAIWO_WORKERS",
+        _count,
+        "workloads of one kind that are reconciled at the same time",
+        default=8,
+    )
+    plugin_time_limit: float = _setting(
+        "pluginTimeLimit",
+        "KAIWO_PLUGIN_TIME_LIMIT",
+        _seconds,
+        "how long a plugin's deciding code may take for one workload before it counts as hung",
+        default=1.0,
+    )
+    kubeconfig: Path | None = _setting(  # noqa: RUF009  a dataclass field like the others
+        "kubeconfig",
+        "KAIWO_KUBECONFIG",
+        _path,
+        "kubeconfig file (default: KUBECONFIG, the pod's service account, ~/.kube/config)",
+        default=None,
+    )
+    context: str | None = _setting(
+        "context",
+        "KAIWO_CONTEXT",
+        _text,
+        "context in the kubeconfig (default: its current one)",
+        default=None,
+    )
+
+
+SETTINGS = tuple(item for item in fields(Settings) if item.metadata)
+_PLUGIN_KEYS = ("plugins", "pluginsDisabled", "pluginsRequired")
+
+
+def describe() -> list[tuple[str, str, str, str]]:
+    """Key in the file, environment variable, default, meaning: one row per setting."""
+    return [(s.metadata["key"], s.metadata["env"], _shown(s.default), s.metadata["doc"]) for s in SETTINGS]
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, tuple):
+        return ":".join(str(part) for part in default)
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}s" if isinstance(default, float) else str(default if default is not None else "")
+
+
+def load(
+    *,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    """Combine all sources.
+
+    Args:
+        flags: setting name (as in :class:`Settings`) to what was given on the command line; None counts as
+            not given. ``plugins`` is the text of ``--plugins``.
+        environ: the process environment. A variable that is set and empty counts as not set.
+        file: settings file; default: what ``KAIWO_OPERATOR_CONFIG`` names, or none.
+
+    Raises:
+        SettingsError: with every problem of every source.
+    """
+    flags, environ = flags or {}, environ or {}
+    if file is None and environ.get(CONFIG_VARIABLE):
+        file = Path(environ[CONFIG_VARIABLE])
+    problems: list[str] = []
+    content = _read(file, problems) if file else {}
+    _unknown_keys(content, str(file), problems)
+    values: dict[str, Any] = {}
+    for item in SETTINGS:
+        key, variable, parse = item.metadata["key"], item.metadata["env"], item.metadata["parse"]
+        if flags.get(item.name) is not None:
+            where, value = f"--{item.name.replace('_', '-')}", flags[item.name]
+        elif environ.get(variable):
+            where, value = f"environment: {variable}", environ[variable]
+        elif content.get(key) is not None:
+            where, value = f"{file}: {key}", content[key]
+        else:
+            continue
+        try:
+            values[item.name] = parse(value)
+        except (ValueError, TypeError) as error:
+            problems.append(f"{where}: {value!r} {error}")
+    try:
+        values["selection"] = Selection.of(
+            flag=flags.get("plugins"), environ=environ, settings=content, where=str(file)
+        )
+    except SelectionError as error:
+        problems.append(str(error))
+    if values.get("resource_monitoring_enabled") and not values.get("resource_monitoring_metrics_endpoint"):
+        problems.append(
+            "RESOURCE_MONITORING_ENABLED is true but RESOURCE_MONITORING_METRICS_ENDPOINT is not set: "
+            "name the metrics endpoint, or turn monitoring off"
+        )
+    if problems:
+        raise SettingsError(problems)
+    return Settings(**values)
+
+
+def _read(file: Path, problems: list[str]) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415  most processes read no file
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{file}: cannot be read: {error}. Correct the path or its permissions")
+        return {}
+    except (yaml.YAMLError, RecursionError) as error:
+        problems.append(f"{file}: is not YAML: {' '.join(str(error).split())}")
+        return {}
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        problems.append(f"{file}: is a {type(content).__name__}, not a mapping of settings")
+        return {}
+    return content
+
+
+def _unknown_keys(content: dict[str, Any], where: str, problems: list[str]) -> None:
+    known = [*(item.metadata["key"] for item in SETTINGS), *_PLUGIN_KEYS]
+    for key in content:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            problems.append(f"{where}: {key}: unknown setting; {hint}")
