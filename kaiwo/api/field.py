@@ -14,7 +14,8 @@ class Field:
 
     Attributes:
         kind: the kind that gains the field: ``KaiwoJob``, ``KaiwoService`` or ``KaiwoConfig``.
-        path: where it goes below ``spec``, in JSON names: ``("job",)`` or ``("storage", "data", "download", "s3")``.
+        path: where it goes below ``spec``, in JSON names: ``("job",)`` or
+            ``("storage", "data", "download", "s3")``.
         annotation: the type as a pydantic annotation; it is always optional for the user.
         description: one or two sentences for the reference and for ``kubectl explain``.
     """
@@ -23,3 +24,8 @@ class Field:
     path: tuple[str, ...]
     annotation: Any
     description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contributed:
+    """Marks a field of a host model that exists for users only as far as plugins contribute to it."""

@@ -1,0 +1,60 @@
+"""Durations as Go writes them: ``1h30m``, ``1.5h``, ``90s``, ``500ms``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from fractions import Fraction
+
+PATTERN = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
+"""What a duration looks like, for CRD schemas; a Go and a Python regular expression alike."""
+
+_WHOLE = re.compile(PATTERN)
+_TERM = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_MICROSECONDS = {
+    "ns": Fraction(1, 1000),
+    "us": Fraction(1),
+    "µs": Fraction(1),
+    "μs": Fraction(1),
+    "ms": Fraction(1000),
+    "s": Fraction(10**6),
+    "m": Fraction(60 * 10**6),
+    "h": Fraction(3600 * 10**6),
+}
+_LONGEST = 2**63 // 1000  # Go counts nanoseconds in 64 bits: about 292 years
+_MAX_LENGTH = 200
+
+
+class InvalidDuration(ValueError):  # noqa: N818 (reads as what the value is)
+    """A text that is no duration; the message shows it and gives examples."""
+
+
+def parse_duration(text: object) -> timedelta:
+    """Read a duration of zero or more; parts below a microsecond are dropped.
+
+    Raises:
+        InvalidDuration: with the value, why, and examples of what would be right.
+    """
+    if not isinstance(text, str) or len(text) > _MAX_LENGTH or not _WHOLE.match(text) or text.endswith("\n"):
+        shown = str(text)[:40]
+        raise InvalidDuration(f'"{shown}" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"')
+    total = Fraction(0)
+    for whole, part, unit in _TERM.findall(text):
+        total += Fraction(int((whole or "0") + part), 10 ** len(part)) * _MICROSECONDS[unit]
+    if total > _LONGEST:
+        raise InvalidDuration(
+            f'"{text}" is longer than a duration can be; the longest is about 292 years (2562047h)'
+        )
+    return timedelta(microseconds=int(total))
+
+
+def format_duration(value: timedelta) -> str:
+    """A duration in its shortest form with whole numbers: ``1h30m``, ``90s`` as ``1m30s``, ``0s``."""
+    micro = value // timedelta(microseconds=1)
+    sign, micro = ("-", -micro) if micro < 0 else ("", micro)
+    text = ""
+    for unit, size in (("h", 3600 * 10**6), ("m", 60 * 10**6), ("s", 10**6), ("ms", 1000), ("us", 1)):
+        count, micro = divmod(micro, size)
+        if count:
+            text += f"{count}{unit}"
+    return f"{sign}{text}" if text else "0s"

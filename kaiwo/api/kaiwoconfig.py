@@ -1,0 +1,209 @@
+"""KaiwoConfig: what an administrator may change while the operator runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from kaiwo.api.base import Model
+from kaiwo.api.core import ResourceRequirements
+from kaiwo.api.scalars import INT32_MAX, Count, DurationText, MountPath, ObjectName, Opaque, QuantityText
+from kaiwo.api.status import ConditionModel
+
+GROUP = "config.kaiwo.silogen.ai"
+API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
+SINGLETON = "kaiwo"
+"""The one name that counts; a KaiwoConfig of another name is told so and otherwise ignored."""
+
+QUALIFIED_NAME = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+)
+
+
+class RaySection(Model):
+    """Ray."""
+
+    default_ray_image: Annotated[
+        str, Field(min_length=1, description="Image of containers that name none, for every back end.")
+    ] = "ghcr.io/silogen/rocm-ray:6.4"
+    head_pod_memory: Annotated[QuantityText, Field(description="Memory of a Ray head pod.")] = "16Gi"
+
+
+class StorageSection(Model):
+    """Storage. No field has a default in the schema, so that the older section ``data`` can fill it."""
+
+    default_storage_class: Annotated[
+        str | None,
+        Field(
+            max_length=253, description="StorageClass of volumes that name none; else the cluster's default."
+        ),
+    ] = None
+    default_data_mount_path: Annotated[
+        MountPath | None, Field(description="Where data volumes are mounted; /workload if left out.")
+    ] = None
+    default_hf_mount_path: Annotated[
+        MountPath | None,
+        Field(description="Where Hugging Face caches are mounted, also HF_HOME; /hf_cache if left out."),
+    ] = None
+    download_image: Annotated[
+        str | None,
+        Field(min_length=1, description="Image of download pods; the operator's own version if left out."),
+    ] = None
+    download_resources: Annotated[
+        ResourceRequirements | None,
+        Field(
+            description="Resources of download pods; 1 CPU, 1Gi requested and 2 CPU, 4Gi at most if left out."
+        ),
+    ] = None
+    ambient_credentials: Annotated[
+        bool | None,
+        Field(description="Let downloads use the cloud identity of the pod or node; false if left out."),
+    ] = None
+    allow_private_endpoints: Annotated[
+        bool | None,
+        Field(
+            description="Let downloads reach private addresses (RFC 1918); true if left out. "
+            "Link-local and metadata addresses are never reached."
+        ),
+    ] = None
+
+
+class ExpectedGpus(Model):
+    """Nodes that an autoscaler can add; they count when it is checked whether a workload can run."""
+
+    vendor: Annotated[str, Field(min_length=1, max_length=63, description="GPU vendor (amd, nvidia).")]
+    model: Annotated[
+        str | None, Field(min_length=1, max_length=63, description="GPU model (mi300x); any if left out.")
+    ] = None
+    gpus_per_node: Annotated[int, Field(ge=1, le=INT32_MAX, description="GPUs of one such node.")]
+    max_nodes: Annotated[Count, Field(description="How many such nodes there can be.")]
+
+
+class NodeSection(Model):
+    """Nodes."""
+
+    default_gpu_resource_key: Annotated[
+        str,
+        Field(
+            max_length=317,
+            pattern=QUALIFIED_NAME,
+            description="Resource key of workloads with vendor default.",
+        ),
+    ] = "amd.com/gpu"
+    default_gpu_taint_key: Annotated[
+        str, Field(max_length=317, pattern=QUALIFIED_NAME, description="Key of the taint of GPU nodes.")
+    ] = "kaiwo.silogen.ai/gpu"
+    exclude_master_nodes_from_node_pools: Annotated[
+        bool, Field(description="Leave control-plane nodes out of the node pools.")
+    ] = False
+    add_taints_to_gpu_nodes: Annotated[
+        bool, Field(description="Taint GPU nodes with defaultGpuTaintKey.")
+    ] = False
+    expected_gpus: Annotated[
+        tuple[ExpectedGpus, ...] | None,
+        Field(strict=False, max_length=64, description="GPU nodes that an autoscaler can add."),
+    ] = None
+
+
+class SchedulingSection(Model):
+    """Scheduling."""
+
+    kube_scheduler_name: Annotated[str, Field(min_length=1, description="Scheduler of generated pods.")] = (
+        "kaiwo-scheduler"
+    )
+    pending_threshold_for_preemption: Annotated[
+        DurationText,
+        Field(
+            description="A workload that waits for GPUs longer may preempt workloads of the same vendor "
+            "whose duration has passed."
+        ),
+    ] = "5m"
+
+
+class MonitoringSection(Model):
+    """Resource monitoring. Whether it runs at all, and on which endpoint, is set for the process."""
+
+    low_utilization_threshold: Annotated[
+        float,
+        Field(
+            strict=False,
+            ge=0,
+            allow_inf_nan=False,
+            description="Per cent of the requested GPUs; below it a workload is underutilising.",
+        ),
+    ] = 1
+    target_namespaces: Annotated[
+        tuple[ObjectName, ...] | None,
+        Field(strict=False, description="Namespaces that are monitored; all but kube-system if empty."),
+    ] = None
+    profile: Annotated[Literal["gpu"], Field(description="What is monitored.")] = "gpu"
+    terminate_underutilized: Annotated[
+        bool, Field(description="End workloads that underutilise for too long.")
+    ] = False
+    terminate_underutilized_after: Annotated[
+        str,
+        Field(
+            max_length=64,
+            pattern=r"^([0-9]+(s|m|h))+$",
+            description="How long a workload may underutilise before it is ended.",
+        ),
+    ] = "24h"
+
+
+class KaiwoConfigSpec(Model):
+    """``spec`` of a KaiwoConfig."""
+
+    ray: Annotated[RaySection, Field(description="Ray.")] = RaySection()
+    storage: Annotated[StorageSection, Field(description="Volumes and downloads.")] = StorageSection()
+    data: Annotated[
+        StorageSection | None,
+        Field(description="Older name of storage; fields of storage win.", deprecated="Use storage."),
+    ] = None
+    nodes: Annotated[NodeSection, Field(description="Nodes and GPUs.")] = NodeSection()
+    scheduling: Annotated[SchedulingSection, Field(description="Scheduling and preemption.")] = (
+        SchedulingSection()
+    )
+    resource_monitoring: Annotated[MonitoringSection, Field(description="Resource monitoring.")] = (
+        MonitoringSection()
+    )
+    default_cluster_queue_name: Annotated[
+        ObjectName, Field(description="Queue of workloads that name none.")
+    ] = "kaiwo"
+    default_cluster_queue_cohort_name: Annotated[
+        ObjectName,
+        Field(description="Cohort of the default queue; queues of a cohort lend each other quota."),
+    ] = "kaiwo"
+    dynamically_update_default_cluster_queue: Annotated[
+        bool, Field(description="Keep the default queue's quotas equal to what the nodes have.")
+    ] = False
+    plugins: Annotated[
+        dict[str, Opaque] | None, Field(description="Settings of plugins, by plugin name.")
+    ] = None
+
+
+class PluginState(Model):
+    """What became of one plugin."""
+
+    name: Annotated[str, Field(description="Name of the plugin.")]
+    version: Annotated[str, Field(description="Version of its distribution.")] = ""
+    state: Annotated[str, Field(description="Loaded, Broken, NotSelected or Disabled.")]
+    message: Annotated[str, Field(description="Why, when it is not loaded.")] = ""
+
+
+class KaiwoConfigStatus(Model):
+    """``status`` of a KaiwoConfig."""
+
+    conditions: Annotated[
+        tuple[ConditionModel, ...],
+        Field(strict=False, description="Ready says whether the values are in force."),
+        WithJsonSchema({"type": "array"}),
+    ] = ()
+    plugins: Annotated[tuple[PluginState, ...], Field(strict=False, description="State of each plugin.")] = ()
+    observed_generation: Annotated[int | None, Field(ge=0, description="Generation that is in force.")] = None
+
+
+def plugin_settings(spec: KaiwoConfigSpec, name: str) -> dict[str, Any]:
+    """The settings written for a plugin, empty if there are none."""
+    return dict((spec.plugins or {}).get(name, {}))

@@ -1,0 +1,66 @@
+"""Field types shared by the kinds: the constraint, its bounds and its error text in one place each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from kaiwo.api import duration, quantity
+
+INT32_MAX = 2**31 - 1
+"""Kubernetes counts replicas and resources of custom kinds in 32 bits."""
+
+MAX_ENTRYPOINT_BYTES = 131_071
+"""Linux takes no longer single argument: MAX_ARG_STRLEN is 32 pages of 4096 bytes with the closing NUL."""
+
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
+ABSOLUTE_PATH = r"^/[^:]*$"
+
+
+def _quantity(value: str | int) -> str | int:
+    quantity.parse_quantity(value)
+    return value
+
+
+def _duration(value: str) -> str:
+    duration.parse_duration(value)
+    return value
+
+
+Count: TypeAlias = Annotated[int, Field(ge=0, le=INT32_MAX)]
+"""A number of GPUs, nodes or pods, zero included."""
+
+QuantityValue: TypeAlias = Annotated[
+    str | int,
+    AfterValidator(_quantity),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": quantity.PATTERN}),
+]
+"""A quantity as the user wrote it, a string or a whole number."""
+
+QuantityText: TypeAlias = Annotated[
+    str,
+    AfterValidator(_quantity),
+    WithJsonSchema({"type": "string", "pattern": quantity.PATTERN}),
+]
+"""A quantity where the documented type is a string."""
+
+DurationText: TypeAlias = Annotated[
+    str,
+    AfterValidator(_duration),
+    WithJsonSchema({"type": "string", "pattern": duration.PATTERN}),
+]
+"""A Go duration as the user wrote it."""
+
+MountPath: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, pattern=ABSOLUTE_PATH)]
+"""An absolute path inside a container; Kubernetes allows no colon in it."""
+
+ObjectName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+"""The name of some other object in the cluster."""
+
+Opaque: TypeAlias = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]
+"""An embedded object whose own kind's validation decides."""
