@@ -33,8 +33,10 @@ class AllocationInput:
         workload: the user's workload.
         vendors: the loaded vendors.
         nodes: usable and unusable nodes with their GPUs, expected nodes included.
-        default_resource_key: KaiwoConfig ``nodes.defaultGpuResourceKey``; used for the literal vendor ``default`` only.
-        check_capacity: False while a child exists: a running workload never becomes ERROR because a node left.
+        default_resource_key: KaiwoConfig ``nodes.defaultGpuResourceKey``; used for the literal vendor
+            ``default`` only.
+        check_capacity: False while a child exists: a running workload never becomes ERROR because a
+            node left.
     """
 
     workload: Workload
@@ -109,7 +111,8 @@ class Rendered:
     Attributes:
         child: the object, complete but for ownership and the annotations that the core adds.
         warnings: what was ignored or overridden, one sentence each.
-        origins: JSON path (``spec.template.spec.containers[0].image``) to its origin, and in words which field or plugin.
+        origins: JSON path (``spec.template.spec.containers[0].image``) to its origin, and in words which
+            field or plugin.
     """
 
     child: Object
@@ -154,7 +157,8 @@ class Observed:
         status: one of the documented status words.
         reason: one CamelCase word.
         message: one line.
-        started: earliest ``running.startedAt`` (or ``terminated.startedAt``) of a container of the current run.
+        started: earliest ``running.startedAt`` (or ``terminated.startedAt``) of a container of the
+            current run.
         completed: when it ended, None while it has not.
         passed: status words that recorded facts prove it passed through before ``status``, in order.
         wake_after: seconds after which to look again though nothing happened, None for never.
@@ -181,7 +185,8 @@ class BackEnd:
         chosen: pure function: whether this back end serves that workload.
         max_name_length: longest legal workload name.
         name_pattern: ``dns1123`` (label) or ``dns1035`` (label that starts with a letter).
-        check: pure function: what is wrong with this workload for this back end, as (field path, message) pairs.
+        check: pure function: what is wrong with this workload for this back end, as (field path, message)
+            pairs.
         allocate: pure function: how GPUs are split, or why it cannot run now. None while only declared.
         render: pure function: the child. None while only declared.
         observe: pure function: what a live child means. None while only declared.

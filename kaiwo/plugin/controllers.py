@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,13 +39,15 @@ class ExtraController:
 
     Attributes:
         name: short name, unique among all controllers.
-        build: ``module:function``; called with the host's :class:`kaiwo.engine.engine.Engine` and the plugin's
-            settings, registers an engine controller.
+        build: ``module:function``; called with the host's :class:`kaiwo.engine.engine.Engine` and the
+            plugin's settings, registers an engine controller.
         kinds: kinds of the plugin's own.
         rules: what it needs of the cluster.
+        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
     build: str
     kinds: tuple[CustomKind, ...] = ()
-    rules: tuple[PolicyRule, ...] = field(default=())
+    rules: tuple[PolicyRule, ...] = ()
+    settings: type[BaseModel] | None = None

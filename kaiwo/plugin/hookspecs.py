@@ -51,7 +51,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def kaiwo_backends() -> Sequence[BackEnd]:
     """Workload back ends: which kind they serve, the spec field they own, how they render and observe.
 
-    Example: ``return [BackEnd(name="batch_job", kind="KaiwoJob", child=JOB, render=render, observe=observe)]``.
+    Example: ``return [BackEnd(name="batch_job", kind="KaiwoJob", child=JOB, fields=(JOB_FIELD,), ...)]``.
     """
     raise AssertionError  # a specification is never called
 
@@ -87,7 +87,7 @@ def kaiwo_queue_systems() -> Sequence[QueueSystem]:
 def kaiwo_controllers() -> Sequence[ExtraController]:
     """Controllers of the plugin's own, with the CRDs they serve, run by the host's engine.
 
-    Example: ``return [ExtraController(name="pools", watches=(NODE,), build="kaiwo_acme.pools:build")]``.
+    Example: ``return [ExtraController(name="pools", build="kaiwo_acme.pools:build")]``.
     """
     raise AssertionError
 
@@ -105,7 +105,7 @@ def kaiwo_pod_contributions() -> Sequence[PodContribution]:
 def kaiwo_diagnosis_rules() -> Sequence[DiagnosisRule]:
     """Rules that turn observed facts of a pod or a child into one sentence of reason.
 
-    Example: ``return [DiagnosisRule(reason="XidError", applies=looks_like_xid)]``.
+    Example: ``return [DiagnosisRule(name="xid", diagnose=find_xid)]``.
     """
     raise AssertionError
 

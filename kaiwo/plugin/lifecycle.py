@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,13 +17,16 @@ class Lifecycle:
 
     Attributes:
         name: short name for logs.
-        start: ``module:async_function`` called before controllers start, with the plugin's settings; None for none.
+        start: ``module:async_function`` called before controllers start, with the plugin's settings; None
+            for none.
         stop: ``module:async_function`` called after they ended; None for none.
+        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
     start: str | None = None
     stop: str | None = None
+    settings: type[BaseModel] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class DownloadSource:
         description: for the reference and ``kubectl explain``.
         downloader: ``module:function`` that runs inside the download container; None while the
             source is only declared (its field is in the CRDs, nothing can fetch it yet).
+        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
@@ -27,3 +28,4 @@ class DownloadSource:
     item: type[BaseModel]
     description: str
     downloader: str | None = None
+    settings: type[BaseModel] | None = None

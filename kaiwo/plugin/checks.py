@@ -1,0 +1,216 @@
+"""Whether what a hook returned is a declaration that can be used; the first fault makes a plugin broken.
+
+Our type checker never sees a third party's code, so everything the host relies on is looked at once, when the
+plugin is loaded, instead of failing somewhere in the middle of a reconcile.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, get_args
+
+from kaiwo.api.field import Field, WorkloadKind
+from kaiwo.engine.resource import Resource
+from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.diagnosis import DiagnosisRule
+from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+from kaiwo.plugin.pods import PodContribution
+from kaiwo.plugin.queues import QueueSystem
+from kaiwo.plugin.rbac import PolicyRule
+from kaiwo.plugin.sources import DownloadSource
+from kaiwo.plugin.vendors import GpuVendor, Utilization
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?")
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_JSON_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
+_RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?")
+_WORKLOAD_KINDS = frozenset(get_args(WorkloadKind))
+
+
+class RefusedPlugin(Exception):  # noqa: N818 (says what became of the plugin)
+    """A plugin that cannot be loaded; the message is one line."""
+
+
+def require(condition: object, message: str) -> None:
+    """Refuse the plugin unless the condition holds.
+
+    Raises:
+        RefusedPlugin: with the message.
+    """
+    if not condition:
+        raise RefusedPlugin(message)
+
+
+def checked_declarations(hook: str, declaration_type: type, returned: object) -> tuple[object, ...]:
+    """What a hook returned, as a tuple of usable declarations.
+
+    Raises:
+        RefusedPlugin: it is not a list or tuple of that type, or a declaration cannot be used.
+    """
+    if not isinstance(returned, list | tuple):
+        raise RefusedPlugin(
+            f"{hook} returned {type(returned).__name__}, not a list of {declaration_type.__name__}"
+        )
+    for item in returned:
+        require(
+            isinstance(item, declaration_type),
+            f"{hook} returned a list with {type(item).__name__} in it, not only {declaration_type.__name__}",
+        )
+        where = f"{hook}: {declaration_type.__name__} {getattr(item, 'name', '')!r}"
+        _check_common(where, item)
+        _CHECKS[declaration_type](where, item)
+    return tuple(returned)
+
+
+def _check_common(where: str, item: object) -> None:
+    name = getattr(item, "name", None)
+    require(
+        isinstance(name, str) and _NAME.fullmatch(name),
+        f"{where}: name is not lower-case letters, digits, '_', '-' or '.'",
+    )
+    _check_tuple(where, item, "rules", PolicyRule)
+    for rule in getattr(item, "rules", ()):
+        for attribute in ("groups", "resources", "verbs"):
+            words = getattr(rule, attribute)
+            require(
+                isinstance(words, tuple) and all(isinstance(word, str) and "*" not in word for word in words),
+                f"{where}: {attribute} of a rule is not a tuple of words without wildcard: {words!r}",
+            )
+    settings = getattr(item, "settings", None)
+    if settings is not None:
+        from pydantic import BaseModel  # noqa: PLC0415 - only plugins with settings need it
+
+        require(
+            isinstance(settings, type) and issubclass(settings, BaseModel),
+            f"{where}: settings is not a pydantic model class",
+        )
+
+
+def _check_tuple(where: str, item: object, attribute: str, of: type) -> None:
+    values = getattr(item, attribute, ())
+    require(
+        isinstance(values, tuple) and all(isinstance(value, of) for value in values),
+        f"{where}: {attribute} is not a tuple of {of.__name__}",
+    )
+
+
+def _check_callable(where: str, item: object, *attributes: str, optional: bool = False) -> None:
+    for attribute in attributes:
+        value = getattr(item, attribute)
+        require(callable(value) or (optional and value is None), f"{where}: {attribute} is not callable")
+
+
+def _check_reference(where: str, item: object, *attributes: str, optional: bool = False) -> None:
+    for attribute in attributes:
+        value = getattr(item, attribute)
+        require(
+            (isinstance(value, str) and _REFERENCE.fullmatch(value)) or (optional and value is None),
+            f"{where}: {attribute} is not written module:name: {value!r}",
+        )
+
+
+def _check_path(where: str, path: object) -> None:
+    require(
+        isinstance(path, tuple)
+        and path
+        and all(isinstance(p, str) and _JSON_NAME.fullmatch(p) for p in path),
+        f"{where}: path is not a tuple of JSON names: {path!r}",
+    )
+
+
+def _check_backend(where: str, item: BackEnd) -> None:
+    require(item.kind in _WORKLOAD_KINDS, f"{where}: kind is {item.kind!r}, not KaiwoJob or KaiwoService")
+    require(isinstance(item.child, Resource), f"{where}: child is not a Resource")
+    _check_tuple(where, item, "fields", Field)
+    require(item.fields, f"{where}: declares no field; its embedded block comes first")
+    for field in item.fields:
+        _check_path(where, field.path)
+        require(
+            field.kind == item.kind,
+            f"{where}: field {'.'.join(field.path)} is of {field.kind!r}, not its own kind",
+        )
+    _check_callable(where, item, "chosen")
+    _check_callable(where, item, "check", "allocate", "render", "observe", optional=True)
+    require(isinstance(item.max_name_length, int), f"{where}: max_name_length is not a number")
+    require(item.name_pattern in {"dns1123", "dns1035"}, f"{where}: name_pattern is {item.name_pattern!r}")
+    require(item.write in {"create", "apply"}, f"{where}: write is {item.write!r}, not create or apply")
+    _check_tuple(where, item, "requires", Resource)
+    _check_tuple(where, item, "mutable", str)
+    _check_tuple(where, item, "patch_paths", tuple)
+    _check_tuple(where, item, "owned_paths", tuple)
+
+
+def _check_source(where: str, item: Any) -> None:
+    from pydantic import BaseModel  # noqa: PLC0415 - only plugins with sources need it
+
+    _check_path(where, item.path)
+    require(
+        isinstance(item.item, type) and issubclass(item.item, BaseModel),
+        f"{where}: item is not a pydantic model class",
+    )
+    require(isinstance(item.description, str), f"{where}: description is not text")
+    _check_reference(where, item, "downloader", optional=True)
+
+
+def _check_vendor(where: str, item: GpuVendor) -> None:
+    require(item.name != "default", f"{where}: default is not a vendor; it means KaiwoConfig's resource key")
+    require(item.resource_keys, f"{where}: declares no resource key")
+    _check_tuple(where, item, "resource_keys", str)
+    for key in item.resource_keys:
+        require(
+            _RESOURCE_KEY.fullmatch(key), f"{where}: {key!r} is not an extended resource like acme.com/gpu"
+        )
+    _check_callable(where, item, "recognise")
+    require(isinstance(item.utilization, Utilization | None), f"{where}: utilization is not a Utilization")
+
+
+def _check_queue_system(where: str, item: QueueSystem) -> None:
+    _check_callable(where, item, "assign", "admission")
+    _check_tuple(where, item, "reads", Resource)
+
+
+def _check_controller(where: str, item: ExtraController) -> None:
+    _check_reference(where, item, "build")
+    _check_tuple(where, item, "kinds", CustomKind)
+    for kind in item.kinds:
+        require(isinstance(kind.resource, Resource), f"{where}: resource of a kind is not a Resource")
+
+
+def _check_contribution(where: str, item: PodContribution) -> None:
+    _check_callable(where, item, "contribute")
+
+
+def _check_diagnosis_rule(where: str, item: DiagnosisRule) -> None:
+    _check_callable(where, item, "diagnose")
+
+
+def _check_command(where: str, item: Any) -> None:
+    _check_reference(where, item, "load")
+    require(isinstance(item.help, str) and "\n" not in item.help, f"{where}: help is not one line of text")
+
+
+def _check_lifecycle(where: str, item: Lifecycle) -> None:
+    _check_reference(where, item, "start", "stop", optional=True)
+
+
+def _check_listener(where: str, item: TransitionListener) -> None:
+    _check_reference(where, item, "notify")
+
+
+_CHECKS: dict[type, Callable[..., None]] = {
+    BackEnd: _check_backend,
+    DownloadSource: _check_source,
+    GpuVendor: _check_vendor,
+    QueueSystem: _check_queue_system,
+    ExtraController: _check_controller,
+    PodContribution: _check_contribution,
+    DiagnosisRule: _check_diagnosis_rule,
+    Command: _check_command,
+    Lifecycle: _check_lifecycle,
+    TransitionListener: _check_listener,
+}

@@ -1,0 +1,240 @@
+"""Loading plugins: find, select, import, ask their hooks, check, and say what became of each.
+
+A plugin that cannot be loaded harms nobody but itself: it is listed as broken and everything else works,
+unless process configuration requires it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from kaiwo.plugin import hookspecs
+from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.checks import RefusedPlugin, checked_declarations, require
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.conflicts import Claims
+from kaiwo.plugin.controllers import ExtraController
+from kaiwo.plugin.diagnosis import DiagnosisRule
+from kaiwo.plugin.discovery import Candidate, announced_fields, installed_plugins
+from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+from kaiwo.plugin.pods import PodContribution
+from kaiwo.plugin.queues import QueueSystem
+from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
+from kaiwo.plugin.selection import Selection, nearest
+from kaiwo.plugin.sources import DownloadSource
+from kaiwo.plugin.vendors import GpuVendor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from types import ModuleType
+
+HOOKS: Mapping[str, tuple[str, type]] = {
+    "kaiwo_backends": ("backends", BackEnd),
+    "kaiwo_download_sources": ("sources", DownloadSource),
+    "kaiwo_gpu_vendors": ("vendors", GpuVendor),
+    "kaiwo_queue_systems": ("queue_systems", QueueSystem),
+    "kaiwo_controllers": ("controllers", ExtraController),
+    "kaiwo_pod_contributions": ("contributions", PodContribution),
+    "kaiwo_diagnosis_rules": ("diagnosis_rules", DiagnosisRule),
+    "kaiwo_commands": ("commands", Command),
+    "kaiwo_lifecycle": ("lifecycles", Lifecycle),
+    "kaiwo_transitions": ("listeners", TransitionListener),
+}
+"""Every hook: the attribute of :class:`LoadedPlugin` it fills, and what it returns a list of."""
+
+DEADLINE = 10.0
+"""Seconds a plugin may take to load before it counts as hanging; a good one takes milliseconds."""
+
+_MESSAGE_LENGTH = 500
+
+
+class RequiredPluginError(RuntimeError):
+    """A plugin that process configuration requires is not loaded, so the process must not start.
+
+    Attributes:
+        states: the states of the required plugins that are not loaded.
+    """
+
+    def __init__(self, states: Sequence[PluginState]) -> None:
+        self.states = tuple(states)
+        reasons = "; ".join(f"{state.name} is {state.state}: {state.message}" for state in states)
+        super().__init__(
+            f"required plugins are not loaded: {reasons}. "
+            "Repair them, or take them out of the required plugins (`kaiwo plugins` lists all)."
+        )
+
+
+def load(
+    selection: Selection | None = None,
+    *,
+    hooks: Collection[str] | None = None,
+    deadline: float = DEADLINE,
+) -> Plugins:
+    """Load the selected ones of the installed plugins.
+
+    Args:
+        selection: what to load; None for everything installed.
+        hooks: ask only these hooks, for example ``{"kaiwo_commands"}`` for a fast help text; None for all.
+        deadline: seconds that one plugin may take.
+
+    Raises:
+        RequiredPluginError: a required plugin is not loaded.
+    """
+    selection = selection or Selection()
+    candidates = installed_plugins()
+    states = [*_unknown(selection, candidates)]
+    chosen: list[Candidate] = []
+    for candidate in candidates:
+        if candidate.name in selection.disabled:
+            states.append(_state(candidate, "disabled", "disabled by configuration"))
+        elif selection.names is not None and candidate.name not in selection.names:
+            states.append(_state(candidate, "not-selected", "not in the configured list of plugins"))
+        else:
+            chosen.append(candidate)
+    chosen.sort(key=lambda candidate: (candidate.name not in selection.required, candidate))
+    loaded, results = _load_all(chosen, lambda candidate: _within(deadline, candidate, hooks))
+    states += results
+    states.sort(key=lambda state: (state.name, state.distribution))
+    missing = [state for state in states if state.name in selection.required and state.state != "loaded"]
+    if missing:
+        raise RequiredPluginError(missing)
+    unselected = _unselected_fields(loaded) if hooks is None else {}
+    return Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected)
+
+
+def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
+    """Load modules that are given instead of installed, by the same rules; nothing else is looked for."""
+    by_candidate = dict(modules)
+    loaded, states = _load_all(
+        list(by_candidate), lambda candidate: _ask(candidate, by_candidate[candidate], None)
+    )
+    return Plugins(loaded=loaded, states=tuple(states))
+
+
+def _load_all(
+    chosen: Sequence[Candidate], read: Callable[[Candidate], LoadedPlugin]
+) -> tuple[tuple[LoadedPlugin, ...], list[PluginState]]:
+    claims = Claims()
+    first: dict[str, Candidate] = {}
+    loaded: list[LoadedPlugin] = []
+    states: list[PluginState] = []
+    for candidate in chosen:
+        other = first.setdefault(candidate.name, candidate)
+        try:
+            require(
+                other is candidate,
+                f"plugin name {candidate.name} is taken by {other.distribution}; "
+                f"uninstall one of {candidate.distribution} and {other.distribution}",
+            )
+            plugin = read(candidate)
+            claims.add(plugin)
+        except RefusedPlugin as refusal:
+            states.append(_state(candidate, "broken", str(refusal)))
+        else:
+            loaded.append(plugin)
+            states.append(_state(candidate, "loaded"))
+    return tuple(sorted(loaded, key=lambda plugin: plugin.name)), states
+
+
+def _within(seconds: float, candidate: Candidate, hooks: Collection[str] | None) -> LoadedPlugin:
+    """Import and ask in a thread of its own, so that a plugin that hangs is given up."""
+    plugins: list[LoadedPlugin] = []
+    refusals: list[str] = []
+
+    def work() -> None:
+        try:
+            plugins.append(_ask(candidate, importlib.import_module(candidate.module), hooks))
+        except BaseException as error:  # noqa: BLE001 - even sys.exit() in a plugin must not end the operator
+            refusals.append(str(error) if isinstance(error, RefusedPlugin) else _last_line(error))
+
+    thread = threading.Thread(target=work, name=f"load-plugin-{candidate.name}", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if plugins:
+        return plugins[0]
+    raise RefusedPlugin(refusals[0] if refusals else f"did not load within {seconds:g} s")
+
+
+def _ask(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None) -> LoadedPlugin:
+    """Ask the hooks of one imported plugin."""
+    _check_api(module)
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(module, name=candidate.name)
+    callers = {caller.name: caller for caller in manager.get_hookcallers(module) or ()}
+    for name in callers:
+        hint = nearest(name, list(HOOKS))
+        require(
+            name in HOOKS, f"implements {name}, which is no hook{f'; did you mean {hint}?' if hint else ''}"
+        )
+    found: dict[str, Any] = {}
+    for hook, (attribute, declaration_type) in HOOKS.items():
+        if hook not in callers or (hooks is not None and hook not in hooks):
+            continue
+        implementation = callers[hook].get_hookimpls()[0]
+        require(
+            not (implementation.wrapper or implementation.hookwrapper),
+            f"{hook} is a wrapper; a hook returns a list",
+        )
+        found[attribute] = checked_declarations(hook, declaration_type, implementation.function())
+    plugin = LoadedPlugin(
+        candidate.name, candidate.distribution, candidate.version, candidate.module, **found
+    )
+    models = {getattr(declaration, "settings", None) for declaration in plugin.declarations()} - {None}
+    require(
+        len(models) <= 1, "declares more than one settings model; a plugin has one section in KaiwoConfig"
+    )
+    return plugin
+
+
+def _check_api(module: ModuleType) -> None:
+    major = getattr(module, "KAIWO_API", None)
+    own = hookspecs.API_MAJOR
+    require(
+        major is not None, f"{module.__name__} does not state its API version; write KAIWO_API = {own} there"
+    )
+    require(
+        type(major) is int and major == own,
+        f"was written for plugin API {major}, this is {own}; install a version of the plugin for API {own}",
+    )
+
+
+def _unknown(selection: Selection, candidates: Sequence[Candidate]) -> list[PluginState]:
+    installed = sorted({candidate.name for candidate in candidates})
+    states = []
+    for name in sorted({*(selection.names or ()), *selection.disabled, *selection.required} - set(installed)):
+        hint = nearest(name, installed)
+        advice = f"did you mean {hint}?" if hint else f"installed are {', '.join(installed) or 'none'}"
+        states.append(
+            PluginState(
+                name,
+                distribution="",
+                version="",
+                state="disabled" if name in selection.disabled else "broken",
+                message=f"no installed distribution has a plugin of this name; {advice}",
+            )
+        )
+    return states
+
+
+def _unselected_fields(loaded: Sequence[LoadedPlugin]) -> dict[tuple[str, str], str]:
+    declared = {(field.kind, ".".join(field.path)) for plugin in loaded for field in plugin.fields()}
+    announced = {(field.kind, field.path): field.distribution for field in announced_fields()}
+    return {key: distribution for key, distribution in announced.items() if key not in declared}
+
+
+def _state(candidate: Candidate, state: Any, message: str = "") -> PluginState:
+    if len(message) > _MESSAGE_LENGTH:
+        message = f"{message[: _MESSAGE_LENGTH - 1]}…"
+    return PluginState(candidate.name, candidate.distribution, candidate.version, state, message)
+
+
+def _last_line(error: BaseException) -> str:
+    """The last line of the traceback; a message of several lines becomes one."""
+    lines = traceback.format_exception_only(error)
+    return " ".join(lines[-1].split())

@@ -1,0 +1,210 @@
+"""What loading gave: the declarations of every loaded plugin and the state of every installed one."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kaiwo.api.field import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.commands import Command
+    from kaiwo.plugin.controllers import ExtraController
+    from kaiwo.plugin.diagnosis import DiagnosisRule
+    from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+    from kaiwo.plugin.pods import PodContribution
+    from kaiwo.plugin.queues import QueueSystem
+    from kaiwo.plugin.rbac import PolicyRule
+    from kaiwo.plugin.sources import DownloadSource
+    from kaiwo.plugin.vendors import GpuVendor
+
+State: TypeAlias = Literal["loaded", "disabled", "not-selected", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginState:
+    """One line of ``kaiwo plugins``.
+
+    Attributes:
+        name: the plugin's name.
+        distribution: the distribution it comes from, empty for a name that nothing installed has.
+        version: version of the distribution.
+        state: what became of it.
+        message: why it is not loaded, empty when it is.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    state: State
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlugin:
+    """One plugin and everything it declared, in its own order.
+
+    Attributes:
+        name: the plugin's name.
+        distribution: the distribution it comes from.
+        version: version of the distribution.
+        module: dotted name of its module.
+        backends: workload back ends.
+        sources: download sources.
+        vendors: GPU vendors.
+        queue_systems: queue systems.
+        controllers: controllers of its own.
+        contributions: contributions to pods.
+        diagnosis_rules: diagnosis rules.
+        commands: commands of the command line.
+        lifecycles: what to run at start and stop.
+        listeners: who is told about transitions.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    backends: tuple[BackEnd, ...] = ()
+    sources: tuple[DownloadSource, ...] = ()
+    vendors: tuple[GpuVendor, ...] = ()
+    queue_systems: tuple[QueueSystem, ...] = ()
+    controllers: tuple[ExtraController, ...] = ()
+    contributions: tuple[PodContribution, ...] = ()
+    diagnosis_rules: tuple[DiagnosisRule, ...] = ()
+    commands: tuple[Command, ...] = ()
+    lifecycles: tuple[Lifecycle, ...] = ()
+    listeners: tuple[TransitionListener, ...] = ()
+
+    def declarations(self) -> tuple[object, ...]:
+        """Everything the plugin declared, hook by hook."""
+        return (
+            *self.backends,
+            *self.sources,
+            *self.vendors,
+            *self.queue_systems,
+            *self.controllers,
+            *self.contributions,
+            *self.diagnosis_rules,
+            *self.commands,
+            *self.lifecycles,
+            *self.listeners,
+        )
+
+    def fields(self) -> tuple[Field, ...]:
+        """The fields it adds to the workload kinds; a download source adds its list to both."""
+        fields = [field for backend in self.backends for field in backend.fields]
+        for source in self.sources:
+            items = types.GenericAlias(list, (source.item,))
+            path = ("storage", *source.path)
+            fields.append(Field("KaiwoJob", path, items, source.description))
+            fields.append(Field("KaiwoService", path, items, source.description))
+        return tuple(fields)
+
+    def settings_model(self) -> type[BaseModel] | None:
+        """The model of ``spec.plugins.<name>`` in KaiwoConfig; None when it has no settings."""
+        models = [getattr(declaration, "settings", None) for declaration in self.declarations()]
+        return next((model for model in models if model is not None), None)
+
+    def rules(self) -> tuple[PolicyRule, ...]:
+        """What it needs of the cluster."""
+        return tuple(
+            chain.from_iterable(getattr(declaration, "rules", ()) for declaration in self.declarations())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """All loaded plugins and the state of every installed or named one.
+
+    Attributes:
+        loaded: loaded plugins, sorted by name.
+        states: states of all, sorted by name and distribution.
+        unselected_fields: fields of installed distributions that no loaded plugin declares:
+            ``("KaiwoJob", "rayJob")`` to the distribution's name.
+    """
+
+    loaded: tuple[LoadedPlugin, ...] = ()
+    states: tuple[PluginState, ...] = ()
+    unselected_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def backends(self) -> tuple[BackEnd, ...]:
+        """Workload back ends of all loaded plugins."""
+        return tuple(backend for plugin in self.loaded for backend in plugin.backends)
+
+    @property
+    def sources(self) -> tuple[DownloadSource, ...]:
+        """Download sources of all loaded plugins."""
+        return tuple(source for plugin in self.loaded for source in plugin.sources)
+
+    @property
+    def vendors(self) -> tuple[GpuVendor, ...]:
+        """GPU vendors of all loaded plugins."""
+        return tuple(vendor for plugin in self.loaded for vendor in plugin.vendors)
+
+    @property
+    def queue_system(self) -> QueueSystem | None:
+        """The queue system in force; two never load together."""
+        return next((queue for plugin in self.loaded for queue in plugin.queue_systems), None)
+
+    @property
+    def controllers(self) -> tuple[ExtraController, ...]:
+        """Controllers of all loaded plugins."""
+        return tuple(controller for plugin in self.loaded for controller in plugin.controllers)
+
+    @property
+    def contributions(self) -> tuple[PodContribution, ...]:
+        """Pod contributions of all loaded plugins, in the order in which they are applied."""
+        return tuple(contribution for plugin in self.loaded for contribution in plugin.contributions)
+
+    @property
+    def diagnosis_rules(self) -> tuple[DiagnosisRule, ...]:
+        """Diagnosis rules of all loaded plugins, in the order in which they are asked."""
+        return tuple(rule for plugin in self.loaded for rule in plugin.diagnosis_rules)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Commands of all loaded plugins."""
+        return tuple(command for plugin in self.loaded for command in plugin.commands)
+
+    @property
+    def lifecycles(self) -> tuple[Lifecycle, ...]:
+        """What all loaded plugins run at start and stop."""
+        return tuple(lifecycle for plugin in self.loaded for lifecycle in plugin.lifecycles)
+
+    @property
+    def listeners(self) -> tuple[TransitionListener, ...]:
+        """Transition listeners of all loaded plugins."""
+        return tuple(listener for plugin in self.loaded for listener in plugin.listeners)
+
+    def fields(self) -> tuple[Field, ...]:
+        """Fields that loaded plugins add to the workload kinds."""
+        return tuple(field for plugin in self.loaded for field in plugin.fields())
+
+    def settings_models(self) -> dict[str, type[BaseModel]]:
+        """Plugin name to the model of its section ``spec.plugins.<name>`` in KaiwoConfig."""
+        models = {plugin.name: plugin.settings_model() for plugin in self.loaded}
+        return {name: model for name, model in models.items() if model is not None}
+
+    def rules(self) -> tuple[PolicyRule, ...]:
+        """What loaded plugins need of the cluster, each rule once."""
+        return tuple(dict.fromkeys(rule for plugin in self.loaded for rule in plugin.rules()))
+
+    def plugin_of(self, declaration: object) -> LoadedPlugin:
+        """The plugin that a declaration came from.
+
+        Raises:
+            KeyError: no loaded plugin declared exactly this object.
+        """
+        for plugin in self.loaded:
+            if any(own is declaration for own in plugin.declarations()):
+                return plugin
+        raise KeyError(declaration)
