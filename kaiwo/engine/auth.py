@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Headers = dict[str, str]
 
 TOKEN_FILE_PERIOD = 60.0
-"""Seconds between two looks at a token file. The kubelet rotates at 80 % of a token's life, at least 10 min."""
+"""Seconds between two looks at a token file; the shortest life of a projected token is ten minutes."""
 
 EXPIRY_MARGIN = 60.0
 """Seconds before its stated end at which a credential is renewed, so that none ends under way."""

@@ -1,81 +1,42 @@
-"""What the API server is known to hold: one compact entry per object, indexed by owner and labels."""
+"""What the API server is known to hold: one compact entry per object, indexed by owner and labels.
+
+Two sources feed a store: the reflector (lists and watch events) and the answers to own writes. Both carry a
+resourceVersion, a number that grows with every change of a kind, so the newer one wins and a stale watch
+event never undoes what this process has just written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
-from kaiwo.engine.resource import Object, Resource
+from kaiwo.engine.entry import Entry, Path, Projection, make_decoder
+from kaiwo.engine.selector import Selector
+from kaiwo.engine.wire import encode
 
-Path: TypeAlias = tuple[str, ...]
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Iterable, Iterator
 
+    import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """What is kept of each object of one kind.
+    from kaiwo.engine.resource import Object, Resource
 
-    Attributes:
-        keep: paths below the object that are kept, "*" stands for every list item; empty keeps everything
-            (apart from managedFields). Metadata is always kept. Pods need a dozen fields.
-        owned_fields: paths whose field managers are remembered (read from managedFields before they are dropped).
-        labels: label keys with an index for `Cache.labelled`.
-    """
+__all__ = ["Cache", "Entry", "Event", "Path", "Projection", "Store"]
 
-    keep: tuple[Path, ...] = ()
-    owned_fields: tuple[Path, ...] = ()
-    labels: tuple[str, ...] = ()
-
-
-class Owner:
-    """One ownerReference: api_version, kind, name, uid, controller."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    controller: bool
-
-
-class Entry:
-    """One object as last seen. Metadata is decoded; the rest waits as bytes and every read gives a fresh copy.
-
-    Treat labels, annotations and owners as read-only.
-    """
-
-    resource: Resource
-    namespace: str  # "" for cluster-scoped objects
-    name: str
-    uid: str
-    resource_version: str
-    generation: int
-    created: str  # RFC 3339, as the API server writes it
-    deleted: str | None  # deletionTimestamp
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    owners: tuple[Owner, ...]
-
-    @property
-    def controller(self) -> Owner | None:
-        """The owner that controls the object."""
-        ...
-
-    def full(self) -> Object:
-        """The whole (projected) object, without managedFields."""
-        ...
-
-    def part(self, *path: str) -> Any:
-        """The value at a path such as ("status",) or ("spec", "suspend"), None when absent."""
-        ...
-
-    def managers(self, path: Path) -> tuple[str, ...]:
-        """Names of the field managers that own a path declared in Projection.owned_fields."""
-        ...
+_NameKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change in the cache. `old` is None for a new object, `new` is None for a deleted one."""
+    """A change in the cache.
+
+    Attributes:
+        type: ADDED, MODIFIED or DELETED.
+        resource: the kind.
+        old: the entry before, None for a new object.
+        new: the entry now, None for a deleted object.
+    """
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     resource: Resource
@@ -84,19 +45,254 @@ class Event:
 
     @property
     def entry(self) -> Entry:
-        """The newest known state."""
-        ...
+        """The newest known state: of a deleted object, the last."""
+        found = self.new or self.old
+        assert found is not None  # noqa: S101 -- an event without any entry is never made
+        return found
+
+
+class Store:
+    """All known objects of one kind.
+
+    Attributes:
+        resource: the kind.
+        projection: what is kept of each object.
+        selector: which objects are watched at all.
+        namespace: the one namespace that is watched, None for all.
+        synced: whether a whole list has been taken in.
+        version: resourceVersion up to which watch events were seen.
+    """
+
+    def __init__(
+        self, resource: Resource, projection: Projection, namespace: str | None, selector: Selector
+    ) -> None:
+        self.resource = resource
+        self.projection = projection
+        self.namespace = namespace
+        self.selector = selector
+        self.synced = False
+        self.version = 0
+        self.handlers: list[Callable[[Event], None]] = []
+        self._decode = make_decoder(resource, projection)
+        self._entries: dict[_NameKey, Entry] = {}
+        self._owned: dict[str, tuple[Entry, ...]] = {}
+        self._labelled: dict[tuple[str, str], dict[_NameKey, Entry]] = {}
+
+    def __len__(self) -> int:
+        """Number of objects."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries as of now; the store may change meanwhile."""
+        return iter(list(self._entries.values()))
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        """One entry."""
+        return self._entries.get((namespace, name))
+
+    def owned_by(self, uid: str) -> tuple[Entry, ...]:
+        """Entries with an owner reference to that uid."""
+        return self._owned.get(uid, ())
+
+    def labelled(self, label: str, value: str) -> builtins.list[Entry]:
+        """Entries with that label; the label must be declared in the projection."""
+        if label not in self.projection.labels:
+            raise KeyError(f"{self.resource}: no index for label {label}; declare it in Projection.labels")
+        return list(self._labelled.get((label, value), {}).values())
+
+    def decode(self, raw: bytes | msgspec.Raw) -> Entry:
+        """An entry from JSON; ValueError when it is no object with a name."""
+        return self._decode(raw)
+
+    def replace(self, entries: Iterable[Entry], version: str) -> None:
+        """Take a whole list as the truth: what it does not name is gone, unless written after it.
+
+        A list that is older than what was seen before means that the API server's data were restored
+        from a backup: then the list alone counts.
+        """
+        listed = {(entry.namespace, entry.name): entry for entry in entries}
+        before, self.version = self.version, _number(version)
+        if self.version < before:
+            for entry in list(self._entries.values()):
+                self._remove(entry)
+        gone = [
+            entry
+            for key, entry in self._entries.items()
+            if key not in listed and entry.version <= self.version
+        ]
+        for entry in gone:
+            self._remove(entry)
+        for entry in listed.values():
+            self._put(entry)
+        self.synced = True
+
+    def observe(self, type_: str, entry: Entry) -> None:
+        """Take a watch event; duplicates and stale ones change nothing."""
+        if type_ == "DELETED":
+            known = self._entries.get((entry.namespace, entry.name))
+            if known is not None and (known.uid == entry.uid or known.version <= entry.version):
+                self._remove(known, entry)
+        else:
+            self._put(entry)
+        self.version = max(self.version, entry.version)
+
+    def progress(self, version: str) -> None:
+        """Take note of a bookmark: all events up to this version have been seen."""
+        self.version = max(self.version, _number(version))
+
+    def assume(self, raw: bytes) -> None:
+        """Take the answer to an own write, unless the watch is already past it or does not cover it."""
+        entry = self._decode(raw)
+        covered = self.namespace is None or self.namespace == entry.namespace
+        if self.synced and covered and entry.version > self.version and self.selector.matches(entry.labels):
+            self._put(entry)
+
+    def _put(self, entry: Entry) -> None:
+        key = (entry.namespace, entry.name)
+        old = self._entries.get(key)
+        if old is not None:
+            if old.version > entry.version or old.resource_version == entry.resource_version:
+                return
+            if old.uid != entry.uid:
+                # Deleted and made again between two looks: whoever waits for the deletion must see it.
+                self._remove(old)
+                old = None
+        self._entries[key] = entry
+        self._index(old, entry)
+        self._tell(Event("MODIFIED" if old else "ADDED", self.resource, old, entry))
+
+    def _remove(self, known: Entry, last: Entry | None = None) -> None:
+        del self._entries[known.namespace, known.name]
+        self._index(known, None)
+        self._tell(Event("DELETED", self.resource, last or known, None))
+
+    def _tell(self, event: Event) -> None:
+        for handler in self.handlers:
+            handler(event)
+
+    def _index(self, old: Entry | None, new: Entry | None) -> None:
+        if old is not None:
+            for owner in old.owners:
+                rest = tuple(e for e in self._owned.get(owner.uid, ()) if e is not old)
+                if rest:
+                    self._owned[owner.uid] = rest
+                else:
+                    self._owned.pop(owner.uid, None)
+        if new is not None:
+            for owner in new.owners:
+                self._owned[owner.uid] = (*self._owned.get(owner.uid, ()), new)
+        for label in self.projection.labels:
+            self._index_label(label, old, new)
+
+    def _index_label(self, label: str, old: Entry | None, new: Entry | None) -> None:
+        before = old.labels.get(label) if old is not None else None
+        after = new.labels.get(label) if new is not None else None
+        if old is not None and before is not None and before != after:
+            bucket = self._labelled[label, before]
+            bucket.pop((old.namespace, old.name), None)
+            if not bucket:
+                del self._labelled[label, before]
+        if new is not None and after is not None:
+            self._labelled.setdefault((label, after), {})[new.namespace, new.name] = new
 
 
 class Cache:
-    """Stores of all watched kinds."""
+    """The stores of all watched kinds.
 
-    def register(self, resource: Resource, projection: Projection = Projection()) -> None: ...
-    def subscribe(self, resource: Resource, handler: Callable[[Event], None]) -> None: ...
-    def synced(self, resource: Resource) -> bool: ...
-    def get(self, resource: Resource, namespace: str | None, name: str) -> Entry | None: ...
-    def list(self, resource: Resource, namespace: str | None = None) -> Iterable[Entry]: ...
-    def owned_by(self, uid: str, resource: Resource | None = None) -> list[Entry]: ...
-    def labelled(self, resource: Resource, label: str, value: str) -> list[Entry]: ...
-    def assume(self, resource: Resource, obj: Object | bytes) -> None:
-        """Take in the answer to an own write at once (read your writes); older watch events are ignored after it."""
+    A kind that nobody registered reads as empty and unsynced.
+    """
+
+    def __init__(self) -> None:
+        self._stores: dict[Resource, Store] = {}
+
+    def register(
+        self,
+        resource: Resource,
+        projection: Projection | None = None,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+    ) -> Store:
+        """Make room for a kind, or widen what is kept of it: several readers share one store.
+
+        Args:
+            resource: the kind.
+            projection: what this reader needs; the store keeps what any of them needs.
+            namespace: the only namespace of interest, None for all.
+            label_selector: which objects are of interest, None for all.
+
+        Raises:
+            ValueError: the kind is registered with another namespace or selector, or a selector that
+                cannot be read, or a wider projection is asked for after objects came in.
+        """
+        asked = projection or Projection()
+        store = self._stores.get(resource)
+        if store is None:
+            store = Store(resource, asked, namespace, Selector.parse(label_selector))
+            self._stores[resource] = store
+            return store
+        if store.namespace != namespace or store.selector.text != (label_selector or ""):
+            raise ValueError(
+                f"{resource}: watched in namespace {store.namespace} with selector {store.selector.text!r}; "
+                f"another reader asks for {namespace} and {label_selector!r}. Use the same for both."
+            )
+        wider = store.projection.union(asked)
+        if wider != store.projection:
+            if len(store) or store.synced:
+                raise ValueError(f"{resource}: register all readers before the first list is taken in")
+            handlers = store.handlers
+            store = self._stores[resource] = Store(resource, wider, namespace, store.selector)
+            store.handlers = handlers
+        return store
+
+    def store(self, resource: Resource) -> Store | None:
+        """The store of a kind, None when nobody registered it."""
+        return self._stores.get(resource)
+
+    def stores(self) -> tuple[Store, ...]:
+        """All stores."""
+        return tuple(self._stores.values())
+
+    def subscribe(self, resource: Resource, handler: Callable[[Event], None]) -> None:
+        """Call `handler` at each change of a registered kind, in order; it must return quickly."""
+        self._stores[resource].handlers.append(handler)
+
+    def synced(self, resource: Resource) -> bool:
+        """Whether the kind has been listed wholly at least once."""
+        store = self._stores.get(resource)
+        return store is not None and store.synced
+
+    def get(self, resource: Resource, namespace: str | None, name: str) -> Entry | None:
+        """One object, None when there is none (or it is not known yet)."""
+        store = self._stores.get(resource)
+        return store.get(namespace or "", name) if store is not None else None
+
+    def list(self, resource: Resource, namespace: str | None = None) -> Iterator[Entry]:
+        """All objects of a kind, or those of one namespace."""
+        store = self._stores.get(resource)
+        for entry in store or ():
+            if namespace is None or entry.namespace == namespace:
+                yield entry
+
+    def owned_by(self, uid: str, resource: Resource | None = None) -> builtins.list[Entry]:
+        """Objects with an owner reference to a uid, of one kind or of all."""
+        if resource is not None:
+            store = self._stores.get(resource)
+            return list(store.owned_by(uid)) if store is not None else []
+        return [entry for store in self._stores.values() for entry in store.owned_by(uid)]
+
+    def labelled(self, resource: Resource, label: str, value: str) -> builtins.list[Entry]:
+        """Objects with a label; KeyError when the kind's projection declares no index for it."""
+        store = self._stores.get(resource)
+        return store.labelled(label, value) if store is not None else []
+
+    def assume(self, resource: Resource, obj: Object) -> None:
+        """Take in the answer to an own write at once, so that the next reconciliation reads it."""
+        store = self._stores.get(resource)
+        if store is not None:
+            store.assume(encode(obj))
+
+
+def _number(version: str) -> int:
+    """A resourceVersion as the number it is; 0, older than all, for anything else."""
+    return int(version) if version.isascii() and version.isdigit() else 0

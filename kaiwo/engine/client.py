@@ -1,75 +1,366 @@
-"""A small asynchronous Kubernetes client: plain JSON in, plain JSON out."""
+"""A small asynchronous Kubernetes client: plain JSON in, plain JSON out, nothing dropped or coerced."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
-from typing import Literal
+import random
+from typing import TYPE_CHECKING, Literal, Self
+from urllib.parse import quote, urlencode
 
-from kaiwo.engine.credentials import Connection
-from kaiwo.engine.resource import Object, Resource
+from kaiwo.engine.errors import NotFound, from_status
+from kaiwo.engine.transport import Request, Transport
+from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection
+
+    import msgspec
+
+    from kaiwo.engine.credentials import Connection
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.telemetry import Metrics
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+
+PAGE = 500
+"""Objects per page of a list, as in client-go's pager."""
+
+STALL = 150.0
+"""Seconds of silence after which a watch counts as dead. The API server sends a bookmark every minute."""
+
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
 
 
 class Client:
-    """One API server. Safe requests are retried; every request has a time limit.
+    """Talks to one API server; every request has a time limit, safe ones are repeated.
 
-    `gate` is asked before each mutating request is sent; False raises NotLeading.
+    Errors of all methods: `ApiError` and its kin for a refusal, `ConnectionLost` when no answer came,
+    `NotLeading` for a mutating request while the gate is closed, `CredentialsError`.
     """
 
-    def __init__(self, connection: Connection, *, user_agent: str = "kaiwo", timeout: float = 30.0,
-                 concurrency: int = 32, gate: Callable[[], bool] | None = None, metrics: object = None) -> None: ...
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str = "kaiwo",
+        timeout: float = 30.0,
+        concurrency: int = 32,
+        gate: Callable[[], bool] | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """Prepare a client; nothing is sent yet.
 
-    gate: Callable[[], bool] | None
+        Args:
+            connection: where to, and with which credentials.
+            user_agent: shows in the API server's audit log.
+            timeout: seconds for a whole request; watches have their own limits.
+            concurrency: requests under way at once, watches apart.
+            gate: asked right before each mutating request is sent; False holds it back with `NotLeading`.
+            metrics: counts requests.
+        """
+        self.connection = connection
+        self._transport = Transport(
+            connection, user_agent=user_agent, timeout=timeout, concurrency=concurrency, metrics=metrics
+        )
+        self._transport.gate = gate
 
-    async def __aenter__(self) -> Client: ...
-    async def __aexit__(self, *exc: object) -> None: ...
-    async def close(self) -> None: ...
+    @property
+    def gate(self) -> Callable[[], bool] | None:
+        """What is asked before each mutating request."""
+        return self._transport.gate
+
+    @gate.setter
+    def gate(self, gate: Callable[[], bool] | None) -> None:
+        self._transport.gate = gate
+
+    async def __aenter__(self) -> Self:
+        """Use as ``async with Client(...) as client``."""
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        """Raises NotFound."""
-        ...
+        """One object; NotFound when there is none."""
+        return await self._send(Request("get", str(resource), "GET", _path(resource, namespace, name)))
 
-    async def list(self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None,
-                   field_selector: str | None = None) -> AsyncIterator[Object]:
-        """Yield objects, in pages of 500 (an async generator: `async for`)."""
-        yield {}
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> AsyncIterator[Page]:
+        """All objects as of one moment, 500 at a time; Gone when that moment is forgotten meanwhile."""
+        query = {"limit": str(PAGE)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
+        while True:
+            path = _path(resource, namespace) + "?" + urlencode(query)
+            body = await self._transport.send(Request("list", str(resource), "GET", path))
+            page = decode_page(body, f"list {resource}")
+            yield page
+            if not page.rest:
+                return
+            query["continue"] = page.rest
 
-    async def create(self, resource: Resource, obj: Object, *, field_manager: str | None = None,
-                     dry_run: bool = False) -> Object:
-        """POST. Raises AlreadyExists; after ConnectionLost the object may exist."""
-        ...
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> AsyncIterator[Object]:
+        """All objects, in pages; apiVersion and kind are filled in where the API server leaves them out."""
+        pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
+        async for page in pages:
+            for raw in page.items:
+                obj = decode_object(raw, f"list {resource}")
+                obj.setdefault("apiVersion", resource.api_version)
+                obj.setdefault("kind", resource.kind)
+                yield obj
 
-    async def apply(self, resource: Resource, obj: Object, *, field_manager: str, force: bool = True,
-                    subresource: str | None = None, dry_run: bool = False) -> Object:
-        """Server-side apply."""
-        ...
+    async def create(
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        dry_run: bool = False,
+        gated: bool = True,
+    ) -> Object:
+        """POST an object; AlreadyExists when the name is taken.
 
-    async def merge_patch(self, resource: Resource, namespace: str | None, name: str, patch: Object, *,
-                          subresource: str | None = None, uid: str | None = None,
-                          resource_version: str | None = None, field_manager: str | None = None) -> Object:
-        """RFC 7386 patch; uid and resource_version become preconditions (Conflict)."""
-        ...
+        Not repeated when the answer is lost: after ConnectionLost or ServerUnavailable the object may
+        exist, which the next attempt learns from AlreadyExists.
 
-    async def replace(self, resource: Resource, obj: Object, *, subresource: str | None = None) -> Object:
-        """PUT with the object's resourceVersion as precondition."""
-        ...
+        Args:
+            resource: the kind.
+            obj: the whole object.
+            field_manager: whose fields these are.
+            field_validation: what to do about unknown fields; the API server's default is Warn.
+            dry_run: ask what would come out, change nothing.
+            gated: whether the gate is asked; only the lease itself is written without it.
+        """
+        path = _path(resource, _namespace(obj)) + _query(
+            fieldManager=field_manager, fieldValidation=field_validation, dryRun="All" if dry_run else None
+        )
+        request = Request(
+            "create",
+            str(resource),
+            "POST",
+            path,
+            encode(obj),
+            mutating=gated and not dry_run,
+            repeatable=dry_run,
+        )
+        return await self._send(request)
 
-    async def delete(self, resource: Resource, namespace: str | None, name: str, *, uid: str | None = None,
-                     resource_version: str | None = None, propagation: Propagation | None = None,
-                     grace_period: int | None = None) -> Object:
-        """DELETE: the object with its deletionTimestamp, or a Status. Raises NotFound, Conflict (uid)."""
-        ...
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        field_manager: str,
+        force: bool = True,
+        subresource: str | None = None,
+        field_validation: FieldValidation | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        """Server-side apply: these fields are set, and those sent before and now left out are removed.
 
-    async def watch(self, resource: Resource, namespace: str | None = None, *, resource_version: str,
-                    label_selector: str | None = None) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield (type, raw JSON of the object); BOOKMARK included."""
-        yield ("", b"")
+        Args:
+            resource: the kind.
+            obj: apiVersion, kind, metadata.name and the fields wanted.
+            field_manager: whose fields these are.
+            force: take fields from other managers; otherwise Conflict.
+            subresource: for example ``status``.
+            field_validation: what to do about unknown fields; the API server's default is Warn.
+            dry_run: ask what would come out, change nothing.
+        """
+        name: str = obj["metadata"]["name"]
+        path = _path(resource, _namespace(obj), name, subresource) + _query(
+            fieldManager=field_manager,
+            force="true" if force else None,
+            fieldValidation=field_validation,
+            dryRun="All" if dry_run else None,
+        )
+        request = Request("apply", str(resource), "PATCH", path, encode(obj), _APPLY, mutating=not dry_run)
+        return await self._send(request)
+
+    async def merge_patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        patch: Object,
+        *,
+        subresource: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        field_manager: str | None = None,
+    ) -> Object:
+        """Change named keys (RFC 7386: null removes, lists are replaced).
+
+        Args:
+            resource: the kind.
+            namespace: None for cluster-scoped kinds.
+            name: of the object.
+            patch: the keys to change.
+            subresource: for example ``status``.
+            uid: the object must still be this one, else Conflict.
+            resource_version: nobody must have changed the object since, else Conflict.
+            field_manager: whose fields these are.
+        """
+        if uid or resource_version:
+            metadata = dict(patch.get("metadata") or {})
+            if uid:
+                metadata["uid"] = uid
+            if resource_version:
+                metadata["resourceVersion"] = resource_version
+            patch = {**patch, "metadata": metadata}
+        path = _path(resource, namespace, name, subresource) + _query(fieldManager=field_manager)
+        request = Request("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
+        return await self._send(request)
+
+    async def replace(
+        self, resource: Resource, obj: Object, *, subresource: str | None = None, gated: bool = True
+    ) -> Object:
+        """PUT a whole object; Conflict unless its resourceVersion is still the current one.
+
+        Args:
+            resource: the kind.
+            obj: the object as read, with changes.
+            subresource: for example ``status``.
+            gated: whether the gate is asked; only the lease itself is written without it.
+        """
+        path = _path(resource, _namespace(obj), obj["metadata"]["name"], subresource)
+        request = Request(
+            "replace", str(resource), "PUT", path, encode(obj), mutating=gated, repeatable=False
+        )
+        return await self._send(request)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+    ) -> Object:
+        """Delete an object: returns it with its deletionTimestamp when it goes later, else a Status.
+
+        Args:
+            resource: the kind.
+            namespace: None for cluster-scoped kinds.
+            name: of the object.
+            uid: the object must still be this one, else Conflict.
+            resource_version: nobody must have changed the object since, else Conflict.
+            propagation: what becomes of what it owns.
+            grace_period: seconds; None for the object's own.
+        """
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid or resource_version:
+            wanted = {"uid": uid, "resourceVersion": resource_version}
+            options["preconditions"] = {field: value for field, value in wanted.items() if value}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if grace_period is not None:
+            options["gracePeriodSeconds"] = grace_period
+        path = _path(resource, namespace, name)
+        # Without a uid a repeated delete could meet a successor of the same name.
+        request = Request(
+            "delete", str(resource), "DELETE", path, encode(options), mutating=True, repeatable=bool(uid)
+        )
+        return await self._send(request)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        label_selector: str | None = None,
+        stall: float = STALL,
+    ) -> AsyncIterator[tuple[str, msgspec.Raw]]:
+        """Changes after a version, as (ADDED | MODIFIED | DELETED | BOOKMARK, JSON of the object).
+
+        Ends when the API server closes the watch, after five to ten minutes. Gone when the version is
+        too old, also in the middle.
+
+        Args:
+            resource: the kind.
+            namespace: None for all.
+            resource_version: from a list, an object, or a bookmark.
+            label_selector: as kubectl writes it.
+            stall: seconds of silence after which ConnectionLost is raised.
+        """
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            # Spread like client-go's, so that not all watches of a cluster end at once.
+            "timeoutSeconds": str(random.randint(300, 600)),  # noqa: S311 -- jitter needs no secrecy
+        }
+        if label_selector:
+            query["labelSelector"] = label_selector
+        path = _path(resource, namespace) + "?" + urlencode(query)
+        async for line in self._transport.stream(str(resource), path, stall):
+            event = decode_event(line, f"watch {resource}")
+            if event.type == "ERROR":
+                raise from_status(decode_object(event.object, f"watch {resource}"))
+            yield event.type, event.object
 
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
-        """Which of the resources the API server serves now; a 404 is an answer, not an error."""
-        ...
+        """Which of the resources the API server serves now; not knowing a group is an answer too."""
+        found: set[Resource] = set()
+        for group, version in sorted({(r.group, r.version) for r in resources}):
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            try:
+                answer = await self.get_json(path)
+            except NotFound:
+                continue
+            listed = answer.get("resources")
+            names = {item.get("name") for item in (listed if isinstance(listed, list) else ())}
+            found |= {r for r in resources if (r.group, r.version) == (group, version) and r.plural in names}
+        return frozenset(found)
 
     async def get_json(self, path: str, **query: str) -> Object:
-        """GET any path, e.g. /version."""
-        ...
+        """GET any path, for example ``/version``."""
+        return await self._send(Request("get", "", "GET", path + _query(**query)))
+
+    async def _send(self, request: Request) -> Object:
+        return decode_object(await self._transport.send(request), f"{request.verb} {request.resource}")
+
+
+def _namespace(obj: Object) -> str | None:
+    namespace: str | None = obj["metadata"].get("namespace")
+    return namespace
+
+
+def _path(
+    resource: Resource, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+) -> str:
+    """URL path; names are quoted because some come from users, and a slash would lead elsewhere."""
+    return resource.path(
+        quote(namespace, safe="") if namespace else None, quote(name, safe="") if name else None, subresource
+    )
+
+
+def _query(**parameters: str | None) -> str:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return "?" + urlencode(given) if given else ""

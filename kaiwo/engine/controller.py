@@ -1,31 +1,197 @@
-"""Events name keys, workers reconcile them."""
+"""Events say which keys to look at; workers reconcile them one key at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kaiwo.engine.cache import Event, Projection
-from kaiwo.engine.queue import Key
-from kaiwo.engine.resource import Resource
+from kaiwo.engine.cache import Event
+from kaiwo.engine.entry import Projection
+from kaiwo.engine.errors import EngineError, NotLeading
+from kaiwo.engine.queue import Key, WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from kaiwo.engine.cache import Cache
+    from kaiwo.engine.resource import Resource
+    from kaiwo.engine.telemetry import Metrics
+
+_log = logging.getLogger(__name__)
+
+SLICE = 0.005
+"""Seconds that a worker goes on without a pause before others (watches, the lease) get their turn."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """A kind a controller reads. `keys` says whom a change concerns; `start` is asked once per cached object
-    when the controller starts (default: the same function with an ADDED event)."""
+    """A kind that a controller reads.
+
+    Attributes:
+        resource: the kind.
+        keys: whom a change concerns; also asked, with an ADDED event, for each cached object at the start.
+            None when changes of the kind wake nobody.
+        projection: what must be kept of each object.
+        namespace: the only namespace of interest, None for all.
+        label_selector: which objects are of interest, None for all.
+    """
 
     resource: Resource
-    keys: Callable[[Event], Iterable[Key]]
-    projection: Projection = Projection()
+    keys: Callable[[Event], Iterable[Key]] | None = None
+    projection: Projection = field(default_factory=Projection)
     namespace: str | None = None
     label_selector: str | None = None
 
 
 class Controller:
-    """`reconcile(key)` returns seconds to look again, or None; raising backs the key off."""
+    """Reconciles keys.
 
-    def __init__(self, name: str, watches: Sequence[Watch], reconcile: Callable[[Key], Awaitable[float | None]], *,
-                 workers: int = 8, timeout: float = 60.0, on_error: Callable[[Key, Exception], None] | None = None,
-                 ) -> None: ...
-    def enqueue(self, key: Key, after: float = 0.0) -> None: ...
+    Attributes:
+        name: in logs and metrics.
+        watches: what it reads.
+        queue: its keys.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        watches: Sequence[Watch],
+        reconcile: Callable[[Key], Awaitable[float | None]],
+        *,
+        workers: int = 8,
+        timeout: float = 60.0,
+        on_error: Callable[[Key, Exception], None] | None = None,
+    ) -> None:
+        """Describe a controller; it runs as part of an engine.
+
+        Args:
+            name: in logs and metrics.
+            watches: what it reads.
+            reconcile: looks at one key and does what is to be done. Returns seconds after which to look
+                again without an event, or None. What it raises backs off this key alone.
+            workers: keys worked on at once.
+            timeout: seconds after which a reconciliation is cancelled and counts as failed. Only one that
+                awaits can be cancelled; one that computes holds up the process.
+            on_error: told of each failure, a cancelled reconciliation's TimeoutError included.
+        """
+        self.name = name
+        self.watches = tuple(watches)
+        self.queue = WorkQueue()
+        self._reconcile = reconcile
+        self._workers = workers
+        self._timeout = timeout
+        self._on_error = on_error
+        self._running = False
+        self._metrics: Metrics | None = None
+
+    def enqueue(self, key: Key, after: float = 0.0) -> None:
+        """Look at a key, now or after some seconds; without effect while the controller does not run."""
+        if self._running:
+            self.queue.add_after(key, after)
+
+    def handler(self, watch: Watch) -> Callable[[Event], None]:
+        """What to subscribe for a watch."""
+
+        def handle(event: Event) -> None:
+            if self._running and watch.keys is not None:
+                self._enqueue_all(watch.keys, event)
+
+        return handle
+
+    async def run(self, cache: Cache, metrics: Metrics | None = None, *, grace: float = 10.0) -> None:
+        """Look at everything cached, then at what changes, until cancelled.
+
+        On cancellation no further key is begun, and those begun get some time to end.
+
+        Args:
+            cache: filled by reflectors.
+            metrics: counts reconciliations.
+            grace: seconds that begun reconciliations have at the end.
+        """
+        self.queue = WorkQueue()
+        self._metrics = metrics
+        self._running = True
+        if metrics is not None:
+            metrics.watch_queue(self.name, lambda: len(self.queue))
+        for watch in self.watches:
+            if watch.keys is not None:
+                for entry in cache.list(watch.resource):
+                    self._enqueue_all(watch.keys, Event("ADDED", watch.resource, None, entry))
+        workers = [
+            asyncio.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._workers)
+        ]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            self._running = False
+            self.queue.shut_down()
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self) -> None:
+        queue = self.queue
+        loop_began = time.monotonic()
+        while True:
+            key = await queue.get()
+            if key is None:
+                return
+            try:
+                ended = await self._one(key)
+            finally:
+                queue.done(key)
+            if ended - loop_began > SLICE:
+                await asyncio.sleep(0)
+                loop_began = time.monotonic()
+
+    async def _one(self, key: Key) -> float:
+        """Reconcile a key; returns the time of its end."""
+        started = time.monotonic()
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                again = await self._reconcile(key)
+            again = None if again is None else float(again)
+        except TimeoutError as error:
+            hung = limit.expired()
+            return self._failed(key, error, started, hung=hung)
+        except Exception as error:  # noqa: BLE001 -- whatever one key's code raises harms that key alone
+            return self._failed(key, error, started, hung=False)
+        self.queue.forget(key)
+        if again is not None:
+            self.queue.add_after(key, again if again == again else 0.0)  # noqa: PLR0124 -- NaN: look now
+        ended = time.monotonic()
+        if self._metrics is not None:
+            self._metrics.reconcile(self.name, "ok", ended - started)
+        return ended
+
+    def _failed(self, key: Key, error: Exception, started: float, *, hung: bool) -> float:
+        ended = time.monotonic()
+        if self._metrics is not None:
+            self._metrics.reconcile(self.name, "timeout" if hung else "error", ended - started)
+        seconds = self.queue.retry(key)
+        where = f"{self.name}: {key.namespace}/{key.name}" if key.namespace else f"{self.name}: {key.name}"
+        if hung:
+            _log.error("%s: cancelled after %.0f s; again in %.1f s", where, self._timeout, seconds)
+        elif isinstance(error, NotLeading):
+            _log.info("%s: %s", where, error)
+        elif isinstance(error, EngineError):
+            _log.warning("%s: %s: %s; again in %.1f s", where, type(error).__name__, error, seconds)
+        else:
+            _log.error("%s: %r; again in %.1f s", where, error, seconds, exc_info=error)
+        if self._on_error is not None:
+            try:
+                self._on_error(key, error)
+            except Exception:
+                _log.exception("%s: reporting the failure failed", where)
+        return ended
+
+    def _enqueue_all(self, keys: Callable[[Event], Iterable[Key]], event: Event) -> None:
+        try:
+            for key in keys(event):
+                self.queue.add(key)
+        except Exception:
+            _log.exception("%s: no keys for %s of %r", self.name, event.type, event.entry)

@@ -1,0 +1,188 @@
+"""Keeps one store equal to the API server: list in pages, then watch, for ever.
+
+Whatever goes wrong, the answer is to list again and compare, so that a delete that nobody reported is found.
+Nothing that an API server or the network does ends a reflector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Literal
+
+from kaiwo.engine.backoff import Backoff
+from kaiwo.engine.client import STALL
+from kaiwo.engine.errors import ConnectionLost, EngineError, Gone, NotFound
+from kaiwo.engine.wire import decode_object
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from kaiwo.engine.cache import Store
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.telemetry import Metrics
+
+_log = logging.getLogger(__name__)
+
+RETRY = (0.2, 30.0)
+"""First and longest pause in seconds after a failure; client-go uses 0.8 and 30."""
+
+UNSERVED_RETRY = (2.0, 30.0)
+"""First and longest pause in seconds while the API server does not know the kind."""
+
+HEALTHY_AFTER = 10.0
+"""A watch that lived this many seconds has proved that things work again."""
+
+
+class Reflector:
+    """Feeds one store.
+
+    Attributes:
+        store: what is fed.
+        settled: set once the first list is in, or the kind turned out not to be served.
+        served: False while the API server does not know the kind.
+        problem: why the store may be behind, empty when it is not.
+    """
+
+    def __init__(
+        self, client: Client, store: Store, *, metrics: Metrics | None = None, stall: float = STALL
+    ) -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            client: reads.
+            store: is fed.
+            metrics: counts restarts.
+            stall: seconds of silence after which a watch counts as dead.
+        """
+        self.store = store
+        self.settled = asyncio.Event()
+        self.served = True
+        self.problem = "not listed yet"
+        self._client = client
+        self._metrics = metrics
+        self._stall = stall
+        self._retry = Backoff(*RETRY)
+        self._unserved = Backoff(*UNSERVED_RETRY)
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        while True:
+            started = time.monotonic()
+            try:
+                version = await self._list()
+                started = time.monotonic()
+                while True:
+                    version = await self._watch(version)
+                    self._count("closed")
+            except NotFound:
+                await self._not_served()
+            except Gone as error:
+                await self._failed("gone", error, started)
+            except ConnectionLost as error:
+                await self._failed("lost", error, started)
+            except EngineError as error:
+                await self._failed("error", error, started)
+            except Exception as error:
+                # A defect of ours must not blind the process for good.
+                _log.exception("reading %s failed unexpectedly", self.store.resource)
+                await self._failed("error", error, started)
+
+    async def _list(self) -> str:
+        """Take a whole list; returns its version."""
+        entries: list[Entry] = []
+        version = ""
+        store = self.store
+        pages = self._client.pages(
+            store.resource, store.namespace, label_selector=store.selector.text or None
+        )
+        async for page in pages:
+            version = page.resource_version
+            for raw in page.items:
+                entry = self._decode(raw)
+                if entry is None:
+                    continue
+                known = store.get(entry.namespace, entry.name)
+                # An unchanged object is kept once: a second list must not double the memory.
+                same = known is not None and (known.uid, known.version) == (entry.uid, entry.version)
+                entries.append(known if same and known is not None else entry)
+        store.replace(entries, version)
+        if not self.served:
+            _log.info("%s is served now", store.resource)
+        self.served = True
+        self.problem = ""
+        self._unserved.reset()
+        self.settled.set()
+        return version
+
+    async def _watch(self, version: str) -> str:
+        """Take changes until the API server closes the watch; returns the version to go on from."""
+        store = self.store
+        changes = self._client.watch(
+            store.resource,
+            store.namespace,
+            resource_version=version,
+            label_selector=store.selector.text or None,
+            stall=self._stall,
+        )
+        started = time.monotonic()
+        async for type_, raw in changes:
+            if type_ == "BOOKMARK":
+                version = self._bookmark(raw) or version
+                store.progress(version)
+                continue
+            entry = self._decode(raw)
+            if entry is not None:
+                store.observe(type_, entry)
+                version = entry.resource_version
+        if time.monotonic() - started < 1.0:
+            # A proxy that closes at once must not make us ask without pause.
+            await asyncio.sleep(self._retry.next())
+        else:
+            self._retry.reset()
+        return version
+
+    def _decode(self, raw: msgspec.Raw) -> Entry | None:
+        try:
+            return self.store.decode(raw)
+        except ValueError as error:
+            _log.warning("passed over: %s", error)
+            return None
+
+    def _bookmark(self, raw: msgspec.Raw) -> str:
+        metadata = decode_object(raw, f"watch {self.store.resource}").get("metadata")
+        return str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
+
+    async def _not_served(self) -> None:
+        """The kind is unknown: a CRD not installed, or an API server that is still starting.
+
+        What is cached stays: if the kind comes back, the list tells what is gone.
+        """
+        if self.served:
+            _log.warning(
+                "%s (%s) is not served by the API server; looking again until it is",
+                self.store.resource,
+                self.store.resource.api_version,
+            )
+        self.served = False
+        self.problem = "not served by the API server"
+        self.settled.set()
+        await asyncio.sleep(self._unserved.next())
+
+    async def _failed(
+        self, reason: Literal["gone", "lost", "error"], error: Exception, started: float
+    ) -> None:
+        self._count(reason)
+        if time.monotonic() - started >= HEALTHY_AFTER:
+            self._retry.reset()
+        pause = self._retry.next()
+        self.problem = f"{type(error).__name__}: {error}"
+        level = logging.INFO if reason == "gone" else logging.WARNING
+        _log.log(level, "%s: %s; listing again in %.1f s", self.store.resource, error, pause)
+        await asyncio.sleep(pause)
+
+    def _count(self, reason: Literal["closed", "gone", "lost", "error"]) -> None:
+        if self._metrics is not None:
+            self._metrics.watch_restart(str(self.store.resource), reason)

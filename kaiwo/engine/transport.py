@@ -1,0 +1,238 @@
+"""Requests over aiohttp: time limits, fresh credentials, retries, the write gate, and counting."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from kaiwo.engine.errors import (
+    ApiError,
+    ConnectionLost,
+    Forbidden,
+    NotLeading,
+    ServerUnavailable,
+    TooManyRequests,
+    from_response,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from kaiwo.engine.credentials import Connection
+    from kaiwo.engine.telemetry import Metrics
+
+ATTEMPTS = 4
+"""Tries of a safe request. More would only hold back the caller, whose own back-off goes on for ever."""
+
+FIRST_PAUSE = 0.1
+"""Seconds before the second try; doubles with each further one."""
+
+LONGEST_PAUSE = 15.0
+"""Seconds at most that a Retry-After is obeyed in place; the caller's back-off takes over after that."""
+
+JSON = "application/json"
+_UNAUTHORIZED = 401
+_SUCCESS = 300
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """One request to be sent, perhaps several times.
+
+    Attributes:
+        verb: what it does, for metrics: get, list, create, apply, patch, replace, delete.
+        resource: ``plural.group``, for metrics.
+        method: HTTP method.
+        path: URL path with query, percent-encoded.
+        body: JSON, or None.
+        content_type: of the body.
+        mutating: whether the write gate is asked.
+        repeatable: whether sending it twice does no harm. Others are repeated only when the API server
+            surely has not carried them out.
+    """
+
+    verb: str
+    resource: str
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = JSON
+    mutating: bool = False
+    repeatable: bool = True
+
+
+class Transport:
+    """Sends requests to one API server."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str,
+        timeout: float,
+        concurrency: int,
+        metrics: Metrics | None,
+    ) -> None:
+        self.gate: Callable[[], bool] | None = None
+        self._connection = connection
+        self._agent = user_agent
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(10.0, timeout))
+        # Waiting happens here and not in a connection pool: the gate is asked after the wait.
+        self._slots = asyncio.Semaphore(concurrency)
+        self._metrics = metrics
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, request: Request) -> bytes:
+        """The body of a successful answer.
+
+        Raises:
+            ApiError: the API server refused.
+            ConnectionLost: no answer.
+            NotLeading: a mutating request while the gate is closed.
+            CredentialsError: no valid credentials.
+        """
+        refresh = False
+        for attempt in range(1, ATTEMPTS + 1):
+            headers = await self._headers(request, refresh=refresh)
+            try:
+                return await self._once(request, headers)
+            except Forbidden as error:
+                if error.status != _UNAUTHORIZED or refresh:
+                    raise
+                refresh = True
+            except (TooManyRequests, ServerUnavailable, ConnectionLost) as error:
+                pause = _pause(error, attempt)
+                if attempt == ATTEMPTS or pause > LONGEST_PAUSE or not _may_repeat(request, error):
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError  # pragma: no cover -- the last attempt returns or raises
+
+    async def stream(self, resource: str, path: str, stall: float) -> AsyncIterator[bytes]:
+        """Lines of a watch.
+
+        Args:
+            resource: for metrics.
+            path: URL path with query.
+            stall: seconds of silence after which the connection counts as dead.
+
+        Raises:
+            ApiError: the API server refused.
+            ConnectionLost: cut off in the middle, or silent for too long.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=stall)
+        headers = {"Accept": JSON, **await self._connection.headers()}
+        rest = b""
+        try:
+            async with self._open("GET", path, None, headers, timeout) as response:
+                self._count("watch", resource, response.status, 0.0)
+                if response.status >= _SUCCESS:
+                    body = await response.read()
+                    if response.status == _UNAUTHORIZED:
+                        await self._connection.headers(refresh=True)
+                    raise from_response(response.status, body, response.headers)
+                async for chunk in response.content.iter_any():
+                    lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+                    rest = lines.pop()
+                    for line in lines:
+                        if line:
+                            yield line
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ConnectionLost(f"watch {resource}: {_describe(error)}") from error
+        if rest:
+            raise ConnectionLost(f"watch {resource}: cut off in the middle of an event")
+
+    async def _headers(self, request: Request, *, refresh: bool) -> dict[str, str]:
+        headers = {"Accept": JSON, **await self._connection.headers(refresh=refresh)}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        return headers
+
+    async def _once(self, request: Request, headers: dict[str, str]) -> bytes:
+        async with self._slots:
+            if request.mutating and self.gate is not None and not self.gate():
+                raise NotLeading(f"{request.verb} {request.resource}: held back, this process does not lead")
+            started = time.monotonic()
+            status = 0
+            try:
+                async with self._open(
+                    request.method, request.path, request.body, headers, self._timeout
+                ) as response:
+                    body = await response.read()
+                    status = response.status
+                    answer_headers = response.headers
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise ConnectionLost(
+                    f"{request.verb} {request.resource} at {self._connection.server}: {_describe(error)}"
+                ) from error
+            finally:
+                self._count(request.verb, request.resource, status, time.monotonic() - started)
+        if status >= _SUCCESS:
+            raise from_response(status, body, answer_headers)
+        return body
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.client._RequestContextManager:
+        connection = self._connection
+        if self._session is None:
+            # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
+            # which would cost the API server, the scarce thing, more than the bytes do.
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
+                headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
+                auto_decompress=True,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=1 << 18,
+            )
+        return self._session.request(
+            method,
+            URL(connection.server + path, encoded=True),
+            data=body,
+            headers=headers,
+            ssl=connection.ssl_context or True,
+            server_hostname=connection.server_hostname,
+            proxy=connection.proxy,
+            timeout=timeout,
+            allow_redirects=False,
+        )
+
+    def _count(self, verb: str, resource: str, code: int, seconds: float) -> None:
+        if self._metrics is not None:
+            self._metrics.request(verb, resource, code, seconds)
+
+
+def _may_repeat(request: Request, error: ApiError | ConnectionLost) -> bool:
+    """Whether a failed request may be sent again: harmless, or surely not carried out."""
+    if request.repeatable or isinstance(error, TooManyRequests):
+        return True
+    return isinstance(error.__cause__, aiohttp.ClientConnectorError)
+
+
+def _pause(error: ApiError | ConnectionLost, attempt: int) -> float:
+    """Seconds to wait: what the server asks for, or doubling; jittered, so that clients spread."""
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    base = asked if asked is not None else FIRST_PAUSE * 2 ** (attempt - 1)
+    return base * random.uniform(1.0, 1.5)  # noqa: S311 -- jitter needs no secrecy
+
+
+def _describe(error: BaseException) -> str:
+    """A sentence for errors whose own text is empty, as a timeout's is."""
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return str(error) or type(error).__name__
