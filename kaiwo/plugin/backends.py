@@ -65,6 +65,8 @@ class Resolved:
         priority_class: Kubernetes PriorityClass of the pods, empty for none.
         vendor_keys: resource keys of all vendors loaded at that time; any of them counts as GPUs.
         template_version: version of the generated templates.
+        labels: the workload's own labels that its pods carry; a later edit of metadata alone changes no pod.
+        annotations: likewise.
     """
 
     allocation: Allocation
@@ -78,6 +80,8 @@ class Resolved:
     priority_class: str = ""
     vendor_keys: tuple[str, ...] = ()
     template_version: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,8 @@ class Observed:
         message: one line.
         started: earliest ``running.startedAt`` (or ``terminated.startedAt``) of a container of the
             current run.
+        run_started: when the current run began (a Job's ``startTime``, new after each resumption), None if
+            unknown; an earlier start time belongs to a run that was evicted.
         completed: when it ended, None while it has not.
         passed: status words that recorded facts prove it passed through before ``status``, in order.
         wake_after: seconds after which to look again though nothing happened, None for never.
@@ -168,6 +174,7 @@ class Observed:
     reason: str
     message: str
     started: datetime | None = None
+    run_started: datetime | None = None
     completed: datetime | None = None
     passed: tuple[str, ...] = ()
     wake_after: float | None = None

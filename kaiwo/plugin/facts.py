@@ -25,11 +25,13 @@ class NodeFact:
         name: the node's name; for an expected node, the entry of ``nodes.expectedGpus`` it stands for.
         gpus: what each vendor plugin recognised.
         usable: the node is Ready and not cordoned; expected nodes are usable.
+        count: how many equal nodes it stands for; 1 for a real one.
     """
 
     name: str
     gpus: tuple[VendorGpus, ...]
     usable: bool = True
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

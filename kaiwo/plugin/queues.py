@@ -25,12 +25,15 @@ class QueueAssignment:
         labels: labels for the created object, for example ``kueue.x-k8s.io/queue-name``.
         pod_annotations: annotations for its pod templates.
         suspend: whether the object is created suspended.
+        knows_priority: whether ``spec.priorityClass`` names a priority class of the queue system's own; if it
+            does not, a Kubernetes PriorityClass of that name must exist.
     """
 
     queue: str
     labels: Mapping[str, str]
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
     suspend: bool = True
+    knows_priority: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 NAMES_VARIABLE = "KAIWO_PLUGINS"
 DISABLED_VARIABLE = "KAIWO_PLUGINS_DISABLED"
@@ -77,33 +76,6 @@ class Selection:
             disabled=frozenset(listed(DISABLED_VARIABLE, "pluginsDisabled") or ()),
             required=frozenset(listed(REQUIRED_VARIABLE, "pluginsRequired") or ()),
         )
-
-    @classmethod
-    def of_file(
-        cls, path: Path, *, flag: str | None = None, environ: Mapping[str, str] | None = None
-    ) -> Selection:
-        """Like :meth:`of`, with the settings read from a YAML file whose other keys are ignored.
-
-        Raises:
-            SelectionError: the file cannot be read or is no YAML mapping, or a list is not a list of names.
-        """
-        import yaml  # noqa: PLC0415 - most processes read no file
-
-        try:
-            settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SelectionError(
-                f"{path}: cannot be read: {error}. Correct the path or its permissions."
-            ) from error
-        except yaml.YAMLError as error:
-            reason = " ".join(str(error).split())
-            raise SelectionError(f"{path}: is not YAML: {reason}. Correct the file.") from error
-        if not isinstance(settings, dict | None):
-            kind = type(settings).__name__
-            raise SelectionError(
-                f"{path}: is a {kind}, not a mapping. Write for example `plugins: [batch_job]`."
-            )
-        return cls.of(flag=flag, environ=environ, settings=settings, where=str(path))
 
 
 def nearest(word: str, words: Sequence[str]) -> str | None:

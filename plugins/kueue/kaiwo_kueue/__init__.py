@@ -1,0 +1,1 @@
+"""Queueing of workloads with Kueue."""

@@ -1,0 +1,1 @@
+"""KaiwoJobs that run as a RayJob."""

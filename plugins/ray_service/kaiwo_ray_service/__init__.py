@@ -1,0 +1,1 @@
+"""KaiwoServices that run as a RayService inside an AppWrapper."""

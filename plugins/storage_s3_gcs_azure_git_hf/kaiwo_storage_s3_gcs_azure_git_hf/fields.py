@@ -1,0 +1,68 @@
+"""Field types of download items: what may be written, checked alike by the API server and the command line.
+
+Every text has a bound, and patterns use only what both Go's and Rust's regular expressions know.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+
+def _inside(path: str) -> str:
+    if ".." in path.split("/"):
+        raise ValueError("leaves the volume; write a path without '..'")
+    return path
+
+
+Url: TypeAlias = Annotated[str, StringConstraints(max_length=2048, pattern=r"^https?://[^\s/]\S*$")]
+"""An http or https URL; nothing else is ever fetched from."""
+
+Path: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+"""A name inside a store; 1024 bytes is the longest object key of S3, GCS and Azure."""
+
+Prefix: TypeAlias = Annotated[str, StringConstraints(max_length=1024)]
+"""A folder inside a store; empty or ``.`` is the whole bucket."""
+
+TargetPath: TypeAlias = Annotated[
+    str, StringConstraints(max_length=1024, pattern=r"^([^/].*)?$"), AfterValidator(_inside)
+]
+"""Where a download goes, relative to the volume; it cannot leave it."""
+
+Glob: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+"""A shell pattern relative to a folder."""
+
+BucketName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+"""A bucket or container; the longest (an old S3 bucket in us-east-1) has 255 characters."""
+
+Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")]
+"""A SHA-256 digest in hexadecimal."""
+
+Region: TypeAlias = Annotated[str, StringConstraints(max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
+"""A region's name, as ``us-east-1``."""
+
+GitRef: TypeAlias = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^-\s]\S*$")]
+"""A branch, tag or revision; one that starts with ``-`` would be taken for an option."""
+
+Commit: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{7,64}$")]
+"""A commit hash of SHA-1 or SHA-256."""
+
+RepoId: TypeAlias = Annotated[
+    str,
+    StringConstraints(max_length=96, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"),
+]
+"""A repository on the Hub; the Hub takes 96 characters."""
+
+SecretName: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+]
+"""Name of a Secret, a DNS-1123 subdomain."""
+
+SecretKey: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$")
+]
+"""Key in a Secret."""
+
+ContainerFile: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^/")]
+"""An absolute path inside the download container."""

@@ -1,0 +1,174 @@
+"""What a user may ask to be downloaded: one model per source."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from kaiwo.api.base import Model
+from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
+    BucketName,
+    Commit,
+    ContainerFile,
+    GitRef,
+    Glob,
+    Path,
+    Prefix,
+    Region,
+    RepoId,
+    SecretKey,
+    SecretName,
+    Sha256,
+    TargetPath,
+    Url,
+)
+
+
+class ValueReference(Model):
+    """A value in a Secret of the workload's namespace."""
+
+    file: Annotated[
+        ContainerFile | None,
+        Field(
+            description="Where the value is mounted in the download container; by default "
+            "/app/secrets/<secretName>/<secretKey>."
+        ),
+    ] = None
+    secret_name: Annotated[SecretName, Field(description="Name of the Secret.")]
+    secret_key: Annotated[SecretKey, Field(description="Key in the Secret.")]
+
+
+class CloudDownloadFile(Model):
+    """One object of a bucket or container."""
+
+    path: Annotated[Path, Field(description="Key of the object.")]
+    target_path: Annotated[
+        TargetPath, Field(min_length=1, description="File to write, relative to the data volume.")
+    ]
+    sha256: Annotated[
+        Sha256 | None,
+        Field(description="SHA-256 of the content in hexadecimal; a download that differs fails."),
+    ] = None
+
+
+class CloudDownloadFolder(Model):
+    """All objects of a bucket or container under a prefix."""
+
+    path: Annotated[Prefix, Field(description='Prefix of the objects; empty or "." for the whole bucket.')]
+    target_path: Annotated[TargetPath, Field(description="Folder to write to, relative to the data volume.")]
+    glob: Annotated[
+        Glob | None,
+        Field(description='Only objects that match, relative to the prefix; by default "**/*".'),
+    ] = None
+
+
+class CloudDownloadBucket(Model):
+    """What to fetch from one bucket or container."""
+
+    name: Annotated[BucketName, Field(description="Name of the bucket or container.")]
+    files: Annotated[
+        tuple[CloudDownloadFile, ...], Field(strict=False, description="Single objects to fetch.")
+    ] = ()
+    folders: Annotated[
+        tuple[CloudDownloadFolder, ...], Field(strict=False, description="Prefixes to fetch.")
+    ] = ()
+
+    @model_validator(mode="after")
+    def _something_to_fetch(self) -> Self:
+        if not self.files and not self.folders:
+            raise ValueError("names nothing to fetch; list files or folders (path '.' for everything)")
+        return self
+
+
+class S3DownloadItem(Model):
+    """Downloads from one S3-compatible store."""
+
+    endpoint_url: Annotated[
+        Url, Field(description='URL of the S3 endpoint, for example "https://s3.us-east-1.amazonaws.com".')
+    ]
+    region: Annotated[Region | None, Field(description="Region that requests are signed for.")] = None
+    access_key_id: Annotated[
+        ValueReference | None, Field(description="Access key ID; without keys access is anonymous.")
+    ] = None
+    secret_key: Annotated[ValueReference | None, Field(description="Secret access key.")] = None
+    buckets: Annotated[
+        tuple[CloudDownloadBucket, ...],
+        Field(strict=False, min_length=1, description="Buckets, and what to fetch from each."),
+    ]
+
+    @model_validator(mode="after")
+    def _keys_come_in_pairs(self) -> Self:
+        if (self.access_key_id is None) != (self.secret_key is None):
+            raise ValueError("has one of accessKeyId and secretKey; give both, or none for anonymous access")
+        return self
+
+
+class GCSDownloadItem(Model):
+    """Downloads from Google Cloud Storage."""
+
+    application_credentials: Annotated[
+        ValueReference | None,
+        Field(description="JSON key of a service account; without it access is anonymous."),
+    ] = None
+    buckets: Annotated[
+        tuple[CloudDownloadBucket, ...],
+        Field(strict=False, min_length=1, description="Buckets, and what to fetch from each."),
+    ]
+
+
+class AzureBlobStorageDownloadItem(Model):
+    """Downloads from Azure Blob Storage."""
+
+    connection_string: Annotated[
+        ValueReference, Field(description="Connection string of the storage account.")
+    ]
+    containers: Annotated[
+        tuple[CloudDownloadBucket, ...],
+        Field(strict=False, min_length=1, description="Containers, and what to fetch from each."),
+    ]
+
+
+class GitDownloadItem(Model):
+    """A git repository, or a part of it."""
+
+    repository: Annotated[
+        Url, Field(description='URL of the repository, for example "https://github.com/user/repo.git".')
+    ]
+    branch: Annotated[
+        GitRef | None,
+        Field(description="Branch to take; by default the repository's own. It wins over commit."),
+    ] = None
+    commit: Annotated[
+        Commit | None, Field(description="Exact commit to check out; ignored when branch is given.")
+    ] = None
+    username: Annotated[ValueReference | None, Field(description="User name for private repositories.")] = (
+        None
+    )
+    token: Annotated[
+        ValueReference | None, Field(description="Token or password for private repositories.")
+    ] = None
+    path: Annotated[
+        TargetPath | None, Field(description="Only this path of the repository; by default all of it.")
+    ] = None
+    target_path: Annotated[TargetPath, Field(description="Folder to write to, relative to the data volume.")]
+
+    @property
+    def exact_commit(self) -> str | None:
+        """The commit to check out and verify; None when a branch decides."""
+        return None if self.branch else self.commit
+
+
+class HuggingFaceDownloadItem(Model):
+    """A repository of the Hugging Face Hub, fetched into the cache volume."""
+
+    repo_id: Annotated[
+        RepoId, Field(description='The repository, for example "meta-llama/Llama-2-7b-chat-hf".')
+    ]
+    files: Annotated[
+        tuple[Path, ...],
+        Field(strict=False, description="Only these files; by default the whole repository."),
+    ] = ()
+    revision: Annotated[
+        GitRef | None, Field(description="Branch, tag or commit; by default the repository's main branch.")
+    ] = None

@@ -1,0 +1,47 @@
+"""The five download sources: which field each owns and what an item looks like."""
+
+from __future__ import annotations
+
+from kaiwo.plugin import hookimpl
+from kaiwo.plugin.sources import DownloadSource
+
+KAIWO_API = 1
+
+
+@hookimpl
+def kaiwo_download_sources() -> list[DownloadSource]:
+    """The sources, declared: their fields are in the CRDs, nothing can fetch them yet."""
+    from kaiwo_storage_s3_gcs_azure_git_hf import items  # noqa: PLC0415 - needs pydantic, which a start may not
+
+    return [
+        DownloadSource(
+            name="s3",
+            path=("data", "download", "s3"),
+            item=items.S3DownloadItem,
+            description="Downloads from S3-compatible stores.",
+        ),
+        DownloadSource(
+            name="gcs",
+            path=("data", "download", "gcs"),
+            item=items.GCSDownloadItem,
+            description="Downloads from Google Cloud Storage.",
+        ),
+        DownloadSource(
+            name="azure_blob",
+            path=("data", "download", "azureBlob"),
+            item=items.AzureBlobStorageDownloadItem,
+            description="Downloads from Azure Blob Storage.",
+        ),
+        DownloadSource(
+            name="git",
+            path=("data", "download", "git"),
+            item=items.GitDownloadItem,
+            description="Downloads from git repositories over http or https.",
+        ),
+        DownloadSource(
+            name="hugging_face",
+            path=("huggingFace", "preCacheRepos"),
+            item=items.HuggingFaceDownloadItem,
+            description="Repositories of the Hugging Face Hub to fetch into the cache volume.",
+        ),
+    ]
