@@ -1,0 +1,77 @@
+"""Tells plugins, apart from reconciling, that a workload changed its status."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
+
+_log = logging.getLogger(__name__)
+
+_CAPACITY = 1000  # transitions that wait for one listener; a slow one loses the oldest, and nobody else any
+_LIMIT = 30.0  # seconds for one call
+
+
+class Listeners:
+    """One bounded queue and one task per listener, so that a slow or broken one delays nobody."""
+
+    def __init__(self, listeners: Iterable[TransitionListener]) -> None:
+        self._queues: dict[TransitionListener, asyncio.Queue[Transition]] = {
+            listener: asyncio.Queue(_CAPACITY) for listener in listeners
+        }
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to call listeners."""
+        self._tasks = [
+            asyncio.create_task(self._serve(listener, queue)) for listener, queue in self._queues.items()
+        ]
+
+    async def close(self) -> None:
+        """Stop; what still waits is dropped."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def tell(self, transition: Transition) -> None:
+        """Queue a transition for everybody; returns at once."""
+        for listener, queue in self._queues.items():
+            if queue.full():
+                queue.get_nowait()
+                _log.warning("transition listener %s is too slow, dropped one transition", listener.name)
+            queue.put_nowait(transition)
+
+    async def _serve(self, listener: TransitionListener, queue: asyncio.Queue[Transition]) -> None:
+        while True:
+            transition = await queue.get()
+            try:
+                await asyncio.wait_for(attribute(listener.notify)(transition), _LIMIT)
+            except Exception:  # noqa: BLE001  a plugin's code may raise anything
+                _log.exception("transition listener %s failed", listener.name)
+
+
+async def run_lifecycles(
+    lifecycles: Iterable[Lifecycle], which: str, settings_of: Callable[[Lifecycle], Any]
+) -> None:
+    """Call the ``start`` or ``stop`` functions of plugins, one after the other; a failing one is logged."""
+    for lifecycle in lifecycles:
+        target = getattr(lifecycle, which)
+        if target is None:
+            continue
+        try:
+            await asyncio.wait_for(attribute(target)(settings_of(lifecycle)), _LIMIT)
+        except Exception:  # noqa: BLE001  a plugin's code may raise anything
+            _log.exception("%s of plugin lifecycle %s failed", which, lifecycle.name)
+
+
+def attribute(target: str) -> Callable[..., Awaitable[None]]:
+    """What ``module:function`` names."""
+    module, _, name = target.partition(":")
+    found: Callable[..., Awaitable[None]] = getattr(importlib.import_module(module), name)
+    return found
