@@ -1,0 +1,87 @@
+"""Labels and annotations of created objects and their pods: which keys, and who wins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.names import label_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+
+PREFIX = "kaiwo.silogen.ai/"
+USER = PREFIX + "user"
+NAME = PREFIX + "name"
+TYPE = PREFIX + "type"
+RUN_ID = PREFIX + "run-id"
+VERSION = PREFIX + "version"
+RESOLVED = PREFIX + "resolved"
+GPU_MODEL = "kaiwo/gpu-model"
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+
+WORKLOAD_TYPES = {"KaiwoJob": "job", "KaiwoService": "service"}
+
+_NEVER_COPIED_PREFIXES = (PREFIX, "kueue.x-k8s.io/", "argocd.argoproj.io/")
+_NEVER_COPIED = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/managed-by"})
+
+
+def copied(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The part of a workload's labels or annotations that goes to what is created for it.
+
+    Left out: keys by which a queue, a deployment tool or Kaiwo itself would take the child for something else.
+    """
+    return {
+        key: value
+        for key, value in metadata.items()
+        if not key.startswith(_NEVER_COPIED_PREFIXES)
+        and key not in _NEVER_COPIED
+        and not key.endswith("/last-applied-configuration")
+    }
+
+
+def embedded(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The labels or annotations a user wrote into an embedded object, without keys that are Kaiwo's."""
+    return {key: value for key, value in metadata.items() if not key.startswith(PREFIX)}
+
+
+def system_labels(workload: Workload, type_: str | None = None) -> dict[str, str]:
+    """The labels by which everything made for a workload is found.
+
+    Args:
+        workload: the workload; without a uid (it was never sent to a cluster) there is no run-id.
+        type_: value of the type label where it is not the workload's own kind.
+    """
+    labels = {}
+    if user := label_value(workload.spec.user or ""):
+        labels[USER] = user
+    labels[NAME] = label_value(workload.name)
+    labels[TYPE] = type_ or WORKLOAD_TYPES.get(workload.kind, "job")
+    if workload.uid:
+        labels[RUN_ID] = workload.uid
+    return labels
+
+
+def version_label(workload: Workload) -> dict[str, str]:
+    """The version label of the created object itself; empty without a version."""
+    value = label_value(workload.spec.version or "")
+    return {VERSION: value} if value else {}
+
+
+def owner_reference(workload: Workload) -> list[Object]:
+    """The controller reference of everything that is created; empty for a workload without a uid."""
+    if not workload.uid:
+        return []
+    return [
+        {
+            "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+            "kind": workload.kind,
+            "name": workload.name,
+            "uid": workload.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]

@@ -1,0 +1,94 @@
+"""Reading embedded objects whose schema nobody checked: a list where a map belongs is an answer, not a crash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.workload.errors import SpecError
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+
+_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+
+
+def kind_of(value: Any) -> str:
+    """The JSON type of a value in words, for error messages."""
+    return _NAMES.get(type(value), "null" if value is None else type(value).__name__)
+
+
+def as_map(value: Any, path: str) -> Object:
+    """The value as an object; an absent one is empty.
+
+    Raises:
+        SpecError: it is something else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SpecError(path, f"must be an object, not {kind_of(value)}")
+    return value
+
+
+def as_maps(value: Any, path: str) -> list[Object]:
+    """The value as a list of objects; an absent one is empty.
+
+    Raises:
+        SpecError: it is something else, or one of its items is.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SpecError(path, f"must be a list, not {kind_of(value)}")
+    for position, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise SpecError(f"{path}[{position}]", f"must be an object, not {kind_of(item)}")
+    return value
+
+
+def as_strings(value: Any, path: str) -> dict[str, str]:
+    """The value as labels or annotations; an absent one is empty.
+
+    Raises:
+        SpecError: it is something else, or one of its values is not a string.
+    """
+    mapping = as_map(value, path)
+    for key, item in mapping.items():
+        if not isinstance(item, str):
+            raise SpecError(f"{path}[{key}]", f"must be a string, not {kind_of(item)}; put it in quotes")
+    return mapping
+
+
+def as_integer(value: Any, path: str) -> int | None:
+    """The value as an integer, None when absent.
+
+    Raises:
+        SpecError: it is something else.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SpecError(path, f"must be an integer, not {kind_of(value)}")
+    return value
+
+
+def without_nulls(value: Any) -> Any:
+    """A deep copy without null fields.
+
+    Null means "absent" in a new object, and some webhooks compare it as a change later.
+    """
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value if item is not None]
+    return value
+
+
+def lenient_map(value: Any) -> Object:
+    """The value if it is an object, else an empty one: for live objects that somebody else wrote."""
+    return value if isinstance(value, dict) else {}
+
+
+def lenient_maps(value: Any) -> list[Object]:
+    """The objects in a list, other items left out: for live objects that somebody else wrote."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
