@@ -1,0 +1,51 @@
+"""The load generator: clients that create KaiwoJobs as fast as the API server takes them.
+
+It runs as a process of its own (``python -m bench.load``), so that neither its CPU nor its memory is mistaken
+for the subject's. Sixteen clients keep the API server busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from bench.access import KAIWO_JOBS, Access, check, encode
+from bench.subject import kaiwo_job
+
+CLIENTS = 16
+
+
+async def create(access: Access, numbers: range, prefix: str, clients: int, pause: float) -> None:
+    """Create the KaiwoJobs with these numbers; every client rests `pause` seconds after each."""
+    left = iter(numbers)
+    async with access.session(clients) as session:
+
+        async def client() -> None:
+            for number in left:
+                body = kaiwo_job(number, prefix)
+                path = KAIWO_JOBS.format(namespace=body["metadata"]["namespace"])
+                async with session.post(path, data=encode(body)) as response:
+                    await check(response)
+                if pause:
+                    await asyncio.sleep(pause)
+
+        await asyncio.gather(*(client() for _ in range(clients)))
+
+
+def main() -> None:
+    """Entry point of the process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--access", type=Path, required=True)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--prefix", default="job")
+    parser.add_argument("--clients", type=int, default=CLIENTS)
+    parser.add_argument("--pause", type=float, default=0.0)
+    given = parser.parse_args()
+    numbers = range(given.first, given.first + given.count)
+    asyncio.run(create(Access.read(given.access), numbers, given.prefix, given.clients, given.pause))
+
+
+if __name__ == "__main__":
+    main()

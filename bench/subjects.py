@@ -1,0 +1,60 @@
+"""The two programs that are compared: the floor and the operator, started the same way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from kaiwo_sandbox.ports import free_ports
+
+from bench import floor
+from bench.access import FLOOR, OPERATOR
+from bench.process import Program, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bench.server import Server
+
+Subject = Literal["floor", "operator"]
+USER: dict[Subject, str] = {"floor": FLOOR, "operator": OPERATOR}
+_READY_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def started(server: Server, subject: Subject) -> Iterator[Program]:
+    """Run the floor or the operator, ready to take work; it is stopped when the block ends."""
+    with _floor(server) if subject == "floor" else launched_operator(server) as (program, ready):
+        until(ready, _READY_SECONDS, program, "ready")
+        yield program
+
+
+@contextlib.contextmanager
+def _floor(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
+    log = server.directory / "floor.log"
+    command = [sys.executable, "-m", "bench.floor", "--access", str(server.access_file(FLOOR))]
+    with Program(command, log) as program:
+        yield program, lambda: floor.READY.encode() in log.read_bytes()
+
+
+@contextlib.contextmanager
+def launched_operator(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
+    """Start the operator and yield it at once, with a function that tells whether it is ready."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    kaiwo = Path(sys.executable).with_name("kaiwo")
+    command = [str(kaiwo), "operator", "run", "--metrics-address", address]
+    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig(OPERATOR))}
+
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{address}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    with Program(command, server.directory / "operator.log", environment) as program:
+        yield program, ready
