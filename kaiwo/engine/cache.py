@@ -36,12 +36,15 @@ class Event:
         resource: the kind.
         old: the entry before, None for a new object.
         new: the entry now, None for a deleted object.
+        witnessed: False for a deletion that was only inferred: a new list lacks the object, or another
+            object has its name.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     resource: Resource
     old: Entry | None
     new: Entry | None
+    witnessed: bool = True
 
     @property
     def entry(self) -> Entry:
@@ -164,7 +167,7 @@ class Store:
     def _remove(self, known: Entry, last: Entry | None = None) -> None:
         del self._entries[known.namespace, known.name]
         self._index(known, None)
-        self._tell(Event("DELETED", self.resource, last or known, None))
+        self._tell(Event("DELETED", self.resource, last or known, None, witnessed=last is not None))
 
     def _tell(self, event: Event) -> None:
         for handler in self.handlers:
