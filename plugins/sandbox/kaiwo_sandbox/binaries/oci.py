@@ -1,0 +1,5 @@
+"""stub"""
+
+
+def download_set(*a):
+    raise SystemExit

@@ -1,0 +1,1 @@
+"""Wrapper modules: the exact module versions (go.mod) and checksums (go.sum) that each set is built from."""

@@ -1,0 +1,190 @@
+"""Keys and certificates of the sandbox: one small private authority, made once and kept in the cache.
+
+Elliptic keys (P-256) are made in a millisecond. The keys of Kueue's webhook server and its authority are RSA,
+because Kueue parses them as PKCS#1; it accepts them as its own by the names they carry and makes none itself.
+All servers listen on the loopback address only, and the files are readable by their owner alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kaiwo_sandbox.locks import locked
+from kaiwo_sandbox.paths import cache_dir, make_private
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LIFETIME = dt.timedelta(days=365)
+RENEW_BEFORE = dt.timedelta(days=14)
+VERSION = "2"
+"""Raised whenever the files or the names in them change, so that an older cache is not used."""
+
+ADMIN, ADMIN_GROUP = "kaiwo-sandbox-admin", "system:masters"
+FRONT_PROXY = "front-proxy-client"
+_LOOPBACK = "127.0.0.1"
+_API_SERVER_SANS = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", _LOOPBACK)
+_WEBHOOK_SANS = ("kueue-webhook-service.kueue-system.svc", "localhost", _LOOPBACK)
+
+_WEBHOOK_AUTHORITY = "kueue-ca"
+
+_Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Authority:
+    certificate: x509.Certificate
+    key: _Key
+
+
+def _write(directory: Path, name: str, key: _Key, certificate: x509.Certificate | None) -> None:
+    private = directory / f"{name}.key"
+    private.touch(mode=0o600)
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    if certificate is not None:
+        (directory / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: _Key) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))  # clocks of other machines and leap seconds
+        .not_valid_after(now + LIFETIME)
+    )
+
+
+def _authority(directory: Path, name: str, common_name: str = "", *, key: _Key | None = None) -> _Authority:
+    common_name = common_name or f"kaiwo-sandbox-{name}"
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    certificate = (
+        _builder(subject, subject, key)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(common_name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=True,
+                key_cert_sign=True,
+                crl_sign=True,
+                content_commitment=False,
+                key_encipherment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                encipher_only=False,
+                decipher_only=False,
+            ),
+            critical=True,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    _write(directory, name, key, certificate)
+    return _Authority(certificate, key)
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _leaf(
+    directory: Path,
+    authority: _Authority,
+    name: str,
+    common_name: str,
+    *,
+    group: str = "",
+    alternatives: Sequence[str] = (),
+    key: _Key | None = None,
+) -> None:
+    """Write a certificate for a server (with alternative names) or for a client (without)."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+    if group:
+        attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group))
+    usage = ExtendedKeyUsageOID.SERVER_AUTH if alternatives else ExtendedKeyUsageOID.CLIENT_AUTH
+    issuer_key = x509.SubjectKeyIdentifier.from_public_key(authority.key.public_key())
+    builder = (
+        _builder(x509.Name(attributes), authority.certificate.subject, key)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_key), critical=False
+        )
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    )
+    if alternatives:
+        names = x509.SubjectAlternativeName([_alternative(name) for name in alternatives])
+        builder = builder.add_extension(names, critical=False)
+    _write(directory, name, key, builder.sign(authority.key, hashes.SHA256()))
+
+
+def _rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def _make(directory: Path) -> None:
+    authority = _authority(directory, "ca")
+    _leaf(directory, authority, "apiserver", "kube-apiserver", alternatives=(*_API_SERVER_SANS, "10.96.0.1"))
+    _leaf(directory, authority, "kubelet", "kwok", alternatives=("localhost", _LOOPBACK))
+    _leaf(directory, authority, "admin", ADMIN, group=ADMIN_GROUP)
+    webhook_authority = _authority(directory, "webhook-ca", _WEBHOOK_AUTHORITY, key=_rsa_key())
+    _leaf(
+        directory, webhook_authority, "webhook", _WEBHOOK_SANS[0], alternatives=_WEBHOOK_SANS, key=_rsa_key()
+    )
+    proxy_authority = _authority(directory, "front-proxy-ca")
+    _leaf(directory, proxy_authority, "front-proxy-client", FRONT_PROXY)
+    _write(directory, "service-account", ec.generate_private_key(ec.SECP256R1()), None)
+
+
+def _usable(directory: Path) -> bool:
+    try:
+        certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
+        version = (directory / "version").read_text()
+    except (OSError, ValueError):
+        return False
+    left = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC)
+    return version == VERSION and left > RENEW_BEFORE
+
+
+def ensure() -> Path:
+    """The directory with the authority and all certificates, made when missing, old or of another version."""
+    directory = make_private(cache_dir()) / "pki"
+    with locked(cache_dir() / "pki.lock"):
+        if not _usable(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+            fresh = directory.with_name("pki.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            make_private(fresh)
+            _make(fresh)
+            (fresh / "version").write_text(VERSION)
+            fresh.rename(directory)
+    return directory
+
+
+def fingerprint(directory: Path) -> str:
+    """The authority's SHA-256 in hex; data made under one authority is of no use under another."""
+    certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
+    return certificate.fingerprint(hashes.SHA256()).hex()

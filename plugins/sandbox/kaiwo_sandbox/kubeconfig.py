@@ -1,0 +1,42 @@
+"""The kubeconfig file of a sandbox, with everything inside it so that it can be copied."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(path: Path, *, name: str, url: str, pki: Path) -> None:
+    """Write an administrator's kubeconfig for the API server at `url`, readable by its owner alone."""
+
+    def inline(file: str) -> str:
+        return base64.b64encode((pki / file).read_bytes()).decode()
+
+    context = f"kaiwo-sandbox-{name}"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": context, "cluster": {"server": url, "certificate-authority-data": inline("ca.crt")}}
+        ],
+        "users": [
+            {
+                "name": context,
+                "user": {
+                    "client-certificate-data": inline("admin.crt"),
+                    "client-key-data": inline("admin.key"),
+                },
+            }
+        ],
+        "contexts": [
+            {"name": context, "context": {"cluster": context, "user": context, "namespace": "default"}}
+        ],
+        "current-context": context,
+    }
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config, sort_keys=False))

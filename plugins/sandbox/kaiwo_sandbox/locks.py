@@ -1,0 +1,40 @@
+"""A lock between processes, released by the kernel when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@contextmanager
+def locked(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock file `path`, calling `on_wait` once if somebody else has it.
+
+    Its holder may remove the file; who waited for it meanwhile notices and locks the new one.
+    """
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with path.open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if on_wait is not None:
+                    on_wait()
+                    on_wait = None
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if _still_there(path, handle.fileno()):
+                yield
+                return
+
+
+def _still_there(path: Path, descriptor: int) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        return False

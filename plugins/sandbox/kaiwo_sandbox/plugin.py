@@ -1,0 +1,20 @@
+"""What the host sees of the sandbox: one command."""
+
+from __future__ import annotations
+
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.hookspecs import hookimpl
+
+KAIWO_API = 1
+
+
+@hookimpl
+def kaiwo_commands() -> list[Command]:
+    """The command group `kaiwo sandbox`."""
+    return [
+        Command(
+            name="sandbox",
+            load="kaiwo_sandbox.commands:sandbox",
+            help="A real control plane with fake GPU nodes on this machine.",
+        )
+    ]

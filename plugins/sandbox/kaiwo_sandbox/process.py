@@ -1,0 +1,149 @@
+"""Starting programs that outlive this process, and stopping exactly those again.
+
+A pid alone is no identity, because the kernel reuses numbers: a pid file also keeps the start time in clock
+ticks since boot, field 22 of ``/proc/PID/stat`` in proc(5), and only a process with both is ever signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kaiwo_sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_STAT_STATE, _STAT_START_TIME, _STAT_RSS = 0, 19, 21  # positions after the command's closing parenthesis
+_POLL_SECONDS = 0.05
+_LOG_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A program that was started: its name in the sandbox, pid and start time in clock ticks since boot."""
+
+    name: str
+    pid: int
+    started: int
+
+    def _stat(self) -> list[str] | None:
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return None
+        fields = text.rpartition(")")[2].split()
+        return fields if int(fields[_STAT_START_TIME]) == self.started else None
+
+    def alive(self) -> bool:
+        """Whether it still runs; one that ended and waits to be collected does not."""
+        stat = self._stat()
+        return stat is not None and stat[_STAT_STATE] not in {"Z", "X"}
+
+    def memory(self) -> int:
+        """Resident memory in bytes, 0 when it has ended."""
+        stat = self._stat()
+        return int(stat[_STAT_RSS]) * os.sysconf("SC_PAGE_SIZE") if stat else 0
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal if it is still the same process."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self, timeout: float = 20.0) -> None:
+        """End it at once and wait until it is gone; its data is thrown away or made to survive that."""
+        self.signal(signal.SIGKILL)
+        deadline = time.monotonic() + timeout
+        while self.alive() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
+        if self.alive():
+            raise SandboxError(
+                f"{self.name} (pid {self.pid}) did not end within {timeout:.0f} s of SIGKILL.",
+                why="The kernel has not released it, which happens while a disk does not answer.",
+                next_step="Run 'kaiwo sandbox down' again.",
+            )
+
+
+def _start_time(pid: int) -> int:
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    return int(text.rpartition(")")[2].split()[_STAT_START_TIME])
+
+
+def start(
+    name: str,
+    command: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    stdin: int | None = None,
+) -> Process:
+    """Start `command` in a session of its own, with output to `directory/logs` and a pid file in `directory/pids`.
+
+    A session of its own keeps Ctrl-C in the terminal from reaching it. Descriptors are not inherited.
+
+    Raises:
+        SandboxError: the program cannot be executed.
+    """
+    logs, pids = directory / "logs", directory / "pids"
+    logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    pids.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = str(logs / f"{name}.log")
+    given = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR", "LANG") if key in os.environ}
+    stdin_action = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+        if stdin is None
+        else (os.POSIX_SPAWN_DUP2, stdin, 0)
+    )
+    try:
+        pid = os.posix_spawn(
+            command[0],
+            list(command),
+            {**given, **(environment or {})},
+            file_actions=[
+                stdin_action,
+                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+    except OSError as error:
+        raise SandboxError(
+            f"{name} could not be started from {command[0]}.",
+            why=f"{error.strerror}.",
+            next_step="Run 'kaiwo sandbox build' to make the binaries for this machine.",
+        ) from error
+    process = Process(name, pid, _start_time(pid))
+    record = pids / f"{name}.json"
+    record.with_suffix(".tmp").write_text(json.dumps({"pid": pid, "started": process.started}))
+    record.with_suffix(".tmp").rename(record)
+    return process
+
+
+def recorded(directory: Path) -> dict[str, Process]:
+    """The processes that pid files under `directory` name, ended ones included."""
+    found = {}
+    for path in sorted((directory / "pids").glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            record = json.loads(path.read_text())
+            found[path.stem] = Process(path.stem, int(record["pid"]), int(record["started"]))
+    return found
+
+
+def log_tail(directory: Path, name: str) -> str:
+    """The last lines that `name` printed, for an error message."""
+    try:
+        with (directory / "logs" / f"{name}.log").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-8:])

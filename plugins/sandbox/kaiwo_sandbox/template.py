@@ -1,0 +1,67 @@
+"""A copy of etcd's data taken right after the first start, so that the next start and a reset take seconds.
+
+etcd is stopped with SIGSTOP while its files are copied: it then writes nothing, and a data directory copied like
+that is what it would find after a crash, which it recovers from. A copy serves one combination of programs,
+addons and certificate authority (service account tokens and webhooks' CA bundles in it are of that authority).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import signal
+from typing import TYPE_CHECKING
+
+from kaiwo_sandbox.locks import locked
+from kaiwo_sandbox.paths import cache_dir, make_private
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kaiwo_sandbox.process import Process
+
+VERSION = "1"
+"""Raised whenever the objects that a fresh sandbox starts with change."""
+
+
+def _root() -> Path:
+    return make_private(cache_dir()) / "templates"
+
+
+def _kind(addons: Sequence[str]) -> str:
+    return "-".join(sorted(addons)) or "bare"
+
+
+def location(*, binaries_key: str, addons: Sequence[str], authority: str) -> Path:
+    """Where the copy for this combination lies, if there is one."""
+    digest = hashlib.sha256("\n".join([VERSION, binaries_key, authority]).encode()).hexdigest()[:16]
+    return _root() / f"{_kind(addons)}.{digest}"
+
+
+def restore(template: Path, data: Path) -> bool:
+    """Replace the data directory of a stopped etcd by the copy; False if there is none."""
+    with locked(_root() / "lock"):
+        if not template.is_dir():
+            return False
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.copytree(template, data)
+    return True
+
+
+def save(template: Path, etcd: Process, data: Path) -> None:
+    """Copy the data of a running etcd, in place of older copies for the same addons."""
+    with locked(_root() / "lock"):
+        if template.is_dir():
+            return
+        fresh = template.with_name(f"{template.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        etcd.signal(signal.SIGSTOP)
+        try:
+            shutil.copytree(data, fresh)
+        finally:
+            etcd.signal(signal.SIGCONT)
+        for older in _root().glob(f"{template.name.partition('.')[0]}.*"):
+            if older != fresh:
+                shutil.rmtree(older, ignore_errors=True)
+        fresh.rename(template)
