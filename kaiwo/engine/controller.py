@@ -101,13 +101,17 @@ class Controller:
 
         return handle
 
-    async def run(self, cache: Cache, metrics: Metrics | None = None, *, grace: float = 10.0) -> None:
-        """Look at everything cached, then at what changes, until cancelled.
+    async def run(
+        self, cache: Cache, stop: asyncio.Event, *, metrics: Metrics | None = None, grace: float = 10.0
+    ) -> None:
+        """Look at everything cached, then at what changes, until `stop` is set.
 
-        On cancellation no further key is begun, and those begun get some time to end.
+        Then no further key is begun, and those begun get some time to end. Cancelling `run` itself cancels
+        them at once.
 
         Args:
             cache: filled by reflectors.
+            stop: when to end.
             metrics: counts reconciliations.
             grace: seconds that begun reconciliations have at the end.
         """
@@ -124,13 +128,18 @@ class Controller:
             asyncio.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._workers)
         ]
         try:
-            await asyncio.gather(*workers)
+            await stop.wait()
+            self._close()
+            await asyncio.wait(workers, timeout=grace)
         finally:
-            self._running = False
-            self.queue.shut_down()
+            self._close()
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
+
+    def _close(self) -> None:
+        self._running = False
+        self.queue.shut_down()
 
     async def _work(self) -> None:
         queue = self.queue
@@ -158,7 +167,13 @@ class Controller:
         except TimeoutError as error:
             hung = limit.expired()
             return self._failed(key, error, started, hung=hung)
-        except Exception as error:  # noqa: BLE001 -- whatever one key's code raises harms that key alone
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Not we are cancelled but something that the reconciliation waited for.
+            return self._failed(key, RuntimeError(f"cancelled from inside: {error!r}"), started, hung=False)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- whatever a key's code raises harms it alone
             return self._failed(key, error, started, hung=False)
         self.queue.forget(key)
         if again is not None:
@@ -168,7 +183,7 @@ class Controller:
             self._metrics.reconcile(self.name, "ok", ended - started)
         return ended
 
-    def _failed(self, key: Key, error: Exception, started: float, *, hung: bool) -> float:
+    def _failed(self, key: Key, error: Exception | SystemExit, started: float, *, hung: bool) -> float:
         ended = time.monotonic()
         if self._metrics is not None:
             self._metrics.reconcile(self.name, "timeout" if hung else "error", ended - started)
@@ -184,8 +199,8 @@ class Controller:
             _log.error("%s: %r; again in %.1f s", where, error, seconds, exc_info=error)
         if self._on_error is not None:
             try:
-                self._on_error(key, error)
-            except Exception:
+                self._on_error(key, error if isinstance(error, Exception) else RuntimeError(repr(error)))
+            except Exception:  # noqa: BLE001 -- a failing report must not stop the worker
                 _log.exception("%s: reporting the failure failed", where)
         return ended
 
@@ -193,5 +208,5 @@ class Controller:
         try:
             for key in keys(event):
                 self.queue.add(key)
-        except Exception:
+        except Exception:  # noqa: BLE001 -- one odd object must not stop the watch
             _log.exception("%s: no keys for %s of %r", self.name, event.type, event.entry)

@@ -85,8 +85,7 @@ class Reflector:
                 await self._failed("lost", error, started)
             except EngineError as error:
                 await self._failed("error", error, started)
-            except Exception as error:
-                # A defect of ours must not blind the process for good.
+            except Exception as error:  # noqa: BLE001 -- a defect of ours must not blind the process for good
                 _log.exception("reading %s failed unexpectedly", self.store.resource)
                 await self._failed("error", error, started)
 
