@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 import click
+
+from kaiwo.cli.options import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +46,9 @@ class Failure(click.ClickException):
 
 def run(command: click.Command, args: Sequence[str], program: str) -> int:
     """Run a command and turn whatever ends it into an exit code; what went wrong is on standard error."""
+    settings = Settings()
     try:
-        result = command.main(args=list(args), prog_name=program, standalone_mode=False)
+        result = command.main(args=list(args), prog_name=program, standalone_mode=False, obj=settings)
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
@@ -57,10 +61,13 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
         # The reader (head, less) has enough. What Python flushes at exit must not fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except Exception as error:
-        failure = translated(error)
-        if failure is None:
-            raise
+    except Exception as error:  # noqa: BLE001  the last resort: one line instead of a traceback
+        failure = translated(error) or Failure(
+            f"unforeseen {type(error).__name__}: {error}",
+            "run it again with -vv, which shows where, and report that as a defect",
+        )
+        if settings.verbosity > 1:
+            click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         failure.show()
         return failure.exit_code
     return result if isinstance(result, int) else OK

@@ -8,7 +8,7 @@ option that a command declares itself is left to the command.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import click
@@ -16,8 +16,6 @@ import click
 Format = Literal["table", "wide", "json", "yaml", "name"]
 
 FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
-
-_KEY = "kaiwo.cli.settings"
 
 
 @dataclass(slots=True)
@@ -39,17 +37,13 @@ class Settings:
     context: str | None = None
     kubeconfig: str | None = None
     output: Format | None = None
-    color: bool = True
+    color: bool = field(default_factory=lambda: not os.environ.get("NO_COLOR"))
     verbosity: int = 0
 
 
 def settings(ctx: click.Context | None = None) -> Settings:
     """The settings of the running command."""
-    context = ctx or click.get_current_context()
-    found = context.meta.get(_KEY)
-    if not isinstance(found, Settings):
-        found = context.meta[_KEY] = Settings(color=not os.environ.get("NO_COLOR"))
-    return found
+    return (ctx or click.get_current_context()).find_root().ensure_object(Settings)
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:

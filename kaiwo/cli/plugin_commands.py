@@ -16,31 +16,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo.cli.group import Entry
+from kaiwo.plugin.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-GROUP = "kaiwo.plugins"
+PLUGIN_GROUP = "kaiwo.plugins"
 _HOOK = "kaiwo_commands"
 
 
 def quick() -> dict[str, Entry]:
     """Commands of selected plugins, by name; a plugin that cannot be read adds none."""
+    selection = Selection.of(environ=os.environ)
     found: dict[str, Entry] = {}
-    for name, module in sorted((point.name, point.value) for point in entry_points(group=GROUP)):
-        if _selected(name) and _mentions_hook(module):
-            for command in _declared(module):
-                found.setdefault(*command)
+    for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda point: point.name):
+        chosen = selection.names is None or point.name in selection.names
+        if chosen and point.name not in selection.disabled and _mentions_hook(point.module):
+            for name, entry in _declared(point.module):
+                found.setdefault(name, entry)
     return found
 
 
-def _selected(name: str) -> bool:
-    chosen = _words(os.environ.get("KAIWO_PLUGINS"))
-    return (not chosen or name in chosen) and name not in _words(os.environ.get("KAIWO_PLUGINS_DISABLED"))
+def thorough(name: str) -> Entry | None:
+    """The command of that name, asked of the loaded plugins."""
+    from kaiwo.plugin.loader import load  # noqa: PLC0415  imports every plugin
 
-
-def _words(text: str | None) -> frozenset[str]:
-    return frozenset(word.strip() for word in (text or "").split(",") if word.strip())
+    plugins = load(Selection.of(environ=os.environ), hooks=[_HOOK])
+    return next(
+        (Entry(command.load, command.help) for command in plugins.commands if command.name == name), None
+    )
 
 
 def _mentions_hook(module: str) -> bool:
@@ -57,12 +61,3 @@ def _declared(module: str) -> Iterable[tuple[str, Entry]]:
         return [(command.name, Entry(command.load, command.help)) for command in commands]
     except Exception:  # noqa: BLE001  a broken plugin must not break the help; `kaiwo plugins` names it
         return []
-
-
-def thorough(name: str) -> Entry | None:
-    """The command of that name, asked of the loaded plugins."""
-    try:
-        from kaiwo.plugin.loader import load  # noqa: PLC0415  imports every plugin
-    except ImportError:
-        return None
-    return next((Entry(c.load, c.help) for c in load().commands if c.name == name), None)

@@ -1,0 +1,230 @@
+"""What a command, also one of a plugin, is written with.
+
+A command says what went wrong by raising `Failure`, talks to people with `say`, and talks to the cluster
+through `Cluster`. The options that every command takes are in `settings`::
+
+    @click.command()
+    @click.argument("name")
+    def sizes(name: str) -> None:
+        with kit.cluster() as cluster:
+            node = cluster.get(NODE, None, name)
+        kit.emit([node])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kaiwo.cli.failures import FAILED, INTERRUPTED, NOT_FOUND, OK, TIMED_OUT, USAGE, Failure
+from kaiwo.cli.options import Format, Settings, settings
+from kaiwo.cli.output import Column, clean, emit, page_style
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from kaiwo.engine.client import Client, Propagation
+    from kaiwo.engine.credentials import Connection
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.registry import Plugins
+
+__all__ = [
+    "FAILED",
+    "INTERRUPTED",
+    "NOT_FOUND",
+    "OK",
+    "TIMED_OUT",
+    "USAGE",
+    "Cluster",
+    "Column",
+    "Failure",
+    "Format",
+    "Settings",
+    "clean",
+    "cluster",
+    "emit",
+    "page_style",
+    "plugins",
+    "say",
+    "settings",
+]
+
+FIELD_MANAGER = "kaiwo-cli"
+"""Owner of the fields that people send with the command line, apart from the operator's ``kaiwo``."""
+
+T = TypeVar("T")
+
+
+def say(text: str, *, level: int = 0) -> None:
+    """Tell the user something that is not data, on standard error.
+
+    Args:
+        text: one or several lines.
+        level: 0 is silenced by ``-q``; 1 is said with ``-v`` only.
+    """
+    if settings().verbosity >= level:
+        click.echo(clean(text, keep="\n"), err=True)
+
+
+class Cluster:
+    """An API server, for code that waits for every answer. Errors are the engine's.
+
+    Attributes:
+        namespace: the one asked for with ``-n``, else the context's.
+        everywhere: whether ``-A`` was given.
+    """
+
+    def __init__(self, runner: asyncio.Runner, client: Client, namespace: str, *, everywhere: bool) -> None:
+        self._runner = runner
+        self._client = client
+        self.namespace = namespace
+        self.everywhere = everywhere
+
+    @property
+    def scope(self) -> str | None:
+        """The namespace to list, None for all."""
+        return None if self.everywhere else self.namespace
+
+    def run(self, use: Callable[[Client], Awaitable[T]]) -> T:
+        """Run asynchronous code with the client, for example many requests at once."""
+
+        async def call() -> T:
+            return await use(self._client)
+
+        return self._runner.run(call())
+
+    def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """One object; raises `NotFound`."""
+        return self.run(lambda client: client.get(resource, namespace, name))
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> list[Object]:
+        """All objects of a kind, of one namespace or of all."""
+
+        async def collect(client: Client) -> list[Object]:
+            found = client.list(
+                resource, namespace, label_selector=label_selector, field_selector=field_selector
+            )
+            return [obj async for obj in found]
+
+        return self.run(collect)
+
+    def apply(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:
+        """Server-side apply as the command line's field manager; fields left out since last time go."""
+        return self.run(
+            lambda client: client.apply(
+                resource, obj, field_manager=FIELD_MANAGER, field_validation="Strict", dry_run=dry_run
+            )
+        )
+
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        propagation: Propagation | None = None,
+    ) -> Object:
+        """Delete an object; raises `NotFound`."""
+        return self.run(
+            lambda client: client.delete(resource, namespace, name, uid=uid, propagation=propagation)
+        )
+
+    def served(self, *resources: Resource) -> frozenset[Resource]:
+        """Which of the kinds the cluster knows."""
+        return self.run(lambda client: client.served(resources))
+
+    def get_json(self, path: str) -> Object:
+        """GET any path, for example ``/version``."""
+        return self.run(lambda client: client.get_json(path))
+
+
+def connection() -> Connection:
+    """How to reach the cluster that the user means; nothing is sent.
+
+    Raises:
+        Failure: no usable kubeconfig.
+    """
+    from kaiwo.engine import credentials  # noqa: PLC0415  brings in TLS
+
+    chosen = settings()
+    return credentials.load(chosen.kubeconfig, chosen.context)
+
+
+@contextmanager
+def cluster(timeout: float = 30.0) -> Iterator[Cluster]:
+    """Connect to the cluster of the kubeconfig's context (or --context, --kubeconfig).
+
+    Args:
+        timeout: seconds for one request.
+
+    Raises:
+        CredentialsError: no usable kubeconfig.
+    """
+    reached = connection()
+    from kaiwo.engine.client import Client  # noqa: PLC0415  brings in aiohttp
+
+    chosen = settings()
+    with asyncio.Runner() as runner:
+
+        async def connect() -> Client:
+            return Client(reached, user_agent=FIELD_MANAGER, timeout=timeout)
+
+        client = runner.run(connect())
+        try:
+            yield Cluster(
+                runner, client, chosen.namespace or reached.namespace, everywhere=chosen.all_namespaces
+            )
+        finally:
+            runner.run(client.close())
+
+
+def plugins(names: str | None = None) -> Plugins:
+    """Load the selected plugins (KAIWO_PLUGINS, KAIWO_PLUGINS_DISABLED).
+
+    Args:
+        names: a list that wins over the environment's, names separated by commas.
+
+    Raises:
+        Failure: the selection cannot be read, or a required plugin is not loaded.
+    """
+    from kaiwo.plugin.loader import RequiredPluginError, load  # noqa: PLC0415  imports every plugin
+    from kaiwo.plugin.selection import Selection, SelectionError  # noqa: PLC0415
+
+    try:
+        return load(Selection.of(flag=names, environ=os.environ))
+    except (SelectionError, RequiredPluginError) as error:
+        raise Failure(str(error), "kaiwo plugins") from error
+
+
+def warn_broken(loaded: Plugins) -> None:
+    """Tell of plugins that are installed and do not load: what they would add is missing."""
+    for state in loaded.states:
+        if state.state == "broken":
+            say(f"warning: the plugin {state.name} does not load: {state.message}")
+
+
+def complete_names(kinds: Sequence[Any]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A shell completion of live names; silent when the cluster does not answer at once."""
+
+    def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        del param
+        try:
+            with ctx.scope(), cluster(timeout=2.0) as live:
+                found = [obj["metadata"]["name"] for kind in kinds for obj in live.list(kind, live.scope)]
+        except Exception:  # noqa: BLE001  a shell that completes must never print an error
+            return []
+        return sorted(name for name in set(found) if name.startswith(incomplete))
+
+    return names

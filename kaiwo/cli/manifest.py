@@ -1,0 +1,271 @@
+"""Reading workloads from files, directories and standard input, with every problem at its line and column."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kaiwo.cli.documents import Document, parse
+from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.kinds import BY_KIND, GROUP, VERSION
+from kaiwo.cli.paths import Path, dot, undot
+from kaiwo.cli.scalars import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kaiwo.engine.resource import Object
+
+STDIN = ("-", "--")
+SUFFIXES = (".yaml", ".yml", ".json")
+MAX_BYTES = 64 * 1024 * 1024
+"""Most that is read from one source; thousands of workloads stay far below."""
+
+API_VERSION = f"{GROUP}/{VERSION}"
+
+_SERVER_FIELDS = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+"""What an object read from a cluster carries and nobody may send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One problem: where (``job.yaml:7:3``), at which field, and what with the next step."""
+
+    where: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line, in the form that editors jump to."""
+        return ": ".join(part for part in (self.where, self.path, self.message) if part)
+
+
+class Refused(Failure):
+    """Manifests that cannot be used; every complaint is shown, each on its line."""
+
+    def __init__(self, complaints: Sequence[Complaint], consequence: str = "nothing was sent") -> None:
+        count = len(complaints)
+        super().__init__(f"{count} problem{'s' if count > 1 else ''}; {consequence}", code=USAGE)
+        self.complaints = tuple(complaints)
+
+    def show(self, file: object = None) -> None:
+        """Write all of them to standard error."""
+        for complaint in self.complaints:
+            click.echo(str(complaint), err=True)
+        Failure.show(self, file)
+
+
+@dataclass(slots=True)
+class Manifest:
+    """One workload as written.
+
+    Attributes:
+        source: name of the file, ``stdin`` for standard input.
+        document: the document it stands in.
+        obj: the object, to be changed by flags.
+        prefix: where it is in the document, ``("items", 0)`` in a List.
+        flags: what was set by a flag: path to the flag's words.
+    """
+
+    source: str
+    document: Document
+    obj: Object
+    prefix: Path = ()
+    flags: dict[Path, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """Kind as written."""
+        return str(self.obj["kind"])
+
+    @property
+    def name(self) -> str:
+        """Name as written, empty if there is none."""
+        name = self.metadata.get("name")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def metadata(self) -> Object:
+        """``metadata``; an empty mapping that belongs to nobody when it is none."""
+        metadata = self.obj.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    def where(self, path: Path = ()) -> str:
+        """``job.yaml:7:3`` of a field, or the flag that set it."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.flags:
+                return self.flags[path[:end]]
+            if (*self.prefix, *path[:end]) in self.document.positions:
+                break
+        line, column = self.document.position((*self.prefix, *path))
+        return f"{self.source}:{line}:{column}"
+
+    def complain(self, path: str, message: str, hint: str = "") -> Complaint:
+        """A problem at a field, given as people and the API server write paths."""
+        parts = undot(path) or ()
+        written = self.document.written.get((*self.prefix, *parts))
+        if written is not None and message.endswith("is not a text"):
+            message, hint = f"{written} is not a text", f'put it in quotes: "{written}"'
+        return Complaint(self.where(parts), path, f"{message}; {hint}" if hint else message)
+
+
+def read(sources: Sequence[str]) -> list[Manifest]:
+    """Read all workloads of all sources.
+
+    Args:
+        sources: files, directories (their ``*.yaml``, ``*.yml``, ``*.json``, sorted), ``-`` or ``--`` for
+            standard input.
+
+    Raises:
+        Refused: with everything that is wrong, in all documents of all sources.
+    """
+    manifests: list[Manifest] = []
+    complaints: list[Complaint] = []
+    stdin_taken = False
+    for source in sources:
+        if source in STDIN:
+            if stdin_taken:
+                complaints.append(Complaint(f"-f {source}", "", "standard input can be read only once"))
+                continue
+            stdin_taken = True
+        for name, text in _texts(source, complaints):
+            _documents(name, text, manifests, complaints)
+    complaints += _twice(manifests)
+    if complaints:
+        raise Refused(complaints)
+    return manifests
+
+
+def _texts(source: str, complaints: list[Complaint]) -> Iterator[tuple[str, str]]:
+    """Name and text of every file of a source."""
+    if source in STDIN:
+        yield from _decoded("stdin", sys.stdin.buffer.read(MAX_BYTES + 1), complaints)
+        return
+    if source.startswith(("http://", "https://")):
+        message = f"addresses are not fetched; use: curl -fsSL {source} | kaiwo submit -f -"
+        complaints.append(Complaint(source, "", message))
+        return
+    path = FilePath(source)
+    try:
+        if path.is_dir():
+            files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
+            if not files:
+                complaints.append(Complaint(source, "", f"no file here ends in {', '.join(SUFFIXES)}"))
+        else:
+            files = [path]
+        for file in files:
+            with file.open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+            yield from _decoded(str(file), content, complaints)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        complaints.append(Complaint(source, "", f"cannot be read: {reason}"))
+
+
+def _decoded(name: str, content: bytes, complaints: list[Complaint]) -> Iterator[tuple[str, str]]:
+    if len(content) > MAX_BYTES:
+        complaints.append(Complaint(name, "", f"larger than {MAX_BYTES >> 20} MiB; split it"))
+        return
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+    try:
+        yield name, content.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        complaints.append(Complaint(f"{name}:{line}:{column}", "", "not UTF-8 text; save the file as UTF-8"))
+
+
+def _documents(name: str, text: str, manifests: list[Manifest], complaints: list[Complaint]) -> None:
+    empty = True
+    try:
+        for document in parse(text):
+            empty = False
+            for prefix, value in _unlisted(document):
+                manifest = _accepted(name, document, prefix, value, complaints)
+                if manifest:
+                    manifests.append(manifest)
+    except DocumentError as error:
+        complaints.append(Complaint(f"{name}:{error.line}:{error.column}", "", error.message))
+        return
+    if empty:
+        complaints.append(Complaint(name, "", "holds no workload; one starts with apiVersion and kind"))
+
+
+def _unlisted(document: Document) -> Iterable[tuple[Path, Any]]:
+    """The document, or the items of a ``List`` as kubectl and ``kaiwo list -o yaml`` write it."""
+    value = document.value
+    if isinstance(value, dict) and value.get("kind") in ("List", "KaiwoJobList", "KaiwoServiceList"):
+        items = value.get("items")
+        if isinstance(items, list):
+            return [(("items", index), item) for index, item in enumerate(items)]
+    return [((), value)]
+
+
+def _accepted(
+    name: str, document: Document, prefix: Path, value: Any, complaints: list[Complaint]
+) -> Manifest | None:
+    """The manifest of a value that is a workload; else one complaint."""
+
+    def refuse(path: Path, message: str) -> None:
+        line, column = document.position((*prefix, *path))
+        complaints.append(Complaint(f"{name}:{line}:{column}", dot(path), message))
+
+    if not isinstance(value, dict):
+        what = "a list" if isinstance(value, list) else "text"
+        refuse((), f"{what}, where a workload is expected; it starts with apiVersion and kind")
+        return None
+    api_version, kind = value.get("apiVersion"), value.get("kind")
+    if not isinstance(kind, str) or not kind:
+        refuse(("kind",), f"is required; write one of {', '.join(BY_KIND)}")
+        return None
+    group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+    if group not in ("", GROUP) or (kind not in BY_KIND and api_version and group != GROUP):
+        what = f'{kind} "{_name(value)}"' if _name(value) else kind
+        refuse((), f"{what} ({api_version}) is no workload of Kaiwo; send it with kubectl apply -f {name}")
+        return None
+    if kind not in BY_KIND:
+        near = difflib.get_close_matches(kind, BY_KIND, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"write one of {', '.join(BY_KIND)}"
+        refuse(("kind",), f'"{kind}" is no workload; {hint}')
+        return None
+    if api_version != API_VERSION:
+        found = "is required" if api_version is None else f'"{api_version}" is not served'
+        refuse(("apiVersion",), f"{found}; write {API_VERSION}")
+        return None
+    obj = {key: content for key, content in value.items() if key != "status"}
+    if isinstance(obj.get("metadata"), dict):
+        obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k not in _SERVER_FIELDS}
+    return Manifest(name, document, obj, prefix)
+
+
+def _name(value: Object) -> str:
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _twice(manifests: Sequence[Manifest]) -> list[Complaint]:
+    """The same workload in two documents: only the last would count."""
+    seen: dict[tuple[str, str, str], Manifest] = {}
+    complaints = []
+    for manifest in manifests:
+        key = (manifest.kind, str(manifest.metadata.get("namespace") or ""), manifest.name)
+        first = seen.setdefault(key, manifest)
+        if first is not manifest and manifest.name:
+            what = f'{manifest.kind} "{manifest.name}" is given twice, first in {first.where()}'
+            complaints.append(Complaint(manifest.where(), "", f"{what}; remove one or change its name"))
+    return complaints

@@ -1,0 +1,167 @@
+"""Writing data to standard output: a table for people, JSON or YAML for programs, names for pipes.
+
+On a terminal a table is drawn by Rich, with colours; in a pipe it is plain columns, so that grep and awk see
+the same thing every time.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kaiwo.cli.options import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rich.console import Console
+
+    from kaiwo.engine.resource import Object
+
+STYLES = {
+    "COMPLETE": "green",
+    "READY": "green",
+    "RUNNING": "cyan",
+    "STARTING": "cyan",
+    "PENDING": "yellow",
+    "TERMINATING": "yellow",
+    "TERMINATED": "magenta",
+    "FAILED": "red",
+    "ERROR": "red",
+}
+"""Colour of each status word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        title: in capitals.
+        value: text of a row.
+        wide: shown with ``-o wide`` only.
+        status: coloured as a status word.
+    """
+
+    title: str
+    value: Callable[[Object], str]
+    wide: bool = False
+    status: bool = False
+
+
+def clean(text: str, keep: str = "") -> str:
+    """Text of others as it may be written to a terminal: no control characters, no escape sequences."""
+    return "".join(char if char.isprintable() or char in keep else " " for char in text)
+
+
+def emit(objects: Sequence[Object], columns: Sequence[Column] = (), *, one: bool = False) -> None:
+    """Write objects the way the user asked for; a table without ``-o``, or YAML when there are no columns.
+
+    Args:
+        objects: whole objects.
+        columns: of the table.
+        one: the user asked for one object, so that JSON and YAML carry it and no list.
+    """
+    form = settings().output or ("table" if columns else "yaml")
+    match form:
+        case "json" | "yaml":
+            dump(objects[0] if one and len(objects) == 1 else listed(objects), form)
+        case "name":
+            for obj in objects:
+                click.echo(name_of(obj))
+        case _:
+            table([c for c in columns if form == "wide" or not c.wide], objects)
+
+
+def listed(objects: Sequence[Object]) -> Object:
+    """Objects as a ``List``, as kubectl writes several."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
+def name_of(obj: Object) -> str:
+    """``kaiwojob.kaiwo.silogen.ai/train``, as kubectl writes names."""
+    group = str(obj.get("apiVersion", "")).rpartition("/")[0]
+    kind = str(obj.get("kind", "")).lower()
+    return f"{kind}.{group}/{obj['metadata']['name']}" if group else f"{kind}/{obj['metadata']['name']}"
+
+
+def dump(value: Any, form: str) -> None:
+    """Write one value as JSON or YAML."""
+    click.echo(to_json(value) if form == "json" else to_yaml(value), nl=False)
+
+
+def to_json(value: Any) -> str:
+    """Indented JSON with a final line end."""
+    import msgspec  # noqa: PLC0415  a table needs none
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def to_yaml(value: Any, *, documents: bool = False) -> str:
+    """YAML in the order of the keys; several documents if asked for.
+
+    Multi-line text is written as a block, as people write scripts.
+    """
+    import yaml  # noqa: PLC0415  a table needs none
+
+    class Dumper(yaml.SafeDumper):
+        """Indents lists under their key and writes no aliases, as kubectl does."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            del data
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    given = list(value) if documents else [value]
+    return yaml.dump_all(
+        given, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1_000_000, explicit_start=documents
+    )
+
+
+def table(columns: Sequence[Column], rows: Iterable[Object]) -> None:
+    """Write a table; nothing at all when there are no rows."""
+    cells = [[clean(column.value(row)) or "-" for column in columns] for row in rows]
+    if not cells:
+        return
+    if sys.stdout.isatty():
+        _draw(columns, cells)
+        return
+    widths = [max(len(column.title), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
+    for line in [[column.title for column in columns], *cells]:
+        click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def console() -> Console:
+    """Rich's console on standard output, with colours unless the user wants none."""
+    from rich.console import Console as RichConsole  # noqa: PLC0415  a pipe needs none
+
+    return RichConsole(no_color=not settings().color, highlight=False, markup=False, emoji=False)
+
+
+def page_style(word: str) -> str:
+    """A status word in its colour, for text on a terminal."""
+    colored = sys.stdout.isatty() and settings().color and word in STYLES
+    return click.style(word, fg=STYLES[word]) if colored else word
+
+
+def _draw(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for column in columns:
+        drawn.add_column(column.title, overflow="fold" if column.title == "NAME" else "ellipsis")
+    for row in cells:
+        drawn.add_row(
+            *(
+                Text(cell, style=STYLES.get(cell, "") if column.status else "")
+                for column, cell in zip(columns, row, strict=True)
+            )
+        )
+    console().print(drawn)

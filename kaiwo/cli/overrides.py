@@ -1,0 +1,151 @@
+"""What flags and kaiwoconfig.yaml change in manifests: flag > manifest > file > the cluster's default."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.cli.documents import parse_value
+from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.paths import Path, dot, undot
+from kaiwo.cli.scalars import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kaiwo.cli.manifest import Manifest
+    from kaiwo.cli.userconfig import UserConfig
+
+_ROOTS = ("apiVersion", "kind", "metadata", "spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One ``--set``: a path from the object's root, the value, and the words that were typed."""
+
+    path: Path
+    value: Any
+    flag: str
+
+
+def assignments(texts: Sequence[str]) -> list[Assignment]:
+    """Read ``--set``: ``gpus=4``, ``env[0].value=x``, ``metadata.labels["a/b"]=c``; ``image=`` removes.
+
+    A path that does not start at the object's root is one below ``spec``. A value is YAML, as in a manifest;
+    text that is no YAML is itself.
+
+    Raises:
+        Failure: no ``=``, or no path.
+    """
+    found = []
+    for text in texts:
+        name, equals, written = text.partition("=")
+        path = undot(name.strip())
+        if not equals or path is None or path[0] == "status":
+            raise Failure(
+                f"--set {text}: expected FIELD=VALUE",
+                "for example: --set gpus=4 --set env[0].value=debug",
+                code=USAGE,
+            )
+        if path[0] not in _ROOTS:
+            path = ("spec", *path)
+        try:
+            value = parse_value(written)
+        except DocumentError:
+            value = written
+        found.append(Assignment(path, value, f"--set {name.strip()}"))
+    return found
+
+
+def override(
+    manifests: Iterable[Manifest],
+    *,
+    user: str | None,
+    queue: str | None,
+    namespace: str | None,
+    context_namespace: str,
+    config: UserConfig,
+    sets: Sequence[Assignment] = (),
+) -> None:
+    """Change the manifests in place.
+
+    Args:
+        manifests: what was read.
+        user: ``--user``.
+        queue: ``--queue``.
+        namespace: ``-n``.
+        context_namespace: of the kubeconfig's context, when nothing else says one.
+        config: kaiwoconfig.yaml.
+        sets: ``--set``, in order.
+
+    Raises:
+        Failure: a ``--set`` path goes through something that is no mapping or list.
+    """
+    for manifest in manifests:
+        for assignment in sets:
+            _assign(manifest, assignment)
+        _prefer(manifest, ("spec", "user"), user, "--user", config.user)
+        _prefer(manifest, ("spec", "clusterQueue"), queue, "--queue", config.cluster_queue)
+        standing = config.namespace or context_namespace
+        _prefer(manifest, ("metadata", "namespace"), namespace, "-n", standing)
+
+
+def _prefer(
+    manifest: Manifest, path: tuple[str, str], flag: str | None, option: str, standing: str | None
+) -> None:
+    section, key = path
+    holder = manifest.obj.get(section)
+    if holder is None:
+        holder = manifest.obj[section] = {}
+    if not isinstance(holder, dict):
+        return
+    if flag is not None:
+        holder[key] = flag
+        manifest.flags[path] = option
+    elif holder.get(key) in (None, "") and standing:
+        holder[key] = standing
+
+
+def _assign(manifest: Manifest, assignment: Assignment) -> None:
+    *way, last = assignment.path
+    holder: Any = manifest.obj
+    for depth, part in enumerate(way):
+        holder = _child(holder, part, assignment, assignment.path[: depth + 1], assignment.path[depth + 1])
+    value = copy.deepcopy(assignment.value)
+    if isinstance(holder, dict) and isinstance(last, str):
+        if value is None:
+            holder.pop(last, None)
+        else:
+            holder[last] = value
+    elif isinstance(holder, list) and isinstance(last, int) and last <= len(holder):
+        holder[last : last + 1] = [] if value is None else [value]
+    else:
+        raise _off(assignment, assignment.path[:-1], holder)
+    manifest.flags[assignment.path] = assignment.flag
+
+
+def _child(holder: Any, part: str | int, assignment: Assignment, path: Path, following: str | int) -> Any:
+    """The value one step on; made when it is missing."""
+    fresh: Any = [] if isinstance(following, int) else {}
+    if isinstance(holder, dict) and isinstance(part, str):
+        if holder.get(part) is None:
+            holder[part] = fresh
+        return holder[part]
+    if isinstance(holder, list) and isinstance(part, int) and part <= len(holder):
+        if part == len(holder):
+            holder.append(fresh)
+        return holder[part]
+    raise _off(assignment, path[:-1], holder)
+
+
+def _off(assignment: Assignment, path: Path, holder: Any) -> Failure:
+    if isinstance(holder, list):
+        what = f"a list of {len(holder)}, to be addressed as {dot(path)}[0] up to {dot(path)}[{len(holder)}]"
+    else:
+        what = (
+            "a mapping, to be addressed by names" if isinstance(holder, dict) else "neither mapping nor list"
+        )
+    return Failure(
+        f"{assignment.flag}: {dot(path) or 'the object'} is {what}", "kaiwo plan -f FILE", code=USAGE
+    )
