@@ -15,8 +15,8 @@ class KueueSettings(Model):
     label_namespaces: Annotated[
         bool,
         Field(
-            description="Whether a namespace is labelled kueue-managed=true when the first workload in it names "
-            "a queue. Kueue's usual installation ignores namespaces without that label. It is never "
-            "taken back."
+            description="Whether a namespace is labelled kueue-managed=true when the first workload in it "
+            "names a queue. Kueue's usual installation ignores namespaces without that label. It is "
+            "never taken back."
         ),
     ] = True

@@ -17,7 +17,7 @@ class RayServiceSettings(Model):
     wrap: Annotated[
         Wrap,
         Field(
-            description="Whether a RayService is put into an AppWrapper so that it can be queued: always, auto "
-            "(only where Kueue itself cannot queue RayServices; from 0.17 it can), or never."
+            description="Whether a RayService is put into an AppWrapper so that it can be queued: always, "
+            "auto (only where Kueue itself cannot queue RayServices; from 0.17 it can), or never."
         ),
     ] = "always"

@@ -1,0 +1,142 @@
+"""A hook that returns rubbish makes a broken plugin with one line that says what is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo.plugin.loader import load
+from kaiwo.plugin.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IMPORTS = """
+from pydantic import BaseModel
+from kaiwo.api.field import Field
+from kaiwo.engine.resource import JOB
+from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.controllers import ExtraController
+from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+from kaiwo.plugin.pods import PodContribution
+from kaiwo.plugin.queues import QueueSystem
+from kaiwo.plugin.rbac import PolicyRule
+from kaiwo.plugin.sources import DownloadSource
+from kaiwo.plugin.vendors import GpuVendor
+
+FIELD = Field("KaiwoJob", ("acmeJob",), dict, "A block.")
+
+
+def backend(**changes):
+    given = dict(name="acme", kind="KaiwoJob", child=JOB, fields=(FIELD,), chosen=lambda workload: False)
+    return BackEnd(**given | changes)
+
+
+def source(**changes):
+    given = dict(name="oci", path=("data", "download", "oci"), item=BaseModel, description="Images.")
+    return DownloadSource(**given | changes)
+
+
+def vendor(**changes):
+    given = dict(name="acme", resource_keys=("acme.com/gpu",), recognise=lambda node: ())
+    return GpuVendor(**given | changes)
+
+"""
+
+RUBBISH = [
+    ("gpu_vendors", "None", "returned NoneType, not a list of GpuVendor"),
+    ("gpu_vendors", "vendor()", "returned GpuVendor, not a list of GpuVendor"),
+    ("gpu_vendors", "(v for v in [])", "returned generator, not a list"),
+    ("gpu_vendors", "[{'name': 'acme'}]", "returned a list with dict in it"),
+    ("gpu_vendors", "[backend()]", "returned a list with BackEnd in it"),
+    ("gpu_vendors", "[vendor(name='ACME')]", "name is not lower-case"),
+    ("gpu_vendors", "[vendor(name=7)]", "name is not lower-case"),
+    ("gpu_vendors", "[vendor(name='default')]", "default is not a vendor"),
+    ("gpu_vendors", "[vendor(resource_keys=())]", "declares no resource key"),
+    ("gpu_vendors", "[vendor(resource_keys='acme.com/gpu')]", "resource_keys is not a tuple of str"),
+    (
+        "gpu_vendors",
+        "[vendor(resource_keys=('gpu',))]",
+        "'gpu' is not an extended resource like acme.com/gpu",
+    ),
+    ("gpu_vendors", "[vendor(recognise='x:y')]", "recognise is not callable"),
+    ("gpu_vendors", "[vendor(utilization='metric')]", "utilization is not a Utilization"),
+    ("backends", "[backend(kind='Job')]", "kind is 'Job', not KaiwoJob or KaiwoService"),
+    ("backends", "[backend(child='jobs')]", "child is not a Resource"),
+    ("backends", "[backend(fields=())]", "declares no field"),
+    (
+        "backends",
+        "[backend(fields=(Field('KaiwoService', ('a',), dict, ''),))]",
+        "field a is of 'KaiwoService'",
+    ),
+    (
+        "backends",
+        "[backend(fields=(Field('KaiwoJob', ('acme-job',), dict, ''),))]",
+        "not a tuple of JSON names",
+    ),
+    ("backends", "[backend(chosen=True)]", "chosen is not callable"),
+    ("backends", "[backend(render='x:y')]", "render is not callable"),
+    ("backends", "[backend(write='put')]", "write is 'put', not create or apply"),
+    ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any'"),
+    ("backends", "[backend(max_name_length='63')]", "max_name_length is not a number"),
+    ("backends", "[backend(settings=dict)]", "settings is not a pydantic model class"),
+    ("backends", "[backend(rules=[])]", "rules is not a tuple of PolicyRule"),
+    (
+        "backends",
+        "[backend(rules=(PolicyRule(('*',), ('jobs',), ('get',), ''),))]",
+        "without wildcard: ('*',)",
+    ),
+    (
+        "backends",
+        "[backend(rules=(PolicyRule('batch', ('jobs',), ('get',), ''),))]",
+        "groups of a rule is not",
+    ),
+    ("download_sources", "[source(item=dict)]", "item is not a pydantic model class"),
+    ("download_sources", "[source(path=())]", "path is not a tuple of JSON names"),
+    ("download_sources", "[source(path='data.download.oci')]", "path is not a tuple of JSON names"),
+    ("download_sources", "[source(downloader='fetch')]", "downloader is not written module:name"),
+    ("download_sources", "[source(description=None)]", "description is not text"),
+    ("commands", "[Command(name='acme', load=print, help='Acme.')]", "load is not written module:name"),
+    ("commands", "[Command(name='acme', load='a:b', help='Two\\nlines.')]", "help is not one line"),
+    (
+        "controllers",
+        "[ExtraController(name='a', build='a:b', kinds=('Pool',))]",
+        "kinds is not a tuple of CustomKind",
+    ),
+    ("pod_contributions", "[PodContribution(name='a', contribute=None)]", "contribute is not callable"),
+    ("lifecycle", "[Lifecycle(name='a', start=print)]", "start is not written module:name"),
+    ("transitions", "[TransitionListener(name='a', notify='notify')]", "notify is not written module:name"),
+    ("queue_systems", "[QueueSystem(name='a', assign=None, admission=print)]", "assign is not callable"),
+]
+
+
+@pytest.mark.parametrize(("hook", "returned", "message"), RUBBISH)
+def test_rubbish_makes_a_broken_plugin_that_says_what_is_wrong(
+    install: Callable[..., str], hook: str, returned: str, message: str
+) -> None:
+    """The author of a plugin is told the hook, the declaration and the fault, and nobody else is harmed."""
+    install("acme", f"{IMPORTS}\n@hookimpl\ndef kaiwo_{hook}():\n    return {returned}\n")
+    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    assert state.state == "broken"
+    assert state.message.startswith(f"kaiwo_{hook}")
+    assert message in state.message
+
+
+def test_a_plugin_has_one_settings_model(install: Callable[..., str]) -> None:
+    """One plugin has one section in KaiwoConfig, so two models for it contradict each other."""
+    install(
+        "acme",
+        IMPORTS
+        + """
+class One(BaseModel): pass
+class Two(BaseModel): pass
+second = Field("KaiwoJob", ("otherJob",), dict, "Another block.")
+@hookimpl
+def kaiwo_backends():
+    return [backend(settings=One), backend(name="other", fields=(second,), settings=Two)]
+""",
+    )
+    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    assert state.message == "declares more than one settings model; a plugin has one section in KaiwoConfig"

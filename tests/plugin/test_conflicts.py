@@ -1,0 +1,162 @@
+"""Two plugins that declare the same thing: the second is refused and both distributions are named."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo.plugin.conflicts import HOST_COMMANDS
+from kaiwo.plugin.loader import load
+from kaiwo.plugin.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IMPORTS = """
+from pydantic import BaseModel
+from kaiwo.api.field import Field
+from kaiwo.engine.resource import JOB, Resource
+from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.diagnosis import DiagnosisRule
+from kaiwo.plugin.pods import PodContribution
+from kaiwo.plugin.queues import QueueSystem
+from kaiwo.plugin.sources import DownloadSource
+from kaiwo.plugin.vendors import GpuVendor
+
+
+class Item(BaseModel):
+    x: int
+
+
+def backend(name, *path):
+    field = Field("KaiwoJob", path, dict, "A block.")
+    return BackEnd(name=name, kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda workload: False)
+
+
+def source(name, *path):
+    return DownloadSource(name=name, path=path, item=Item, description="A source.")
+
+
+def vendor(name, *keys):
+    return GpuVendor(name=name, resource_keys=keys, recognise=lambda node: ())
+
+
+def queue(name):
+    return QueueSystem(name=name, assign=lambda workload, facts: None, admission=lambda child, facts: None)
+
+
+def controller(name, plural, group="acme.com"):
+    kind = CustomKind(resource=Resource(group, "v1", "K", plural), spec=Item, status=Item)
+    return ExtraController(name=name, build="acme.pools:build", kinds=(kind,))
+
+"""
+
+CASES = {
+    "back end same": ("backends", "backend('same', 'aJob')", "backend('same', 'bJob')"),
+    "field KaiwoJob.same": ("backends", "backend('a', 'same')", "backend('b', 'same')"),
+    "field KaiwoJob.block.inner": ("backends", "backend('a', 'block')", "backend('b', 'block', 'inner')"),
+    "field KaiwoJob.storage.data.download.same": (
+        "download_sources",
+        "source('a', 'data', 'download', 'same')",
+        "source('b', 'data', 'download', 'same')",
+    ),
+    "download source same": (
+        "download_sources",
+        "source('same', 'data', 'download', 'a')",
+        "source('same', 'data', 'download', 'b')",
+    ),
+    "GPU vendor same": ("gpu_vendors", "vendor('same', 'a.com/gpu')", "vendor('same', 'b.com/gpu')"),
+    "resource key same.com/gpu": (
+        "gpu_vendors",
+        "vendor('a', 'same.com/gpu')",
+        "vendor('b', 'same.com/gpu')",
+    ),
+    "a queue system, of which one can be in force": ("queue_systems", "queue('a')", "queue('b')"),
+    "controller same": ("controllers", "controller('same', 'as')", "controller('same', 'bs')"),
+    "kind same.acme.com": ("controllers", "controller('a', 'same')", "controller('b', 'same')"),
+    "command same": (
+        "commands",
+        "Command(name='same', load='a:a', help='A.')",
+        "Command(name='same', load='b:b', help='B.')",
+    ),
+    "pod contribution same": (
+        "pod_contributions",
+        "PodContribution(name='same', contribute=lambda given, pod: pod)",
+        "PodContribution(name='same', contribute=lambda given, pod: pod)",
+    ),
+    "diagnosis rule same": (
+        "diagnosis_rules",
+        "DiagnosisRule(name='same', diagnose=lambda observation: None)",
+        "DiagnosisRule(name='same', diagnose=lambda observation: None)",
+    ),
+}
+
+
+def source_of(hook: str, *declarations: str) -> str:
+    """A plugin whose one hook returns these."""
+    return IMPORTS + f"\n@hookimpl\ndef kaiwo_{hook}():\n    return [{', '.join(declarations)}]\n"
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_the_second_to_declare_something_is_refused_naming_both_distributions(
+    install: Callable[..., str], what: str
+) -> None:
+    """The administrator reads which two distributions to choose between."""
+    hook, first, second = CASES[what]
+    install("aaa", source_of(hook, first))
+    install("bbb", source_of(hook, second))
+    states = {state.name: state for state in load(Selection(names=("aaa", "bbb"))).states}
+    assert states["aaa"].state == "loaded"
+    assert states["bbb"].state == "broken"
+    assert states["bbb"].message == (
+        f"declares {what}, as does plugin aaa of kaiwo-aaa; "
+        "disable or uninstall one of kaiwo-bbb and kaiwo-aaa"
+    )
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_a_plugin_that_contradicts_itself_is_refused(install: Callable[..., str], what: str) -> None:
+    """Twice the same within one plugin is its author's mistake and is said so."""
+    hook, first, second = CASES[what]
+    install("aaa", source_of(hook, first, second))
+    (state,) = [s for s in load(Selection(names=("aaa",))).states if s.name == "aaa"]
+    assert state.message == f"declares {what} twice"
+
+
+def test_of_a_refused_plugin_nothing_stays(install: Callable[..., str]) -> None:
+    """A plugin is loaded whole or not at all, and what it wanted is free for the next."""
+    install("aaa", source_of("gpu_vendors", "vendor('a', 'a.com/gpu')"))
+    install("bbb", source_of("gpu_vendors", "vendor('b', 'b.com/gpu')", "vendor('a', 'x.com/gpu')"))
+    install("ccc", source_of("gpu_vendors", "vendor('c', 'b.com/gpu')"))
+    plugins = load(Selection(names=("aaa", "bbb", "ccc")))
+    assert [vendor.name for vendor in plugins.vendors] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "declaration", "what"),
+    [
+        ("commands", "Command(name='submit', load='a:a', help='A.')", "command submit"),
+        (
+            "controllers",
+            "controller('a', 'kaiwojobs', 'kaiwo.silogen.ai')",
+            "kind kaiwojobs.kaiwo.silogen.ai",
+        ),
+    ],
+)
+def test_what_is_the_hosts_cannot_be_taken(
+    install: Callable[..., str], hook: str, declaration: str, what: str
+) -> None:
+    """No plugin replaces a command or a kind of the host."""
+    install("aaa", source_of(hook, declaration))
+    (state,) = [s for s in load(Selection(names=("aaa",))).states if s.name == "aaa"]
+    assert state.message == f"declares {what}, as does kaiwo itself; kaiwo-aaa must choose another"
+
+
+def test_every_command_of_the_host_is_kept_for_it() -> None:
+    """The list of words that plugins cannot take is not behind the command line."""
+    commands = importlib.import_module("kaiwo.cli.main").COMMANDS
+    assert set(commands) <= set(HOST_COMMANDS)

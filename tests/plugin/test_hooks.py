@@ -1,0 +1,249 @@
+"""Every hook: what a plugin returns from it arrives where the host looks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from kaiwo.plugin import hookspecs
+from kaiwo.plugin.loader import HOOKS, load
+from kaiwo.plugin.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.plugin.registry import Plugins
+
+
+def load_source(install: Callable[..., str], source: str) -> Plugins:
+    """Load one plugin of this source."""
+    install("acme", source)
+    plugins = load(Selection(names=("acme",)))
+    assert [(state.state, state.message) for state in plugins.states if state.name == "acme"] == [
+        ("loaded", "")
+    ]
+    return plugins
+
+
+def test_kaiwo_backends(install: Callable[..., str]) -> None:
+    """A back end brings its fields, its rights and its settings; without callables it is only declared."""
+    plugins = load_source(
+        install,
+        """
+        from pydantic import BaseModel
+        from kaiwo.api.field import Field
+        from kaiwo.engine.resource import JOB
+        from kaiwo.plugin.backends import BackEnd
+        from kaiwo.plugin.rbac import PolicyRule
+
+        class Settings(BaseModel):
+            speed: int = 1
+
+        @hookimpl
+        def kaiwo_backends():
+            return [
+                BackEnd(
+                    name="acme_job",
+                    kind="KaiwoJob",
+                    child=JOB,
+                    fields=(Field("KaiwoJob", ("acmeJob",), dict, "An Acme job."),),
+                    chosen=lambda workload: "acmeJob" in workload.blocks,
+                    rules=(PolicyRule(("batch",), ("jobs",), ("create",), "create jobs"),),
+                    settings=Settings,
+                )
+            ]
+        """,
+    )
+    (backend,) = plugins.backends
+    assert backend.name == "acme_job"
+    assert not backend.built
+    assert [(field.kind, field.path) for field in plugins.fields()] == [("KaiwoJob", ("acmeJob",))]
+    assert plugins.settings_models() == {"acme": backend.settings}
+    assert [rule.why for rule in plugins.rules()] == ["create jobs"]
+    assert plugins.plugin_of(backend).name == "acme"
+
+
+def test_kaiwo_download_sources(install: Callable[..., str]) -> None:
+    """A source adds its list of items to both kinds of workload."""
+    plugins = load_source(
+        install,
+        """
+        from pydantic import BaseModel
+        from kaiwo.plugin.sources import DownloadSource
+
+        class Item(BaseModel):
+            reference: str
+
+        @hookimpl
+        def kaiwo_download_sources():
+            path = ("data", "download", "oci")
+            return [DownloadSource(name="oci", path=path, item=Item, description="Images.")]
+        """,
+    )
+    assert [source.name for source in plugins.sources] == ["oci"]
+    assert [(field.kind, ".".join(field.path)) for field in plugins.fields()] == [
+        ("KaiwoJob", "storage.data.download.oci"),
+        ("KaiwoService", "storage.data.download.oci"),
+    ]
+    assert all(issubclass(field.annotation.__args__[0], BaseModel) for field in plugins.fields())
+
+
+def test_kaiwo_gpu_vendors(install: Callable[..., str]) -> None:
+    """A vendor recognises the GPUs of a node."""
+    plugins = load_source(
+        install,
+        """
+        from kaiwo.plugin.vendors import GpuVendor, NodeGpus
+
+        def recognise(node):
+            return (NodeGpus(model="a1", count=4, resource_key="acme.com/gpu"),)
+
+        @hookimpl
+        def kaiwo_gpu_vendors():
+            return [GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=recognise)]
+        """,
+    )
+    (vendor,) = plugins.vendors
+    assert vendor.recognise({})[0].count == 4
+
+
+def test_kaiwo_queue_systems(install: Callable[..., str]) -> None:
+    """The queue system that is loaded is the one in force."""
+    plugins = load_source(
+        install,
+        """
+        from kaiwo.plugin.queues import QueueAssignment, QueueSystem
+
+        @hookimpl
+        def kaiwo_queue_systems():
+            return [
+                QueueSystem(
+                    name="acmeq",
+                    assign=lambda workload, facts: QueueAssignment(queue="q", labels={}),
+                    admission=lambda child, facts: None,
+                )
+            ]
+        """,
+    )
+    assert plugins.queue_system is not None
+    assert plugins.queue_system.name == "acmeq"
+
+
+def test_kaiwo_controllers(install: Callable[..., str]) -> None:
+    """A controller brings kinds of its own and says how it is built."""
+    plugins = load_source(
+        install,
+        """
+        from pydantic import BaseModel
+        from kaiwo.engine.resource import Resource
+        from kaiwo.plugin.controllers import CustomKind, ExtraController
+
+        class Spec(BaseModel):
+            size: int
+
+        POOL = Resource("acme.com", "v1", "Pool", "pools")
+
+        @hookimpl
+        def kaiwo_controllers():
+            kind = CustomKind(resource=POOL, spec=Spec, status=Spec)
+            return [ExtraController(name="pools", build="kaiwo_acme.pools:build", kinds=(kind,))]
+        """,
+    )
+    (controller,) = plugins.controllers
+    assert [str(kind.resource) for kind in controller.kinds] == ["pools.acme.com"]
+
+
+def test_kaiwo_pod_contributions(install: Callable[..., str]) -> None:
+    """Contributions are applied in the order in which a plugin lists them."""
+    plugins = load_source(
+        install,
+        """
+        from kaiwo.plugin.pods import PodContribution
+
+        @hookimpl
+        def kaiwo_pod_contributions():
+            return [
+                PodContribution(name="second", contribute=lambda given, pod: pod),
+                PodContribution(name="first", contribute=lambda given, pod: pod),
+            ]
+        """,
+    )
+    assert [contribution.name for contribution in plugins.contributions] == ["second", "first"]
+
+
+def test_kaiwo_diagnosis_rules(install: Callable[..., str]) -> None:
+    """A rule turns an observation into a finding."""
+    plugins = load_source(
+        install,
+        """
+        from kaiwo.plugin.backends import Finding
+        from kaiwo.plugin.diagnosis import DiagnosisRule
+
+        @hookimpl
+        def kaiwo_diagnosis_rules():
+            return [DiagnosisRule(name="xid", diagnose=lambda seen: Finding("XidError", "GPU fell off"))]
+        """,
+    )
+    (rule,) = plugins.diagnosis_rules
+    assert rule.name == "xid"
+
+
+def test_kaiwo_commands(install: Callable[..., str]) -> None:
+    """A command is known by name and help without importing it."""
+    plugins = load_source(
+        install,
+        """
+        from kaiwo.plugin.commands import Command
+
+        @hookimpl
+        def kaiwo_commands():
+            return (Command(name="acme", load="surely_not_installed.cli:acme", help="Acme things."),)
+        """,
+    )
+    assert [(command.name, command.help) for command in plugins.commands] == [("acme", "Acme things.")]
+
+
+def test_kaiwo_lifecycle(install: Callable[..., str]) -> None:
+    """What runs at start and stop is named, and may carry settings."""
+    plugins = load_source(
+        install,
+        """
+        from pydantic import BaseModel
+        from kaiwo.plugin.lifecycle import Lifecycle
+
+        class Settings(BaseModel):
+            endpoint: str = ""
+
+        @hookimpl
+        def kaiwo_lifecycle():
+            return [Lifecycle(name="tracing", start="kaiwo_acme.tracing:start", settings=Settings)]
+        """,
+    )
+    (lifecycle,) = plugins.lifecycles
+    assert (lifecycle.start, lifecycle.stop) == ("kaiwo_acme.tracing:start", None)
+    assert list(plugins.settings_models()) == ["acme"]
+
+
+def test_kaiwo_transitions(install: Callable[..., str]) -> None:
+    """A listener is named by the function that is to be told."""
+    plugins = load_source(
+        install,
+        """
+        from kaiwo.plugin.lifecycle import TransitionListener
+
+        @hookimpl
+        def kaiwo_transitions():
+            return [TransitionListener(name="chat", notify="kaiwo_acme.chat:notify")]
+        """,
+    )
+    assert [listener.notify for listener in plugins.listeners] == ["kaiwo_acme.chat:notify"]
+
+
+def test_every_hook_has_a_test_here_and_a_place_in_the_loader() -> None:
+    """A hook that is specified but never asked, or never tried, cannot come in."""
+    specified = {name for name in vars(hookspecs) if name.startswith("kaiwo_")}
+    assert len(specified) <= 10
+    assert specified == set(HOOKS)
+    assert specified == {name.removeprefix("test_") for name in globals() if name.startswith("test_kaiwo_")}
+    assert all(getattr(hookspecs, name).__doc__.count("Example:") == 1 for name in specified)
