@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import quote, urlencode
 
-from kaiwo.engine.errors import NotFound, from_status
+from kaiwo.engine.errors import Conflict, Invalid, NotFound, from_status
 from kaiwo.engine.transport import Request, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
 
@@ -232,7 +232,13 @@ class Client:
             patch = {**patch, "metadata": metadata}
         path = _path(resource, namespace, name, subresource) + _query(fieldManager=field_manager)
         request = Request("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
-        return await self._send(request)
+        try:
+            return await self._send(request)
+        except Invalid as error:
+            # A merge patch with another uid is answered as the change of an immutable field.
+            if uid and any(cause.field == "metadata.uid" for cause in error.causes):
+                raise Conflict(409, "Conflict", error.message, error.details) from error
+            raise
 
     async def replace(
         self, resource: Resource, obj: Object, *, subresource: str | None = None, gated: bool = True

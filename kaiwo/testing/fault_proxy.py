@@ -1,0 +1,423 @@
+"""An HTTP proxy in front of a real API server that misbehaves on demand.
+
+Tests point a client or an operator at it and program faults: error answers, lost answers, resets, delays,
+stalls, watch streams that drop, repeat or cut events, and the crash between two writes. It keeps a list of
+all requests, so that a test can count writes.
+
+    async with FaultProxy(connection) as proxy:
+        proxy.answer(429, method="POST", path="/jobs$", retry_after=1)
+        client = Client(proxy.connection)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Self
+
+import aiohttp
+import msgspec
+import yaml
+from aiohttp import web
+from yarl import URL
+
+from kaiwo.engine.credentials import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kaiwo.engine.resource import Object
+
+MUTATING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+_RequestFault = Literal["answer", "reset", "lose_answer", "delay", "hang"]
+_StreamFault = Literal["drop", "duplicate", "truncate", "stall", "gone"]
+_STREAM_FAULTS = frozenset({"drop", "duplicate", "truncate", "stall", "gone"})
+_PASSED_ON = ("Content-Type", "Accept", "User-Agent")
+_REASONS = {410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One request as it came in.
+
+    Attributes:
+        method: HTTP method, ``WATCH`` for watches.
+        path: URL path.
+        query: query string.
+        subresource: last part of the path if it names one (status, scale, log, ...), else empty.
+        code: HTTP status of the answer, 0 when none was given.
+        injected: whether the proxy answered (or kept silent) in place of the API server.
+    """
+
+    method: str
+    path: str
+    query: str
+    subresource: str
+    code: int
+    injected: bool
+
+
+@dataclass(slots=True)
+class Fault:
+    """A programmed fault; returned so that a test can see whether it struck.
+
+    Attributes:
+        kind: what happens.
+        method: HTTP method or ``WATCH``; None for any.
+        path: regular expression searched in the URL path.
+        times: how often it still strikes; None for ever.
+        struck: how often it has struck.
+    """
+
+    kind: _RequestFault | _StreamFault
+    method: str | None
+    path: re.Pattern[str]
+    times: int | None
+    status: int = 0
+    retry_after: float | None = None
+    seconds: float = 0.0
+    event: str | None = None
+    name: str | None = None
+    struck: int = 0
+
+    def strike(self) -> bool:
+        """Whether it strikes once more."""
+        if self.times is not None and self.struck >= self.times:
+            return False
+        self.struck += 1
+        return True
+
+
+@dataclass(slots=True)
+class _Crash:
+    after: int
+    lose_answer: bool
+    path: re.Pattern[str]
+    passed: int = 0
+    happened: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class FaultProxy:
+    """The proxy; an asynchronous context manager.
+
+    Attributes:
+        records: all requests so far, in the order of their answers.
+        connection: for a client that goes through the proxy.
+        url: base URL of the proxy.
+    """
+
+    def __init__(self, upstream: Connection) -> None:
+        """Prepare.
+
+        Args:
+            upstream: the API server, with credentials; clients of the proxy need none.
+        """
+        self.records: list[Record] = []
+        self.url = ""
+        self.connection = Connection("")
+        self._upstream = upstream
+        self._faults: list[Fault] = []
+        self._crash: _Crash | None = None
+        self._watches: set[asyncio.Task[object]] = set()
+        self._cut: set[asyncio.Task[object]] = set()
+        self._released = asyncio.Event()
+        self._session: aiohttp.ClientSession | None = None
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        """Listen on a free port of 127.0.0.1."""
+        application = web.Application(client_max_size=64 << 20)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
+        )
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        self.connection = Connection(self.url, namespace=self._upstream.namespace)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Stop listening and cut what is under way."""
+        self._released.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._session is not None:
+            await self._session.close()
+
+    # Faults of single requests.
+
+    def answer(
+        self,
+        status: int,
+        *,
+        method: str | None = None,
+        path: str = "",
+        times: int | None = 1,
+        retry_after: float | None = None,
+    ) -> Fault:
+        """Answer with an error in place of the API server."""
+        return self._add(
+            Fault("answer", method, re.compile(path), times, status=status, retry_after=retry_after)
+        )
+
+    def reset(self, *, method: str | None = None, path: str = "", times: int | None = 1) -> Fault:
+        """Reset the connection; the API server never sees the request."""
+        return self._add(Fault("reset", method, re.compile(path), times))
+
+    def lose_answer(self, *, method: str | None = None, path: str = "", times: int | None = 1) -> Fault:
+        """Let the API server carry the request out, then reset the connection."""
+        return self._add(Fault("lose_answer", method, re.compile(path), times))
+
+    def delay(
+        self, seconds: float, *, method: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Pass a request on only after some time."""
+        return self._add(Fault("delay", method, re.compile(path), times, seconds=seconds))
+
+    def hang(self, *, method: str | None = None, path: str = "", times: int | None = 1) -> Fault:
+        """Never answer (until `clear`)."""
+        return self._add(Fault("hang", method, re.compile(path), times))
+
+    # Faults inside watch streams; each strikes at one event.
+
+    def drop_event(
+        self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Swallow an event of a type (ADDED, MODIFIED, DELETED; None for any) about an object of a name."""
+        return self._add(Fault("drop", None, re.compile(path), times, event=event, name=name))
+
+    def duplicate_event(
+        self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Send an event twice."""
+        return self._add(Fault("duplicate", None, re.compile(path), times, event=event, name=name))
+
+    def truncate_stream(
+        self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Send the first half of an event and end the stream."""
+        return self._add(Fault("truncate", None, re.compile(path), times, event=event, name=name))
+
+    def stall_stream(
+        self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Swallow an event and all that follow while the connection stays open."""
+        return self._add(Fault("stall", None, re.compile(path), times, event=event, name=name))
+
+    def expire_stream(
+        self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Send an ERROR event with 410 in place of an event, and end the stream."""
+        return self._add(Fault("gone", None, re.compile(path), times, event=event, name=name))
+
+    def crash_after(self, writes: int, *, lose_answer: bool = False, path: str = "") -> asyncio.Event:
+        """Let some mutating requests pass and reset all later ones: the crash between two writes.
+
+        Args:
+            writes: how many pass.
+            lose_answer: the last one that passes is carried out, but its answer is lost.
+            path: regular expression; other mutating requests are neither counted nor stopped.
+
+        Returns:
+            An event that is set once a request was stopped or an answer was lost.
+        """
+        self._crash = _Crash(writes, lose_answer, re.compile(path))
+        return self._crash.happened
+
+    async def cut_watches(self) -> None:
+        """Reset all watches that are open now."""
+        self._cut |= self._watches
+        for task in self._cut:
+            task.cancel()
+        await asyncio.sleep(0)
+
+    def clear(self) -> None:
+        """Be a faithful proxy again; requests that hang are reset."""
+        self._faults.clear()
+        self._crash = None
+        self._released.set()
+        self._released = asyncio.Event()
+
+    def writes(self, *, beside: str = r"/leases/|/leases$|/events$|/events/") -> list[Record]:
+        """Mutating requests so far, those that match `beside` left out (leases and Events by default)."""
+        return [r for r in self.records if r.method in MUTATING and not re.search(beside, r.path)]
+
+    def write_kubeconfig(self, path: Path) -> Path:
+        """Write a kubeconfig that leads through the proxy, for another process."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "proxy",
+            "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
+            "users": [],
+            "contexts": [
+                {"name": "proxy", "context": {"cluster": "proxy", "namespace": self._upstream.namespace}}
+            ],
+        }
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def _add(self, fault: Fault) -> Fault:
+        self._faults.append(fault)
+        return fault
+
+    def _find(self, match: Callable[[Fault], bool]) -> Fault | None:
+        return next((fault for fault in self._faults if match(fault) and fault.strike()), None)
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        watch = request.query.get("watch") in ("true", "1")
+        method = "WATCH" if watch else request.method
+        fault = self._find(
+            lambda f: (
+                f.kind not in _STREAM_FAULTS
+                and f.method in (None, method)
+                and f.path.search(request.path) is not None
+            )
+        )
+        lose = False
+        if request.method in MUTATING and self._crash is not None and self._crash.path.search(request.path):
+            crash = self._crash
+            crash.passed += 1
+            if crash.passed > crash.after:
+                crash.happened.set()
+                return self._abort(request, method)
+            lose = crash.lose_answer and crash.passed == crash.after
+            if lose:
+                crash.happened.set()
+        if fault is not None:
+            if fault.kind == "answer":
+                return self._refuse(request, method, fault)
+            if fault.kind == "delay":
+                await asyncio.sleep(fault.seconds)
+            elif fault.kind == "hang":
+                await self._released.wait()
+                return self._abort(request, method)
+            elif fault.kind == "reset":
+                return self._abort(request, method)
+            lose = lose or fault.kind == "lose_answer"
+        return await (self._stream(request) if watch else self._pass_on(request, lose=lose))
+
+    async def _pass_on(self, request: web.Request, *, lose: bool) -> web.StreamResponse:
+        body = await request.read()
+        try:
+            async with await self._ask(request, body) as answer:
+                content = await answer.read()
+                status, kind = answer.status, answer.headers.get("Content-Type", "application/json")
+        except aiohttp.ClientError:
+            return self._abort(request, request.method)  # the API server itself is away
+        if lose:
+            return self._abort(request, request.method)
+        self._record(request, request.method, status, injected=False)
+        return web.Response(status=status, body=content, headers={"Content-Type": kind})
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- a handler runs in a task
+        self._watches.add(task)
+        response = web.StreamResponse()
+        try:
+            async with await self._ask(request, b"") as answer:
+                response.set_status(answer.status)
+                response.content_type = "application/json"
+                self._record(request, "WATCH", answer.status, injected=False)
+                await response.prepare(request)
+                await self._copy_events(request, answer, response)
+        except asyncio.CancelledError:
+            if request.transport is not None:
+                request.transport.abort()
+            if task not in self._cut:
+                raise
+            self._cut.discard(task)
+            task.uncancel()
+        except (aiohttp.ClientError, ConnectionResetError):
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._watches.discard(task)
+        return response
+
+    async def _copy_events(
+        self, request: web.Request, answer: aiohttp.ClientResponse, response: web.StreamResponse
+    ) -> None:
+        rest = b""
+        async for chunk in answer.content.iter_any():
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                fault = self._stream_fault(request, line)
+                if fault is None:
+                    await response.write(line + b"\n")
+                elif fault.kind == "duplicate":
+                    await response.write(line + b"\n" + line + b"\n")
+                elif fault.kind == "truncate":
+                    await response.write(line[: len(line) // 2])
+                    return
+                elif fault.kind == "gone":
+                    error = {"type": "ERROR", "object": _status(410, "too old resource version")}
+                    await response.write(msgspec.json.encode(error) + b"\n")
+                    return
+                elif fault.kind == "stall":
+                    await self._released.wait()
+                    return
+        if rest:
+            await response.write(rest)
+
+    def _stream_fault(self, request: web.Request, line: bytes) -> Fault | None:
+        candidates = [f for f in self._faults if f.kind in _STREAM_FAULTS and f.path.search(request.path)]
+        if not candidates:
+            return None
+        event = msgspec.json.decode(line)
+        type_, name = event["type"], event["object"].get("metadata", {}).get("name")
+        return self._find(
+            lambda f: f in candidates and f.event in (None, type_) and (f.name is None or f.name == name)
+        )
+
+    async def _ask(self, request: web.Request, body: bytes) -> aiohttp.ClientResponse:
+        assert self._session is not None  # noqa: S101 -- requests come only while the proxy listens
+        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        return await self._session.request(
+            request.method,
+            URL(self._upstream.server + request.raw_path, encoded=True),
+            data=body or None,
+            headers={**headers, **await self._upstream.headers()},
+            ssl=self._upstream.ssl_context or True,
+            server_hostname=self._upstream.server_hostname,
+            allow_redirects=False,
+        )
+
+    def _abort(self, request: web.Request, method: str) -> web.Response:
+        self._record(request, method, 0, injected=True)
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    def _refuse(self, request: web.Request, method: str, fault: Fault) -> web.Response:
+        self._record(request, method, fault.status, injected=True)
+        headers = {"Content-Type": "application/json"}
+        if fault.retry_after is not None:
+            headers["Retry-After"] = f"{fault.retry_after:g}"
+        body = msgspec.json.encode(_status(fault.status, "injected by the fault proxy"))
+        return web.Response(status=fault.status, body=body, headers=headers)
+
+    def _record(self, request: web.Request, method: str, code: int, *, injected: bool) -> None:
+        path = request.path
+        last = path.rsplit("/", 1)[-1]
+        subresource = last if last in ("status", "scale", "log", "exec", "binding", "eviction") else ""
+        self.records.append(Record(method, path, request.query_string, subresource, code, injected))
+
+
+def _status(code: int, message: str) -> Object:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": message,
+        "reason": _REASONS.get(code, ""),
+        "code": code,
+    }
