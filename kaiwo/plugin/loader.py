@@ -58,10 +58,12 @@ class RequiredPluginError(RuntimeError):
 
     Attributes:
         states: the states of the required plugins that are not loaded.
+        plugins: what was loaded nevertheless, for a listing.
     """
 
-    def __init__(self, states: Sequence[PluginState]) -> None:
+    def __init__(self, states: Sequence[PluginState], plugins: Plugins) -> None:
         self.states = tuple(states)
+        self.plugins = plugins
         reasons = "; ".join(f"{state.name} is {state.state}: {state.message}" for state in states)
         super().__init__(
             f"required plugins are not loaded: {reasons}. "
@@ -100,11 +102,12 @@ def load(
     loaded, results = _load_all(chosen, lambda candidate: _within(deadline, candidate, hooks))
     states += results
     states.sort(key=lambda state: (state.name, state.distribution))
+    unselected = _unselected_fields(loaded) if hooks is None else {}
+    plugins = Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected)
     missing = [state for state in states if state.name in selection.required and state.state != "loaded"]
     if missing:
-        raise RequiredPluginError(missing)
-    unselected = _unselected_fields(loaded) if hooks is None else {}
-    return Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected)
+        raise RequiredPluginError(missing, plugins)
+    return plugins
 
 
 def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
