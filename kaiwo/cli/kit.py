@@ -22,7 +22,7 @@ import click
 
 from kaiwo.cli.failures import FAILED, INTERRUPTED, NOT_FOUND, OK, TIMED_OUT, USAGE, Failure
 from kaiwo.cli.options import Format, Settings, settings
-from kaiwo.cli.output import Column, clean, emit, page_style
+from kaiwo.cli.output import Column, clean, dump, emit, page_style
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -46,6 +46,7 @@ __all__ = [
     "Settings",
     "clean",
     "cluster",
+    "dump",
     "emit",
     "page_style",
     "plugins",

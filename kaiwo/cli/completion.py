@@ -1,0 +1,24 @@
+"""``kaiwo completion``: what a shell evaluates to complete commands, options and live names."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(sorted(SHELLS)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+      bash:  source <(kaiwo completion bash)
+      zsh:   source <(kaiwo completion zsh)
+      fish:  kaiwo completion fish | source
+    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    root = ctx.find_root()
+    script = SHELLS[shell](root.command, {}, "kaiwo", "_KAIWO_COMPLETE").source()
+    click.echo(script)

@@ -1,0 +1,135 @@
+"""``kaiwo list``: workloads with their state, one's own first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from kaiwo.cli import kit, userconfig, workloads
+from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.kinds import SHORT, WORDS, WORKLOADS, not_installed
+from kaiwo.cli.kit import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.engine.resource import Object, Resource
+
+STATUSES = (
+    "PENDING",
+    "STARTING",
+    "RUNNING",
+    "READY",
+    "COMPLETE",
+    "FAILED",
+    "ERROR",
+    "TERMINATING",
+    "TERMINATED",
+)
+"""Every status word that the operator writes."""
+
+
+def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:
+    if value is None:
+        return WORKLOADS
+    if value.lower() not in WORDS:
+        raise click.BadParameter(f'"{value}" is no kind of workload; write job or service', ctx, param)
+    return (WORDS[value.lower()],)
+
+
+@click.command("list")
+@click.argument("kinds", metavar="[job|service]", required=False, callback=_kind)
+@click.option("--user", metavar="NAME", help="Only this user's workloads.")
+@click.option("--all-users", is_flag=True, help="Everybody's alike, with a column USER.")
+@click.option("--queue", metavar="NAME", help="Only workloads of this queue.")
+@click.option(
+    "--status",
+    "words",
+    multiple=True,
+    type=click.Choice(STATUSES, case_sensitive=False),
+    help="Only workloads in this state; may be given several times.",
+)
+@click.option("--config", metavar="FILE", help="kaiwoconfig.yaml, which says who you are.")
+def list_command(
+    *,
+    kinds: tuple[Resource, ...],
+    user: str | None,
+    all_users: bool,
+    queue: str | None,
+    words: Sequence[str],
+    config: str | None,
+) -> None:
+    """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
+    if user and all_users:
+        raise Failure("--user and --all-users exclude each other", "leave one out", code=USAGE)
+    own = None if all_users else userconfig.load(config).user
+    with kit.cluster() as cluster:
+        found = fetch(cluster, kinds)
+        place = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
+    chosen = [obj for obj in found if _wanted(obj, user, queue, words)]
+    chosen.sort(
+        key=lambda obj: (
+            not (own and workloads.same_user(workloads.user(obj), own)),
+            obj["metadata"]["namespace"],
+            obj["metadata"]["name"],
+            obj["kind"],
+        )
+    )
+    if not chosen and kit.settings().output in (None, "table", "wide"):
+        filtered = " like that" if user or queue or words or len(kinds) < len(WORKLOADS) else ""
+        kit.say(f"no workloads{filtered} in {place}")
+    several = len({workloads.user(obj) for obj in chosen}) > 1
+    kit.emit(chosen, columns(everywhere=kit.settings().all_namespaces, users=all_users or several))
+
+
+def fetch(cluster: Cluster, kinds: Sequence[Resource]) -> list[Object]:
+    """All workloads of these kinds in the cluster's scope.
+
+    Raises:
+        Failure: the cluster does not know the kind.
+    """
+    from kaiwo.engine.errors import NotFound  # noqa: PLC0415
+
+    found: list[Object] = []
+    for kind in kinds:
+        try:
+            found += cluster.list(kind, cluster.scope)
+        except NotFound as error:
+            raise not_installed(kind) from error
+    return found
+
+
+def columns(*, everywhere: bool = False, users: bool = False, now: datetime | None = None) -> list[Column]:
+    """The table's columns.
+
+    Args:
+        everywhere: with a column for the namespace.
+        users: with the user also in the normal table.
+        now: when ages and durations are counted to.
+    """
+    moment = now or datetime.now(UTC)
+    first = [Column("NAMESPACE", lambda obj: str(obj["metadata"]["namespace"]))] if everywhere else []
+    return [
+        *first,
+        Column("NAME", lambda obj: str(obj["metadata"]["name"])),
+        Column("KIND", lambda obj: SHORT[obj["kind"]]),
+        Column("STATUS", workloads.word, status=True),
+        Column("REASON", workloads.reason),
+        Column("GPUS", workloads.gpus),
+        Column("QUEUE", workloads.queue),
+        Column("USER", workloads.user, wide=not users),
+        Column("DURATION", lambda obj: workloads.duration(obj, moment)),
+        Column("AGE", lambda obj: workloads.age(obj, moment)),
+        Column("MESSAGE", workloads.message, wide=True),
+    ]
+
+
+def _wanted(obj: Object, user: str | None, queue: str | None, words: Sequence[str]) -> bool:
+    return (
+        (user is None or workloads.same_user(workloads.user(obj), user))
+        and (queue is None or workloads.queue(obj) == queue)
+        and (not words or workloads.word(obj) in words)
+    )

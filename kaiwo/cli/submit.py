@@ -1,0 +1,225 @@
+"""``kaiwo submit``: send workloads to the cluster; sending them again changes them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kaiwo.cli import kit, overrides, userconfig
+from kaiwo.cli.checking import check
+from kaiwo.cli.duration import SECONDS
+from kaiwo.cli.failures import Failure
+from kaiwo.cli.kinds import BY_KIND, SHORT, not_installed
+from kaiwo.cli.manifest import Complaint, Manifest, Refused, read
+from kaiwo.cli.paths import undot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.errors import ApiError
+    from kaiwo.engine.resource import Object
+
+_TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
+_UNSENT = "nothing was sent"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What became of one manifest: the live object, and ``created``, ``configured`` or ``unchanged``."""
+
+    manifest: Manifest
+    obj: Object
+    change: str
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "sources", multiple=True, required=True, metavar="FILE|DIR|-", help="What to send."
+)
+@click.option("--user", metavar="NAME", help="Owner of the workloads, usually an e-mail address.")
+@click.option("--queue", metavar="NAME", help="Queue to wait in (spec.clusterQueue).")
+@click.option(
+    "--set", "sets", multiple=True, metavar="FIELD=VALUE", help="Change a field: gpus=4, env[0].value=x."
+)
+@click.option("--config", metavar="FILE", help="kaiwoconfig.yaml (also: KAIWOCONFIG).")
+@click.option("--wait", is_flag=True, help="Wait until jobs ended and services are ready.")
+@click.option(
+    "--timeout", type=SECONDS, metavar="DURATION", help="With --wait: give up after, for example 30m."
+)
+@click.option(
+    "--dry-run",
+    type=click.Choice(["client", "server"]),
+    is_flag=False,
+    flag_value="server",
+    help="Check only: here, or by asking the cluster too (the default).",
+)
+def submit(
+    *,
+    sources: Sequence[str],
+    user: str | None,
+    queue: str | None,
+    sets: Sequence[str],
+    config: str | None,
+    wait: bool,
+    timeout: float | None,
+    dry_run: str | None,
+) -> None:
+    """Send workloads to the cluster. What is there already is changed to what the files say.
+
+    Everything is checked first; one problem anywhere and nothing is sent. Flags win over the files, the
+    files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that over the cluster's defaults.
+
+    \b
+      kaiwo submit -f job.yaml --queue team-a
+      kaiwo submit -f jobs/ --dry-run
+      sed s/SIZE/8/ job.yaml | kaiwo submit -f -
+    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
+    chosen = userconfig.load(config)
+    assignments = overrides.assignments(sets)
+    manifests = read(sources)
+    asked = kit.settings().namespace
+    overrides.override(
+        manifests,
+        user=user,
+        queue=queue,
+        namespace=asked,
+        context_namespace=_context_namespace(dry_run),
+        config=chosen,
+        sets=assignments,
+    )
+    plugins = kit.plugins()
+    kit.warn_broken(plugins)
+    check(manifests, plugins.fields())
+    if dry_run == "client":
+        for manifest in manifests:
+            _tell(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
+        _data([manifest.obj for manifest in manifests])
+        return
+    with kit.cluster() as cluster:
+        if dry_run or len(manifests) > 1:
+            # One document that the API server refuses must not leave the others half sent.
+            sent = cluster.run(lambda client: _send(client, manifests, dry_run=True))
+        if not dry_run:
+            sent = cluster.run(lambda client: _send(client, manifests, dry_run=False))
+        for one in sent:
+            _tell(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
+        _data([one.obj for one in sent])
+        if wait and not dry_run:
+            from kaiwo.cli.waiting import wait_for  # noqa: PLC0415  only with --wait
+
+            wait_for(cluster, [one.obj for one in sent], timeout)
+
+
+def _context_namespace(dry_run: str | None) -> str:
+    """The kubeconfig's; a check on this machine alone needs none."""
+    from kaiwo.engine.errors import CredentialsError  # noqa: PLC0415
+
+    try:
+        return kit.connection().namespace
+    except CredentialsError:
+        if dry_run == "client":
+            return "default"
+        raise
+
+
+async def _send(client: Client, manifests: Sequence[Manifest], *, dry_run: bool) -> list[_Sent]:
+    """Apply all; every refusal is collected before any is raised."""
+    limit = asyncio.Semaphore(16)
+
+    async def one(manifest: Manifest) -> _Sent | Exception:
+        async with limit:
+            return await _apply(client, manifest, dry_run=dry_run)
+
+    results = await asyncio.gather(*(one(manifest) for manifest in manifests), return_exceptions=True)
+    sent = [result for result in results if isinstance(result, _Sent)]
+    complaints: list[Complaint] = []
+    for manifest, result in zip(manifests, results, strict=True):
+        if isinstance(result, BaseException):
+            complaints += _refusals(manifest, result)
+    if complaints:
+        done = ", ".join(f"{SHORT[s.manifest.kind]}/{s.manifest.name}" for s in sent)
+        raise Refused(complaints, _UNSENT if dry_run or not done else f"sent all the same: {done}")
+    return sent
+
+
+async def _apply(client: Client, manifest: Manifest, *, dry_run: bool) -> _Sent:
+    from kaiwo.engine.errors import NotFound  # noqa: PLC0415
+
+    resource = BY_KIND[manifest.kind]
+    try:
+        before: Object | None = await client.get(resource, manifest.metadata["namespace"], manifest.name)
+    except NotFound as error:
+        if not error.details.get("name"):
+            raise not_installed(resource) from error
+        before = None
+    if before and before["metadata"].get("deletionTimestamp"):
+        raise Failure(
+            "the workload of that name is still being deleted", "wait until `kaiwo list` does not show it"
+        )
+    after = await client.apply(
+        resource, manifest.obj, field_manager=kit.FIELD_MANAGER, field_validation="Strict", dry_run=dry_run
+    )
+    return _Sent(manifest, after, _change(before, after))
+
+
+def _change(before: Object | None, after: Object) -> str:
+    if before is None:
+        return "created"
+    return "unchanged" if _content(before) == _content(after) else "configured"
+
+
+def _content(obj: Object) -> tuple[Any, ...]:
+    metadata = obj["metadata"]
+    return obj.get("spec"), metadata.get("labels") or {}, metadata.get("annotations") or {}
+
+
+def _refusals(manifest: Manifest, error: BaseException) -> list[Complaint]:
+    """The API server's complaints at the lines they are about."""
+    from kaiwo.engine import errors  # noqa: PLC0415
+
+    match error:
+        case errors.Invalid() if error.causes:
+            return [
+                Complaint(manifest.where(undot(cause.field) or ()), cause.field, cause.message)
+                for cause in error.causes
+            ]
+        case errors.NotFound() if error.details.get("kind") == "namespaces":
+            namespace = manifest.metadata.get("namespace")
+            hint = f"kubectl create namespace {namespace}, or -n with another"
+            path = ("metadata", "namespace")
+            message = f'the namespace "{namespace}" does not exist; {hint}'
+            return [Complaint(manifest.where(path), "metadata.namespace", message)]
+        case errors.ApiError():
+            return [Complaint(manifest.where(), "", _sentence(error))]
+        case Failure() if error.next_step:
+            return [Complaint(manifest.where(), "", f"{error.message}; {error.next_step}")]
+    raise error
+
+
+def _sentence(error: ApiError) -> str:
+    return f"the API server refused it: {error}"
+
+
+def _note(sent: _Sent) -> str:
+    status = (sent.obj.get("status") or {}).get("status")
+    if sent.change != "created" and status in _TERMINAL:
+        return f"{status}; what ended never runs again: delete it first, or give it another name"
+    return ""
+
+
+def _tell(manifest: Manifest, obj: Object, change: str, note: str) -> None:
+    namespace = obj["metadata"].get("namespace")
+    text = f"{SHORT[manifest.kind]}/{manifest.name} {change} in namespace {namespace}"
+    kit.say(f"{text} ({note})" if note else text)
+
+
+def _data(objects: Sequence[Object]) -> None:
+    """The objects on standard output, for who asked with ``-o``; else the talk has said it all."""
+    if kit.settings().output in ("json", "yaml", "name"):
+        kit.emit(objects, one=True)
