@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kaiwo.api.base import Model
 from kaiwo.api.core import EnvVar, LocalObjectReference, ResourceRequirements, SecretVolume
+from kaiwo.api.rules import entrypoint_rules
 from kaiwo.api.scalars import (
     INT32_MAX,
     LABEL_VALUE,
@@ -112,7 +113,11 @@ class CommonSpec(Model):
     ] = None
     secret_volumes: Annotated[
         tuple[SecretVolume, ...] | None,
-        Field(strict=False, description="Secrets, or keys of them, mounted into the containers."),
+        Field(
+            strict=False,
+            description="Secrets, or keys of them, mounted into the containers.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
     ] = None
     ray: Annotated[
         bool, Field(description="Run on Ray: a RayJob instead of a Job, a RayService for a service.")
@@ -139,6 +144,7 @@ class CommonSpec(Model):
         str | None,
         Field(
             max_length=MAX_ENTRYPOINT_BYTES,
+            json_schema_extra={"x-kubernetes-validations": entrypoint_rules()},
             description="Command or script of the primary container; a line #!/bin/bash chooses the shell.",
         ),
     ] = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from kaiwo.api.base import Model
 from kaiwo.api.core import ResourceRequirements
 from kaiwo.api.scalars import INT32_MAX, Count, DurationText, MountPath, ObjectName, Opaque, QuantityText
-from kaiwo.api.status import ConditionModel
+from kaiwo.api.status import Conditions
 
 GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
@@ -128,7 +128,6 @@ class MonitoringSection(Model):
     low_utilization_threshold: Annotated[
         float,
         Field(
-            strict=False,
             ge=0,
             allow_inf_nan=False,
             description="Per cent of the requested GPUs; below it a workload is underutilising.",
@@ -188,22 +187,13 @@ class PluginState(Model):
 
     name: Annotated[str, Field(description="Name of the plugin.")]
     version: Annotated[str, Field(description="Version of its distribution.")] = ""
-    state: Annotated[str, Field(description="Loaded, Broken, NotSelected or Disabled.")]
+    state: Annotated[str, Field(description="loaded, disabled, not-selected or broken.")]
     message: Annotated[str, Field(description="Why, when it is not loaded.")] = ""
 
 
 class KaiwoConfigStatus(Model):
     """``status`` of a KaiwoConfig."""
 
-    conditions: Annotated[
-        tuple[ConditionModel, ...],
-        Field(strict=False, description="Ready says whether the values are in force."),
-        WithJsonSchema({"type": "array"}),
-    ] = ()
+    conditions: Annotated[Conditions, Field(description="Ready says whether the values are in force.")] = ()
     plugins: Annotated[tuple[PluginState, ...], Field(strict=False, description="State of each plugin.")] = ()
     observed_generation: Annotated[int | None, Field(ge=0, description="Generation that is in force.")] = None
-
-
-def plugin_settings(spec: KaiwoConfigSpec, name: str) -> dict[str, Any]:
-    """The settings written for a plugin, empty if there are none."""
-    return dict((spec.plugins or {}).get(name, {}))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from kaiwo.api.base import Model
+from kaiwo.api.conditions import MAX_MESSAGE
 from kaiwo.api.scalars import Opaque
 
 Status: TypeAlias = Literal[
@@ -34,17 +35,46 @@ Time: TypeAlias = Annotated[
 """A moment as Kubernetes writes it."""
 
 
-class ConditionModel(Model):
-    """One entry of ``status.conditions``, as Kubernetes defines it."""
+_CONDITIONS_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+    "items": {
+        "type": "object",
+        "description": "One aspect, as Kubernetes' metav1.Condition defines it.",
+        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+        "properties": {
+            "type": {"type": "string", "minLength": 1, "maxLength": 316, "description": "The aspect."},
+            "status": {
+                "type": "string",
+                "enum": ["True", "False", "Unknown"],
+                "description": "True, False or Unknown.",
+            },
+            "reason": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1024,
+                "description": "One CamelCase word.",
+            },
+            "message": {"type": "string", "maxLength": MAX_MESSAGE, "description": "One sentence."},
+            "lastTransitionTime": {
+                "type": "string",
+                "format": "date-time",
+                "description": "When the status of the condition last changed.",
+            },
+            "observedGeneration": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Generation of the object that was looked at.",
+            },
+        },
+    },
+}
 
-    type: Annotated[str, Field(min_length=1, max_length=316, description="The aspect.")]
-    status: Annotated[Literal["True", "False", "Unknown"], Field(description="True, False or Unknown.")]
-    reason: Annotated[str, Field(max_length=1024, description="One CamelCase word.")]
-    message: Annotated[str, Field(max_length=32768, description="One sentence.")] = ""
-    last_transition_time: Annotated[Time, Field(description="When the status of the condition last changed.")]
-    observed_generation: Annotated[int | None, Field(ge=0, description="Generation that was looked at.")] = (
-        None
-    )
+Conditions: TypeAlias = Annotated[
+    tuple[dict[str, Any], ...], Field(strict=False), WithJsonSchema(_CONDITIONS_SCHEMA)
+]
+"""A list of conditions keyed by type, as plain JSON; see :mod:`kaiwo.api.conditions`."""
 
 
 class WorkloadStatus(Model):
@@ -72,11 +102,7 @@ class WorkloadStatus(Model):
     observed_generation: Annotated[
         int | None, Field(ge=0, description="Generation that was last acted on.")
     ] = None
-    conditions: Annotated[
-        tuple[dict[str, Any], ...],
-        Field(strict=False, description="The aspects in detail."),
-        WithJsonSchema({"type": "array"}),
-    ] = ()
+    conditions: Annotated[Conditions, Field(description="The aspects in detail.")] = ()
 
     @property
     def terminal(self) -> bool:
