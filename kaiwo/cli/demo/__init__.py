@@ -1,0 +1,5 @@
+"""The guided first run: a control plane, an operator, five workloads, one story."""
+
+from kaiwo.cli.demo.command import demo
+
+__all__ = ["demo"]

@@ -1,0 +1,180 @@
+"""``kaiwo demo``: a guided first run on a control plane of its own."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from kaiwo.cli import kit
+from kaiwo.cli.demo import remains
+from kaiwo.cli.demo import stage as stage_module
+from kaiwo.cli.demo.board import Board
+from kaiwo.cli.demo.stage import Stage
+from kaiwo.cli.demo.story import CHAPTERS, JOBS, JOINING_NODE, NAMESPACE, Story
+from kaiwo.engine.resource import NODE, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KAIWO_JOB = Resource("kaiwo.silogen.ai", "v1alpha1", "KaiwoJob", "kaiwojobs")
+
+_LOOK_SECONDS = 0.5
+_TIME_LIMIT = 120.0
+_READING_SECONDS = 2.0
+"""Between the moment when all that can end has ended and the node's arrival, for the eye."""
+
+INTRODUCTION = """\
+This demo brings up a real Kubernetes control plane on this machine (etcd, API server, scheduler), starts
+Kaiwo's operator on it and submits five jobs. The GPU nodes are fake: they report GPUs and play what
+kubelets would do, so no container really runs and no GPU is needed. It takes less than a minute, and
+everything is removed at the end ({end}).
+"""
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave control plane and operator running, to look around.")
+@click.option("--stop", is_flag=True, help="End what an earlier --keep left running.")
+def demo(*, keep: bool, stop: bool) -> int:
+    """See five workloads run, fail, wait and heal on a control plane with fake GPU nodes."""
+    if stop:
+        return _stop()
+    _check()
+    board = Board(color=kit.settings().color)
+    board.say(INTRODUCTION.format(end="not this time: --keep" if keep else "--keep leaves it running"))
+    stage = Stage()
+    with _signals():
+        try:
+            _build(board, stage)
+            story = _play(board, stage)
+            if keep:
+                stage.keep()
+        finally:
+            if stage.standing:
+                with board.step("removing everything", "operator and control plane are gone"):
+                    stage.clear()
+    told = _summary(board, story)
+    _next(board, stage, keep=keep)
+    return kit.OK if told else kit.FAILED
+
+
+def _check() -> None:
+    """Find out what would fail, before anything is started."""
+    from kaiwo.cli import plugin_commands  # noqa: PLC0415  loads every plugin
+
+    if plugin_commands.thorough("sandbox") is None:
+        raise kit.Failure(
+            "the demo needs a control plane, and no installed plugin adds the command `kaiwo sandbox`",
+            "pip install kaiwo-sandbox kaiwo-batch-job kaiwo-gpu-amd kaiwo-gpu-nvidia; then: kaiwo demo",
+        )
+    if remains.kept() is not None:
+        raise kit.Failure("the demo of before still runs (it was started with --keep)", "kaiwo demo --stop")
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM and a closed terminal end the demo as Ctrl-C does: with everything removed."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _build(board: Board, stage: Stage) -> None:
+    with board.step(
+        "starting etcd, API server, controller-manager, scheduler and fake nodes",
+        "a real control plane with fake nodes: 2 with 8 AMD MI300X each, 1 without GPUs",
+    ):
+        stage.control_plane()
+    with board.step("installing Kaiwo's CRDs", "the API server knows KaiwoJob and KaiwoService"):
+        stage.crds()
+    with board.step("starting the operator", "the operator runs (kaiwo operator run)"):
+        stage.operator()
+    with board.step("submitting five jobs", f"five jobs submitted (kaiwo submit -f {JOBS})"):
+        stage.submit()
+    board.say()
+
+
+def _play(board: Board, stage: Stage) -> Story:
+    """Watch the workloads until each is where its story ends, or the time is up."""
+    story = Story()
+    with stage.cluster() as cluster, board.showing(story):
+        deadline = time.monotonic() + _TIME_LIMIT
+        join_at: float | None = None
+        while not story.over() and time.monotonic() < deadline:
+            changed = story.see(cluster.list(KAIWO_JOB, NAMESPACE))
+            board.update(story, changed)
+            if story.node_may_join():
+                join_at = join_at or time.monotonic() + _READING_SECONDS
+                if time.monotonic() >= join_at:
+                    story.node_joined = True
+                    _add_node(cluster)
+                    board.aside("the demo adds a node with 8 NVIDIA H100; nothing is submitted again")
+            time.sleep(_LOOK_SECONDS)
+    return story
+
+
+def _add_node(cluster: kit.Cluster) -> None:
+    import yaml  # noqa: PLC0415  a help text needs none
+
+    node = yaml.safe_load(JOINING_NODE.read_text(encoding="utf-8"))
+    # By POST: a Node's status is kept when the node is created, and a later apply would drop it.
+    cluster.run(lambda client: client.create(NODE, node))
+
+
+def _summary(board: Board, story: Story) -> bool:
+    """What was seen, chapter by chapter; False when something ended otherwise."""
+    board.say()
+    board.say("What you saw:")
+    for chapter in CHAPTERS:
+        told = story.as_told(chapter)
+        board.say(f"  {'✔' if told else '✘'} {chapter.name:<13} {chapter.lesson}")
+        if not told:
+            look = story.looks[chapter.name]
+            wanted = chapter.status + (" after the node joined" if chapter.heals else "")
+            found = ", ".join(
+                part for part in (look.status or "no status", look.reason, look.message) if part
+            )
+            board.say(f"    It should have become {wanted}; it is: {found}")
+    return story.over()
+
+
+def _next(board: Board, stage: Stage, *, keep: bool) -> None:
+    board.say()
+    if not keep:
+        board.say("What to try next:")
+        board.say("  kaiwo demo --keep                    the same, and it stays for you to look around")
+        board.say(f"  cat {JOBS}/1-train.yaml   one of the files that were submitted")
+        return
+    job = JOBS / "1-train.yaml"
+    board.say("It still runs. What to try next:")
+    lines = (
+        (f"export KUBECONFIG={stage.kubeconfig}", ""),
+        (f"export KAIWO_PLUGINS={stage_module.PLUGINS}", "as the operator runs with"),
+        ("kaiwo list", "all of them with their reasons"),
+        ("kaiwo status sixteen-gpus", "one workload on one page"),
+        (f"kaiwo plan -f {job} --explain", "what would be created, and where each value comes from"),
+        ("kaiwo delete train --yes", f"then submit it again: kaiwo submit -f {job}"),
+        (f"less {stage.operator_log}", "what the operator says"),
+        ("kaiwo demo --stop", "ends all of it and removes its files"),
+    )
+    for command, meaning in lines:
+        board.say(f"  {command}" + (f"\n      {meaning}" if meaning else ""))
+
+
+def _stop() -> int:
+    """End what ``--keep`` left."""
+    found = remains.stop()
+    stage_module.down()
+    kit.say("the demo is gone" if found else "no demo was running")
+    return kit.OK

@@ -1,0 +1,230 @@
+"""What the demo plays on: a control plane, Kaiwo's CRDs and a running operator, each by Kaiwo's own command.
+
+The control plane comes from whichever plugin adds the command ``kaiwo sandbox``; nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.cli import kit
+from kaiwo.cli.demo import remains
+from kaiwo.cli.demo.story import JOBS, NAMESPACE, NODES
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+SANDBOX = "demo"
+PLUGINS = "batch_job,gpu_amd,gpu_nvidia"
+"""What the story needs, and no more: another plugin may ask for controllers that a bare sandbox has not."""
+
+_READY_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+_PATIENCE_SECONDS = 60.0
+
+
+def kaiwo(*arguments: str) -> list[str]:
+    """The command line of another ``kaiwo``, run by this interpreter."""
+    return [sys.executable, "-c", "from kaiwo.cli.main import main; main()", *arguments]
+
+
+class Stage:
+    """Everything the demo starts. `clear` removes it all, however far `build` came.
+
+    Attributes:
+        kubeconfig: the control plane's, once it is up.
+        directory: the demo's own files: logs, and the record of a kept operator.
+    """
+
+    def __init__(self) -> None:
+        self.directory = remains.directory()
+        self.kubeconfig = Path()
+        self.operator_log = self.directory / "operator.log"
+        self._operator: subprocess.Popen[bytes] | None = None
+        self._control_plane = False
+
+    @property
+    def standing(self) -> bool:
+        """Whether something runs that `clear` would end."""
+        return self._control_plane or self._operator is not None
+
+    def _environment(self) -> dict[str, str]:
+        """The demo's own cluster and plugins, whatever the user's settings say."""
+        ours = ("KAIWO_", "KUBECONFIG", "KUBERNETES_")
+        kept = ("KAIWO_SANDBOX_",)
+        inherited = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(ours) or key.startswith(kept)
+        }
+        empty = self.directory / "kaiwoconfig.yaml"
+        return {
+            **inherited,
+            "KAIWO_PLUGINS": PLUGINS,
+            "KAIWOCONFIG": str(empty),
+            "KUBECONFIG": str(self.kubeconfig),
+        }
+
+    def control_plane(self) -> None:
+        """Bring it up. What the sandbox says about a long build goes to the terminal.
+
+        Raises:
+            Failure: it cannot be brought up.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.directory / "kaiwoconfig.yaml").write_text("")
+        self._control_plane = True
+        command = ("sandbox", "up", "--name", SANDBOX, "--nodes", str(NODES), "-o", "json")
+        try:
+            answer = self._run(command, environment=dict(os.environ))
+        except kit.Failure as failure:
+            self._control_plane = False  # a command that failed has cleared up; what is there is not ours
+            failure.next_step = "`kaiwo demo --stop` removes what an earlier demo left; then: kaiwo demo"
+            raise
+        try:
+            self.kubeconfig = Path(json.loads(answer)["kubeconfig"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise kit.Failure(
+                f"`kaiwo {' '.join(command)}` printed no kubeconfig: {answer[:200]!r}",
+                "kaiwo plugins; the plugin that adds `sandbox` may be of another version",
+            ) from error
+
+    def crds(self) -> None:
+        """Install Kaiwo's CRDs and wait until they are served."""
+        import yaml  # noqa: PLC0415  a help text needs none
+
+        from kaiwo.engine.resource import Resource  # noqa: PLC0415  as above
+
+        printed = self._run(("manifests", "crds"))
+        documents: list[dict[str, Any]] = [each for each in yaml.safe_load_all(printed) if each]
+        kinds = []
+        with self.cluster() as cluster:
+            for crd in documents:
+                cluster.apply(CUSTOM_RESOURCE_DEFINITION, crd)
+                spec, names = crd["spec"], crd["spec"]["names"]
+                version = spec["versions"][0]["name"]
+                namespaced = spec["scope"] == "Namespaced"
+                kinds.append(Resource(spec["group"], version, names["kind"], names["plural"], namespaced))
+            deadline = time.monotonic() + _READY_SECONDS
+            while not cluster.served(*kinds) >= set(kinds):
+                if time.monotonic() > deadline:
+                    raise kit.Failure(
+                        f"the API server does not serve Kaiwo's CRDs after {_READY_SECONDS:.0f} s"
+                    )
+                time.sleep(_POLL_SECONDS)
+
+    def operator(self) -> None:
+        """Start the operator and wait until it is ready.
+
+        Raises:
+            Failure: it ended or did not get ready; the end of its log is in the text.
+        """
+        address = f"127.0.0.1:{_free_port()}"
+        command = kaiwo("operator", "run", "--metrics-address", address)
+        with self.operator_log.open("wb") as log:
+            self._operator = subprocess.Popen(
+                command,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C is for the demo, which ends the operator in its turn.
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _READY_SECONDS
+        while not _ready(f"http://{address}/readyz"):
+            if self._operator.poll() is not None or time.monotonic() > deadline:
+                tail = self.operator_log.read_text(errors="replace")[-1500:]
+                raise kit.Failure(f"the operator did not get ready; the end of its log:\n{tail}")
+            time.sleep(_POLL_SECONDS)
+
+    def submit(self) -> None:
+        """Submit the files of the story."""
+        self._run(("submit", "-n", NAMESPACE, "-f", str(JOBS)))
+
+    def cluster(self) -> AbstractContextManager[kit.Cluster]:
+        """A connection to the control plane, as `kit.cluster` gives."""
+        settings = kit.settings()
+        settings.kubeconfig, settings.context = str(self.kubeconfig), None
+        return kit.cluster()
+
+    def keep(self) -> None:
+        """Leave it all running; `remains.stop` can end it later."""
+        if self._operator is not None:
+            remains.record(self._operator.pid)
+        self._operator = None
+        self._control_plane = False
+
+    def clear(self) -> None:
+        """End what was started and remove its files. Ctrl-C cannot interrupt it."""
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            if self._operator is not None:
+                self._operator.terminate()
+                try:
+                    self._operator.wait(_PATIENCE_SECONDS)
+                except subprocess.TimeoutExpired:
+                    self._operator.kill()
+                    self._operator.wait()
+            if self._control_plane:
+                down()
+            self._operator, self._control_plane = None, False
+            shutil.rmtree(self.directory, ignore_errors=True)
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def _run(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+        """What another ``kaiwo`` prints; its talk goes to our standard error.
+
+        Raises:
+            Failure: it failed; it has said why itself.
+        """
+        process = subprocess.Popen(
+            kaiwo(*arguments),
+            env=self._environment() if environment is None else environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            printed, _ = process.communicate()
+        except BaseException:
+            # Ctrl-C in a terminal has reached it too; SIGTERM to the demo has not.
+            process.terminate()
+            process.wait()
+            raise
+        if process.returncode:
+            raise kit.Failure(f"`kaiwo {' '.join(arguments)}` failed with exit code {process.returncode}")
+        return printed
+
+
+def down() -> None:
+    """Take the demo's control plane down; nothing happens if there is none."""
+    command = kaiwo("sandbox", "down", "--name", SANDBOX)
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+
+
+def _ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310  an address of our own making
+            return bool(answer.status == 200)  # noqa: PLR2004  OK
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
