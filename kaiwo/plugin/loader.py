@@ -18,6 +18,7 @@ from kaiwo.plugin.backends import BackEnd
 from kaiwo.plugin.checks import RefusedPlugin, checked_declarations, require
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.conflicts import Claims
+from kaiwo.plugin.contributed import check_contributed
 from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.discovery import Candidate, announced_fields, installed_plugins
@@ -192,6 +193,7 @@ def _ask(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None
     require(
         len(models) <= 1, "declares more than one settings model; a plugin has one section in KaiwoConfig"
     )
+    check_contributed(plugin)
     return plugin
 
 

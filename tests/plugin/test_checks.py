@@ -140,3 +140,21 @@ def kaiwo_backends():
     )
     (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
     assert state.message == "declares more than one settings model; a plugin has one section in KaiwoConfig"
+
+
+@pytest.mark.parametrize(
+    ("declaration", "where"),
+    [
+        ("backend(fields=(Field('KaiwoJob', ('acmeJob',), object(), ''),))", "field KaiwoJob.acmeJob"),
+        ("backend(fields=(Field('KaiwoJob', ('acmeJob',), print, ''),))", "field KaiwoJob.acmeJob"),
+        ("backend(settings=Odd)", "settings"),
+    ],
+)
+def test_a_type_without_json_schema_is_refused(
+    install: Callable[..., str], declaration: str, where: str
+) -> None:
+    """One plugin's odd type must not spoil the schema of a kind for everybody."""
+    odd = "\nfrom typing import Callable\nclass Odd(BaseModel):\n    call: Callable[[], int]\n"
+    install("acme", f"{IMPORTS}{odd}\n@hookimpl\ndef kaiwo_backends():\n    return [{declaration}]\n")
+    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    assert state.message.startswith(f"{where}: its type has no JSON schema")

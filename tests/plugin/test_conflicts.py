@@ -156,6 +156,14 @@ def test_what_is_the_hosts_cannot_be_taken(
     assert state.message == f"declares {what}, as does kaiwo itself; kaiwo-aaa must choose another"
 
 
+@pytest.mark.parametrize("path", ["'gpus'", "'storage'", "'storage', 'data', 'mountPath'", "'image', 'tag'"])
+def test_a_field_of_the_host_cannot_be_taken(install: Callable[..., str], path: str) -> None:
+    """A plugin cannot change what a documented field means, nor spoil the schema for others."""
+    install("aaa", source_of("backends", f"backend('a', {path})"))
+    (state,) = [s for s in load(Selection(names=("aaa",))).states if s.name == "aaa"]
+    assert "which is kaiwo's own; kaiwo-aaa must choose another" in state.message
+
+
 def test_every_command_of_the_host_is_kept_for_it() -> None:
     """The list of words that plugins cannot take is not behind the command line."""
     commands = importlib.import_module("kaiwo.cli.main").COMMANDS

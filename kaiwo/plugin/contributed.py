@@ -1,0 +1,74 @@
+"""Whether the fields and settings of a plugin fit into Kaiwo's kinds.
+
+One plugin whose field cannot be composed would otherwise spoil the schema of a kind for everybody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from kaiwo.plugin.checks import RefusedPlugin
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from kaiwo.api.field import Field
+    from kaiwo.plugin.registry import LoadedPlugin
+
+
+def check_contributed(plugin: LoadedPlugin) -> None:
+    """Look at every contributed field and at the settings model.
+
+    Raises:
+        RefusedPlugin: a field is the host's, or a type has no JSON schema.
+    """
+    for field in plugin.fields():
+        where = f"field {field.kind}.{'.'.join(field.path)}"
+        if _is_hosts(field):
+            raise RefusedPlugin(
+                f"declares {where}, which is kaiwo's own; {plugin.distribution} must choose another"
+            )
+        _check_type(where, field.annotation)
+    settings = plugin.settings_model()
+    if settings is not None:
+        _check_type("settings", settings)
+
+
+def _check_type(where: str, annotation: Any) -> None:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - only plugins with fields or settings need it
+
+    try:
+        TypeAdapter(annotation).json_schema()
+    except Exception as error:  # a plugin's own types may raise anything
+        reason = " ".join(str(error).split())
+        raise RefusedPlugin(f"{where}: its type has no JSON schema: {reason}") from error
+
+
+def _is_hosts(field: Field) -> bool:
+    """Whether a field of the host is at the path, or on the way to it and no section of fields."""
+    from kaiwo.api.field import Contributed  # noqa: PLC0415 - only plugins with fields need the host's models
+    from kaiwo.api.workload import SPECS  # noqa: PLC0415 - likewise
+
+    model: type[BaseModel] | None = SPECS[field.kind]
+    for position, name in enumerate(field.path):
+        if model is None:
+            return True
+        info = next((info for own, info in model.model_fields.items() if name in (info.alias, own)), None)
+        if info is None:
+            return False
+        if any(isinstance(mark, Contributed) for mark in info.metadata):
+            return False
+        if position == len(field.path) - 1:
+            return True
+        model = _section(info.annotation)
+    return False
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The model in ``Model | None``; None for any other type."""
+    from pydantic import BaseModel  # noqa: PLC0415 - only plugins with fields need it
+
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return None
