@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from kaiwo.cli.paths import Path
 
-MAX_DEPTH = 64
-"""Deepest nesting; the API server's own objects stay below 30."""
+MAX_DEPTH = 100
+"""Deepest nesting; the deepest CRD schemas stay below 50."""
 
 MAX_WEIGHT = 3 * 1024 * 1024
 """Characters and nodes of a document, its aliases written out: an API server takes 3 MiB a request."""

@@ -92,6 +92,8 @@ def share(command: click.Command, *, hidden: bool = True) -> click.Command:
             option.opts = free
             option.hidden = hidden
             command.params.append(option)
+    if hidden and command.epilog is None:
+        command.epilog = "Options of every command (-n, -A, -o, --context and others): kaiwo --help"
     if isinstance(command, click.Group):
         for member in command.commands.values():
             share(member, hidden=hidden)

@@ -124,17 +124,24 @@ def to_yaml(value: Any, *, documents: bool = False) -> str:
     )
 
 
-def table(columns: Sequence[Column], rows: Iterable[Object]) -> None:
-    """Write a table; nothing at all when there are no rows."""
+def table(columns: Sequence[Column], rows: Iterable[Object], *, indent: str = "") -> None:
+    """Write a table; nothing at all when there are no rows.
+
+    Args:
+        columns: from left to right.
+        rows: one object each.
+        indent: before each line.
+    """
     cells = [[clean(column.value(row)) or "-" for column in columns] for row in rows]
     if not cells:
         return
     if sys.stdout.isatty():
-        _draw(columns, cells)
+        _draw(columns, cells, indent)
         return
     widths = [max(len(column.title), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
     for line in [[column.title for column in columns], *cells]:
-        click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        text = "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo(indent + text.rstrip())
 
 
 def console() -> Console:
@@ -150,13 +157,14 @@ def page_style(word: str) -> str:
     return click.style(word, fg=STYLES[word]) if colored else word
 
 
-def _draw(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
+def _draw(columns: Sequence[Column], cells: Sequence[Sequence[str]], indent: str) -> None:
+    from rich.padding import Padding  # noqa: PLC0415  a pipe needs none of these
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     drawn = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for column in columns:
-        drawn.add_column(column.title, overflow="fold" if column.title == "NAME" else "ellipsis")
+        drawn.add_column(column.title, overflow="fold", no_wrap=column.status)
     for row in cells:
         drawn.add_row(
             *(
@@ -164,4 +172,4 @@ def _draw(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
                 for column, cell in zip(columns, row, strict=True)
             )
         )
-    console().print(drawn)
+    console().print(Padding(drawn, (0, 0, 0, len(indent))))

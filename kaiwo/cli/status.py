@@ -1,0 +1,109 @@
+"""``kaiwo status``: everything that is to be known about one workload, on one page."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from kaiwo.cli import kit, page
+from kaiwo.cli.kinds import WORKLOADS, find
+from kaiwo.engine.resource import EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
+
+if TYPE_CHECKING:
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object, Resource
+
+RUN_ID = "kaiwo.silogen.ai/run-id"
+"""Label of everything that was created for a workload; its value is the workload's uid."""
+
+_MAX_EVENT_SUBJECTS = 20
+"""Objects whose events are asked for; a workload of more pods shows those of the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was created for a workload.
+
+    Attributes:
+        objects: everything but pods.
+        pods: its pods.
+        events: about all of them and the workload, oldest first.
+        missing: kinds that could not be read, with the reason.
+    """
+
+    objects: list[Object] = field(default_factory=list)
+    pods: list[Object] = field(default_factory=list)
+    events: list[Object] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+@click.command()
+@click.argument("name", shell_complete=kit.complete_names(WORKLOADS))
+def status(*, name: str) -> None:
+    """Show one workload: state, reason, objects, pods, conditions, events.
+
+    NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
+    """
+    with kit.cluster() as cluster:
+        _, workload = find(cluster, name)
+        if kit.settings().output not in (None, "table", "wide"):
+            kit.emit([workload], one=True)
+            return
+        loaded = kit.plugins()
+        kinds = dict.fromkeys([*(b.child for b in loaded.backends), SERVICE, PERSISTENT_VOLUME_CLAIM])
+        found = gather(cluster, workload, list(kinds))
+    page.write(workload, found, datetime.now(UTC))
+
+
+def gather(cluster: Cluster, workload: Object, kinds: list[Resource]) -> Found:
+    """Everything that was created for a workload; what may not be read is told instead of failing."""
+    return cluster.run(lambda client: _gather(client, workload, kinds))
+
+
+async def _gather(client: Client, workload: Object, kinds: list[Resource]) -> Found:
+    namespace, uid = workload["metadata"]["namespace"], workload["metadata"]["uid"]
+    selector = f"{RUN_ID}={uid}"
+    found = Found()
+    lists = await asyncio.gather(
+        *(_list(client, kind, namespace, found, label=selector) for kind in (*kinds, POD))
+    )
+    for kind, objects in zip((*kinds, POD), lists, strict=True):
+        (found.pods if kind == POD else found.objects).extend(objects)
+    subjects = [workload, *found.objects, *found.pods][:_MAX_EVENT_SUBJECTS]
+    events = await asyncio.gather(
+        *(
+            _list(client, EVENT, namespace, found, fields=f"involvedObject.uid={subject['metadata']['uid']}")
+            for subject in subjects
+        )
+    )
+    found.events.extend(event for group in events for event in group)
+    found.events.sort(key=page.event_time)
+    return found
+
+
+async def _list(
+    client: Client,
+    kind: Resource,
+    namespace: str,
+    found: Found,
+    *,
+    label: str | None = None,
+    fields: str | None = None,
+) -> list[Object]:
+    from kaiwo.engine.errors import Forbidden, NotFound  # noqa: PLC0415
+
+    try:
+        objects = client.list(kind, namespace, label_selector=label, field_selector=fields)
+        return [obj async for obj in objects]
+    except NotFound:
+        return []
+    except Forbidden as error:
+        text = f"{kind} are not shown: {error}"
+        if text not in found.missing:
+            found.missing.append(text)
+        return []
