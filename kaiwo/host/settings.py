@@ -188,6 +188,13 @@ class Settings:
         "namespace of the Lease (default: the pod's own, or the kubeconfig context's)",
         default="",
     )
+    watch_namespace: str = _setting(
+        "watchNamespace",
+        "KAIWO_WATCH_NAMESPACE",
+        _name,
+        "the only namespace whose workloads are looked after (default: all)",
+        default="",
+    )
     metrics_address: tuple[str, int] = _setting(
         "metricsAddress",
         "KAIWO_METRICS_ADDRESS",

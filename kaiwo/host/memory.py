@@ -1,0 +1,104 @@
+"""What the controller of one kind remembers of each workload between two looks; all of it may be lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from kaiwo.engine.queue import Key
+    from kaiwo.workload.model import Rejection, Tombstone
+
+Fingerprint: TypeAlias = tuple[str, ...]
+
+_FIRST_RETRY = 60.0  # seconds until a refused object is sent again though nothing changed
+_LONGEST_RETRY = 600.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """Of one workload.
+
+    Attributes:
+        seen: versions of everything the last plan was made from; the same again needs no new plan.
+        due: monotonic time at which to plan again whatever is the same, None for never.
+        lost: a child that is gone.
+        rejection: the API server's last refusal.
+        rejected_generation: generation of the workload that was refused.
+        retry_at: monotonic time at which the refused object is sent again.
+        retry_pause: the last pause, seconds.
+    """
+
+    seen: Fingerprint = ()
+    due: float | None = None
+    lost: Tombstone | None = None
+    rejection: Rejection | None = None
+    rejected_generation: int = 0
+    retry_at: float = 0.0
+    retry_pause: float = 0.0
+
+    def same(self, fingerprint: Fingerprint, clock: float) -> bool:
+        """Whether nothing happened since the last plan."""
+        return bool(self.seen) and self.seen == fingerprint and (self.due is None or clock < self.due)
+
+    def refused(self, rejection: Rejection, generation: int, clock: float) -> None:
+        """Note a refusal, and when to try again: later each time, sooner when the spec changes."""
+        again = self.retry_pause and generation == self.rejected_generation
+        self.retry_pause = min(2 * self.retry_pause, _LONGEST_RETRY) if again else _FIRST_RETRY
+        self.rejection, self.rejected_generation = rejection, generation
+        self.retry_at = clock + self.retry_pause
+
+    def in_force(self, generation: int, clock: float) -> Rejection | None:
+        """The refusal that still stands: same spec, and not yet time to try again."""
+        if self.rejection is None or generation != self.rejected_generation or clock >= self.retry_at:
+            return None
+        return self.rejection
+
+    def accepted(self) -> None:
+        """Forget refusals: an object was taken."""
+        self.rejection, self.retry_pause = None, 0.0
+
+
+class Memories:
+    """Of all workloads of one kind."""
+
+    def __init__(self) -> None:
+        self._of: dict[Key, tuple[str, Memory]] = {}
+        self._keys: dict[str, Key] = {}
+        self.waiting: set[Key] = set()
+        """Workloads without a child that have not ended: a change in the cluster may concern them."""
+
+    def of(self, key: Key, uid: str) -> Memory:
+        """What is remembered of the workload with this uid; another one of the same name starts anew."""
+        known = self._of.get(key)
+        if known is None or known[0] != uid:
+            if known is not None:
+                self._keys.pop(known[0], None)
+            known = (uid, Memory())
+            self._of[key] = known
+            self._keys[uid] = key
+        return known[1]
+
+    def key_of(self, uid: str) -> Key | None:
+        """The key of the workload with this uid, None if it was never looked at or is gone."""
+        return self._keys.get(uid)
+
+    def find(self, key: Key, uid: str) -> Memory | None:
+        """What is remembered, without beginning to remember."""
+        known = self._of.get(key)
+        return known[1] if known is not None and known[0] == uid else None
+
+    def forget(self, key: Key) -> None:
+        """The workload is gone."""
+        known = self._of.pop(key, None)
+        if known is not None:
+            self._keys.pop(known[0], None)
+        self.waiting.discard(key)
+
+    def wake(self) -> set[Key]:
+        """The keys that wait for something in the cluster; their next look plans anew."""
+        for key in self.waiting:
+            known = self._of.get(key)
+            if known is not None:
+                known[1].seen = ()
+        return set(self.waiting)

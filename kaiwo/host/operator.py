@@ -1,0 +1,210 @@
+"""The operator put together from settings: plugins, engine, controllers, probes."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import logging
+import os
+import platform
+import socket
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from kaiwo.engine import credentials
+from kaiwo.engine.client import Client
+from kaiwo.engine.controller import Watch
+from kaiwo.engine.lease import Lease
+from kaiwo.engine.resource import NODE, PRIORITY_CLASS
+from kaiwo.engine.runtime import Engine
+from kaiwo.engine.telemetry import Metrics
+from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, ClusterFacts
+from kaiwo.host.config import ConfigController, LiveConfig
+from kaiwo.host.drift import Drift
+from kaiwo.host.guard import TimeLimit
+from kaiwo.host.guarded import guarded_registry
+from kaiwo.host.http import Endpoint
+from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.host.served import ServedKinds
+from kaiwo.host.statistics import Statistics
+from kaiwo.host.transitions import Listeners, run_lifecycles
+from kaiwo.host.view import FactsReader
+from kaiwo.host.workloads import WorkloadController
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.host.settings import Settings
+    from kaiwo.plugin.lifecycle import Lifecycle, Transition
+    from kaiwo.plugin.registry import Plugins
+    from kaiwo.workload.model import Registry
+
+_log = logging.getLogger(__name__)
+
+FIELD_MANAGER = "kaiwo"
+APPLIED = "kaiwo.silogen.ai/applied"
+
+
+class Operator:
+    """Everything of one operator process. Made once, run once."""
+
+    def __init__(self, settings: Settings, plugins: Plugins) -> None:
+        """Assemble; nothing is sent yet.
+
+        Args:
+            settings: process settings.
+            plugins: loaded plugins.
+
+        Raises:
+            CredentialsError: there is no usable way to reach an API server.
+        """
+        self._settings = settings
+        self._plugins = plugins
+        self._metrics = Metrics()
+        self._limit = TimeLimit(settings.plugin_time_limit)
+        self._registry = guarded_registry(plugins, self._limit)
+        connection = credentials.load(settings.kubeconfig, settings.context)
+        identity = f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}"
+        self._client = Client(
+            connection, user_agent=f"kaiwo-operator/{version('kaiwo')}", metrics=self._metrics
+        )
+        namespace = settings.namespace or connection.namespace
+        lease = (
+            Lease(self._client, namespace, settings.lease_name, identity)
+            if settings.leader_election
+            else None
+        )
+        self._engine = Engine(
+            self._client,
+            field_manager=FIELD_MANAGER,
+            applied_annotation=APPLIED,
+            component="kaiwo",
+            instance=identity,
+            lease=lease,
+            metrics=self._metrics,
+        )
+        self._wire()
+
+    def _wire(self) -> None:
+        engine, settings, plugins = self._engine, self._settings, self._plugins
+        engine.watch(Watch(NODE, projection=NODE_PROJECTION))
+        engine.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
+        engine.watch(Watch(KAIWO_CONFIG))
+        self._config = LiveConfig(
+            engine.cache, plugins.settings_models(), settings.default_cluster_queue_name
+        )
+        cluster = ClusterFacts(engine.cache, self._registry.vendors, lambda: self._config.current)
+        self._served = ServedKinds(self._client, _needed(self._registry))
+        self._listeners = Listeners(plugins.listeners)
+        self._statistics = Statistics(self._metrics.registry, engine.cache, plugins)
+        reader = FactsReader(
+            engine.cache, cluster, self._config, self._registry,
+            served=self._served, settings_of=self._settings_by_declaration,
+        )  # fmt: skip
+        engine.add(
+            ConfigController(
+                engine, self._config, plugins,
+                now=lambda: datetime.now(UTC), drift=Drift(self._client, plugins).differences,
+            ).controller
+        )  # fmt: skip
+        for kind in WORKLOADS:
+            workloads = WorkloadController(
+                kind, engine, reader, self._registry,
+                tell=self._transition, workers=settings.workers, namespace=settings.watch_namespace or None,
+            )  # fmt: skip
+            engine.add(workloads.controller)
+            for source in (cluster, self._config, self._served):
+                source.on_change(workloads.wake_waiting)
+        for plugin in plugins.loaded:
+            for extra in plugin.controllers:
+                module, _, name = extra.build.partition(":")
+                build = getattr(importlib.import_module(module), name)
+                build(engine, self._config.settings.get(plugin.name))
+
+    @functools.cached_property
+    def _declared_by(self) -> Mapping[str, str]:
+        """Name of a back end or queue system to its plugin's name."""
+        names: dict[str, str] = {}
+        for plugin in self._plugins.loaded:
+            names.update((backend.name, plugin.name) for backend in plugin.backends)
+            names.update((queue.name, plugin.name) for queue in plugin.queue_systems)
+        return names
+
+    def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
+        given = self._config.settings
+        return {name: given[plugin] for name, plugin in self._declared_by.items() if plugin in given}
+
+    def _settings_of(self, lifecycle: Lifecycle) -> BaseModel | None:
+        return self._config.settings.get(self._plugins.plugin_of(lifecycle).name)
+
+    def _transition(self, transition: Transition) -> None:
+        self._statistics.transition(transition)
+        self._listeners.tell(transition)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set; then end cleanly and give the Lease up.
+
+        Raises:
+            CredentialsError: there are no credentials.
+            OSError: the address of probes and metrics cannot be used.
+        """
+        _log.info(
+            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
+            version("kaiwo"), platform.python_version(), self._client.connection.server,
+            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
+        )  # fmt: skip
+        for state in self._plugins.states:
+            if state.state == "broken":
+                _log.error("plugin %s of %s is broken: %s", state.name, state.distribution, state.message)
+        if self._settings.resource_monitoring_enabled or self._settings.enforce_kaiwo_on_gpu_workloads:
+            _log.warning("this version neither monitors utilisation nor takes over plain Jobs: ignored")
+        endpoint = Endpoint(
+            self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
+        )
+        side: list[asyncio.Task[None]] = []
+        with self._limit:
+            try:
+                host, port = await endpoint.start()
+                _log.info(
+                    "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
+                )
+                side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                self._listeners.start()
+                await run_lifecycles(self._plugins.lifecycles, "start", self._settings_of)
+                await self._engine.run(stop)
+                await run_lifecycles(self._plugins.lifecycles, "stop", self._settings_of)
+            finally:
+                for task in side:
+                    task.cancel()
+                await asyncio.gather(*side, return_exceptions=True)
+                await self._listeners.close()
+                await endpoint.close()
+                await self._client.close()
+        _log.info("ended cleanly")
+
+    def _ready(self) -> tuple[bool, Object]:
+        ready, checks = self._engine.health.ready()
+        detail: dict[str, Any] = {
+            "ready": ready,
+            "leading": self._engine.leading,
+            "checks": checks,
+            "plugins": [
+                {"name": s.name, "state": s.state, "message": s.message} for s in self._plugins.states
+            ],
+        }
+        return ready, detail
+
+
+def _needed(registry: Registry) -> set[Any]:
+    return {
+        resource
+        for backend in registry.backends
+        if backend.built
+        for resource in (backend.child, *backend.requires)
+    }

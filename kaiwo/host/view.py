@@ -1,0 +1,150 @@
+"""From the cache to the facts that one plan may depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM, POD
+from kaiwo.plugin.queues import QueueFacts
+from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.model import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from pydantic import BaseModel
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.cache import Cache
+    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.host.cluster import ClusterFacts
+    from kaiwo.host.config import LiveConfig
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.workload.model import Registry, Rejection, Tombstone
+
+
+@dataclass(slots=True)
+class View:
+    """What one reconciliation works with; the answers to its own writes are put into it.
+
+    Attributes:
+        child: entry under the child's name, None when there is none.
+        live: the same as an object, as answered last.
+        auxiliaries: other live objects under wanted names.
+        pods: entries of the run's pods.
+    """
+
+    child: Entry | None
+    live: Object | None
+    auxiliaries: dict[tuple[Resource, str], Object]
+    pods: list[Entry]
+
+    def put(self, resource: Resource, obj: Object, child: Resource | None, name: str) -> None:
+        """Take in a live object that a write answered with."""
+        written = obj["metadata"]["name"]
+        if resource == child and written == name:
+            self.live = obj
+        else:
+            self.auxiliaries[resource, written] = obj
+
+
+class FactsReader:
+    """Reads the facts of one workload from the cache; whatever is common to all is worked out elsewhere."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        cluster: ClusterFacts,
+        config: LiveConfig,
+        registry: Registry,
+        *,
+        served: Callable[[Resource], bool],
+        settings_of: Callable[[], Mapping[str, BaseModel]],
+    ) -> None:
+        """Put together.
+
+        Args:
+            cache: all watched kinds.
+            cluster: nodes and priority classes.
+            config: configuration in force.
+            registry: loaded declarations.
+            served: whether the cluster serves a kind.
+            settings_of: plugin settings by name of back end or queue system.
+        """
+        self._cache = cache
+        self._cluster = cluster
+        self._config = config
+        self._registry = registry
+        self._served = served
+        self._settings_of = settings_of
+
+    def around(self, uid: str) -> list[Entry]:
+        """Pods and volumes of one workload."""
+        return [
+            *self._cache.labelled(POD, RUN_ID, uid),
+            *self._cache.owned_by(uid, PERSISTENT_VOLUME_CLAIM),
+        ]
+
+    def look(self, uid: str, namespace: str, name: str, backend: BackEnd | None) -> View:
+        """The cluster around one workload."""
+        child = self._cache.get(backend.child, namespace, name) if backend is not None else None
+        volumes = self._cache.owned_by(uid, PERSISTENT_VOLUME_CLAIM)
+        return View(
+            child=child,
+            live=child.full() if child is not None else None,
+            auxiliaries={(entry.resource, entry.name): entry.full() for entry in volumes},
+            pods=self._cache.labelled(POD, RUN_ID, uid),
+        )
+
+    def facts(
+        self,
+        view: View,
+        workload: Workload,
+        backend: BackEnd | None,
+        *,
+        now: datetime,
+        lost: Tombstone | None,
+        rejection: Rejection | None,
+    ) -> Facts:
+        """What the plan is given."""
+        owners: dict[tuple[str, ...], str] = {}
+        if view.child is not None and backend is not None:
+            for path in backend.owned_paths:
+                managers = view.child.managers(path)
+                if managers:
+                    owners[path] = managers[0]
+        return Facts(
+            now=now,
+            config=self._config.current,
+            nodes=self._cluster.nodes,
+            priority_classes=self._cluster.priority_classes,
+            served=self._served,
+            live=view.live,
+            pods=tuple(entry.full() for entry in view.pods),
+            auxiliaries=view.auxiliaries,
+            lost=lost,
+            queue_facts=self._queue_facts(workload),
+            owners=owners,
+            rejection=rejection,
+            settings=self._settings_of(),
+        )
+
+    def _queue_facts(self, workload: Workload) -> QueueFacts | None:
+        queue = self._registry.queue
+        if queue is None:
+            return None
+        objects = {
+            resource: tuple(
+                entry.full()
+                for entry in self._cache.list(resource, workload.namespace if resource.namespaced else None)
+            )
+            for resource in queue.reads
+        }
+        return QueueFacts(
+            objects=objects,
+            default_queue=self._config.current.default_cluster_queue_name,
+            settings=self._settings_of().get(queue.name),
+        )

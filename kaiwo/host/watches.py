@@ -1,0 +1,149 @@
+"""Which kinds a workload controller reads, and whom a change of each concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.status import TERMINAL
+from kaiwo.api.workload import API_VERSION
+from kaiwo.engine.controller import Watch
+from kaiwo.engine.entry import Projection
+from kaiwo.engine.queue import Key
+from kaiwo.engine.resource import NODE, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS
+from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION
+from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.model import Tombstone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.api.field import WorkloadKind
+    from kaiwo.engine.cache import Cache, Event
+    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.resource import Resource
+    from kaiwo.host.memory import Memories
+    from kaiwo.workload.model import Registry
+
+POD_PROJECTION = Projection(
+    keep=(
+        ("status",),
+        ("spec", "nodeName"),
+        ("spec", "schedulerName"),
+        ("spec", "schedulingGates"),
+        ("spec", "restartPolicy"),
+        ("spec", "containers", "*", "name"),
+        ("spec", "initContainers", "*", "name"),
+        ("spec", "volumes"),
+    ),
+    labels=(RUN_ID,),
+)
+"""What deciding code may read of a pod."""
+
+
+def workload_watches(
+    kind: WorkloadKind, registry: Registry, memories: Memories, cache: Cache, namespace: str | None
+) -> list[Watch]:
+    """The watches of one kind's controller.
+
+    Args:
+        kind: the kind.
+        registry: loaded declarations: back ends (their children) and the queue system (its reads).
+        memories: which workload a uid belongs to, and which ones wait.
+        cache: where the owner of a queue system's object is looked up.
+        namespace: the only namespace of interest, None for all.
+    """
+    own = WORKLOADS[kind]
+    children: dict[Resource, tuple[tuple[str, ...], ...]] = {}
+    for backend in registry.backends:
+        if backend.kind == kind and backend.built:
+            children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
+
+    def of_itself(event: Event) -> Iterable[Key]:
+        return (Key(event.entry.namespace, event.entry.name),)
+
+    def of_child(event: Event) -> Iterable[Key]:
+        entry = event.entry
+        named = Key(entry.namespace, entry.name)
+        owner = _owning_workload(entry, kind)
+        if owner is None:
+            # Somebody else's object: it matters to a workload that waits for the name.
+            return (named,) if named in memories.waiting else ()
+        return (owner, named) if named in memories.waiting else (owner,)
+
+    def of_run(event: Event) -> Iterable[Key]:
+        uid = event.entry.labels.get(RUN_ID)
+        key = memories.key_of(uid) if uid else None
+        return (key,) if key is not None else ()
+
+    def of_owner(event: Event) -> Iterable[Key]:
+        owner = _owning_workload(event.entry, kind)
+        return (owner,) if owner is not None else ()
+
+    watches = [Watch(own, of_itself, namespace=namespace)]
+    watches += [
+        Watch(child, of_child, Projection(owned_fields=tuple(dict.fromkeys(paths))), namespace=namespace)
+        for child, paths in children.items()
+    ]
+    watches.append(Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
+    watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
+    # Nothing is decided before these are known; changes of theirs wake only what waits.
+    watches += [
+        Watch(NODE, projection=NODE_PROJECTION),
+        Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION),
+        Watch(KAIWO_CONFIG),
+    ]
+    if registry.queue is not None:
+        watches += _queue_watches(
+            registry.queue.reads, kind, memories, children=children, cache=cache, namespace=namespace
+        )
+    return watches
+
+
+def _queue_watches(
+    reads: Iterable[Resource],
+    kind: WorkloadKind,
+    memories: Memories,
+    *,
+    children: Iterable[Resource],
+    cache: Cache,
+    namespace: str | None,
+) -> list[Watch]:
+    def of_queue(event: Event) -> Iterable[Key]:
+        """The workload whose child the object belongs to; a queue itself concerns all that wait."""
+        entry = event.entry
+        for owner in entry.owners:
+            for child in children:
+                held = cache.get(child, entry.namespace, owner.name)
+                if held is not None and held.uid == owner.uid:
+                    found = _owning_workload(held, kind)
+                    return (found,) if found is not None else ()
+        return () if entry.owners else memories.wake()
+
+    return [
+        Watch(resource, of_queue, namespace=namespace if resource.namespaced else None) for resource in reads
+    ]
+
+
+def bury(event: Event, kind: WorkloadKind, memories: Memories, cache: Cache) -> None:
+    """Remember a child that vanished, for as long as its workload has not ended.
+
+    Whether its deletion was seen decides between making it again and giving the run up as lost. A standby
+    process sees it too, so that it knows when it takes over.
+    """
+    key = _owning_workload(event.entry, kind)
+    owner = event.entry.controller
+    if event.new is not None or key is None or owner is None:
+        return
+    workload = cache.get(WORKLOADS[kind], key.namespace, key.name)
+    if workload is None or workload.uid != owner.uid or workload.part("status", "status") in TERMINAL:
+        return
+    seen = event.witnessed or event.entry.deleted is not None
+    memories.of(key, owner.uid).lost = Tombstone(event.entry.full(), deletion_seen=seen)
+
+
+def _owning_workload(entry: Entry, kind: WorkloadKind) -> Key | None:
+    owner = entry.controller
+    if owner is None or owner.kind != kind or owner.api_version != API_VERSION:
+        return None
+    return Key(entry.namespace, owner.name)

@@ -1,0 +1,238 @@
+"""The workload controllers: one per kind, each turning facts into a plan and the plan into writes.
+
+Reads come from the cache and deciding is `plan`; what is here is the order of things: execute a plan's
+writes, put the answers into the facts, plan again until nothing is left to write, then write the status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kaiwo.api.errors import InvalidWorkload
+from kaiwo.api.status import TERMINAL
+from kaiwo.api.workload import Workload
+from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.errors import Conflict
+from kaiwo.host.execute import Executor, Refused, Stale
+from kaiwo.host.kinds import WORKLOADS
+from kaiwo.host.memory import Memories
+from kaiwo.host.watches import bury, workload_watches
+from kaiwo.plugin.lifecycle import Transition
+from kaiwo.workload.plan import OWN_CONDITIONS, choose, invalid, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kaiwo.api.field import WorkloadKind
+    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.queue import Key
+    from kaiwo.engine.resource import Object
+    from kaiwo.engine.runtime import Engine
+    from kaiwo.host.memory import Fingerprint, Memory
+    from kaiwo.host.view import FactsReader, View
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.workload.model import Plan, Registry
+
+_log = logging.getLogger(__name__)
+
+_ROUNDS = (
+    8  # plans per look; every round but the last wrote something, more would be a plan that never settles
+)
+_STALE_RETRY = 2.0  # seconds, should the event that ends the staleness never come
+_WAKE_DELAY = 0.1  # seconds in which changes of the cluster are gathered before waiting workloads are woken
+
+
+class WorkloadController:
+    """All workloads of one kind.
+
+    Attributes:
+        controller: what the engine runs.
+    """
+
+    def __init__(
+        self,
+        kind: WorkloadKind,
+        engine: Engine,
+        reader: FactsReader,
+        registry: Registry,
+        *,
+        tell: Callable[[Transition], None],
+        workers: int = 8,
+        namespace: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Put together.
+
+        Args:
+            kind: the kind.
+            engine: reads and writes.
+            reader: reads facts from the cache.
+            registry: loaded declarations.
+            tell: told about each status that was written.
+            workers: workloads looked at at the same time.
+            namespace: the only namespace to look after, None for all.
+            clock: monotonic seconds.
+        """
+        self._kind: WorkloadKind = kind
+        self._resource = WORKLOADS[kind]
+        self._engine = engine
+        self._reader = reader
+        self._registry = registry
+        self._tell = tell
+        self._clock = clock
+        self._memories = Memories()
+        self._executor = Executor(engine)
+        self._children = tuple(
+            dict.fromkeys(b.child for b in registry.backends if b.kind == kind and b.built)
+        )
+        self._wake_planned = False
+        for child in self._children:
+            engine.watch(Watch(child))
+            engine.cache.subscribe(child, lambda event: bury(event, kind, self._memories, engine.cache))
+        watches = workload_watches(kind, registry, self._memories, engine.cache, namespace)
+        self.controller = Controller(kind.lower(), watches, self.reconcile, workers=workers)
+
+    def wake_waiting(self) -> None:
+        """Something in the cluster changed: look again at what waits for such, and at nothing else."""
+        if not self._wake_planned:
+            self._wake_planned = True
+            asyncio.get_running_loop().call_later(_WAKE_DELAY, self._wake)
+
+    def _wake(self) -> None:
+        self._wake_planned = False
+        for key in self._memories.wake():
+            self.controller.enqueue(key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Look at one workload."""
+        entry = self._engine.cache.get(self._resource, key.namespace, key.name)
+        if entry is None:
+            self._memories.forget(key)
+            return None
+        memory = self._memories.of(key, entry.uid)
+        clock = self._clock()
+        if memory.same(self._fingerprint(entry), clock):
+            return None if memory.due is None else memory.due - clock
+        try:
+            return await self._look(key, entry, memory)
+        except (Stale, Conflict) as error:
+            _log.debug("%s %s/%s: %s", self._kind, key.namespace, key.name, error)
+            return _STALE_RETRY
+
+    def _fingerprint(self, entry: Entry) -> Fingerprint:
+        cache = self._engine.cache
+        children = (cache.get(child, entry.namespace, entry.name) for child in self._children)
+        around = self._reader.around(entry.uid)
+        return (
+            entry.resource_version,
+            *(child.resource_version if child is not None else "" for child in children),
+            *sorted(other.resource_version for other in around),
+        )
+
+    async def _look(self, key: Key, entry: Entry, memory: Memory) -> float | None:
+        # What is read after this may be newer than what was planned from; then the next look is not skipped.
+        before = self._fingerprint(entry)
+        now, clock = datetime.now(UTC), self._clock()
+        backend: BackEnd | None = None
+        try:
+            workload = Workload.from_object(entry.full())
+        except InvalidWorkload as error:
+            view, decided = (
+                self._reader.look(entry.uid, key.namespace, key.name, None),
+                invalid(entry.full(), error, now),
+            )
+        else:
+            backend = choose(workload, self._registry)
+            view = self._reader.look(entry.uid, key.namespace, key.name, backend)
+            if view.live is not None:
+                memory.lost = None
+            decided = await self._settle(workload, backend, view, memory, now)
+        written = await self._write_statuses(entry, decided, now)
+        for event in decided.events:
+            self._engine.recorder.event(entry, event.type, event.reason, event.message)
+        self._remember(memory, before, view, backend, written)
+        status = written.part("status", "status")
+        ended = status in TERMINAL
+        if ended or view.live is not None:
+            self._memories.waiting.discard(key)
+        else:
+            self._memories.waiting.add(key)
+        if ended:
+            memory.lost = None
+        wakes = [] if decided.wake_after is None else [decided.wake_after]
+        if memory.rejection is not None and not ended:
+            wakes.append(max(0.0, memory.retry_at - clock))
+        memory.due = clock + min(wakes) if wakes else None
+        return min(wakes) if wakes else None
+
+    async def _settle(
+        self, workload: Workload, backend: BackEnd | None, view: View, memory: Memory, now: datetime
+    ) -> Plan:
+        """Plan and write until a plan has nothing left to write."""
+        for _ in range(_ROUNDS):
+            rejection = memory.in_force(workload.generation, self._clock())
+            facts = self._reader.facts(
+                view, workload, backend, now=now, lost=memory.lost, rejection=rejection
+            )
+            decided = plan(workload, self._registry, facts)
+            if not decided.writes:
+                return decided
+            try:
+                done = await self._executor.run(
+                    decided.writes, view, backend.child if backend else None, workload.name
+                )
+            except Refused as error:
+                memory.refused(error.rejection, workload.generation, self._clock())
+                _log.warning(
+                    "%s %s/%s: the API server refused %s: %s",
+                    self._kind, workload.namespace, workload.name, error.rejection.resource.kind, error,
+                )  # fmt: skip
+                continue
+            memory.accepted()
+            if done:
+                _log.info("%s %s/%s: %s", self._kind, workload.namespace, workload.name, ", ".join(done))
+        raise RuntimeError(f"the plan does not settle, it still wants {decided.writes!r:.500}")
+
+    async def _write_statuses(self, entry: Entry, decided: Plan, now: datetime) -> Entry:
+        """Write statuses in order; the workload's entry afterwards."""
+        for status in decided.statuses:
+            before: Object = entry.part("status") or {}
+            complete: Object = {**dict.fromkeys(before), **status}
+            await self._engine.writer.patch_status(entry, complete, own_conditions=OWN_CONDITIONS)
+            known = self._engine.cache.get(self._resource, entry.namespace, entry.name)
+            if known is None or known.uid != entry.uid:
+                raise Stale(f"{self._kind} {entry.name} is gone")
+            entry = known
+            self._passed(entry, before.get("status") or "", status, now)
+        return entry
+
+    def _passed(self, entry: Entry, before: str, status: Object, now: datetime) -> None:
+        after, reason, message = (str(status.get(name) or "") for name in ("status", "reason", "message"))
+        _log.info("%s %s/%s: %s %s: %s", self._kind, entry.namespace, entry.name, after, reason, message)
+        if before != after:
+            self._tell(
+                Transition(
+                    kind=self._kind, namespace=entry.namespace, name=entry.name, uid=entry.uid,
+                    before=before, after=after, reason=reason, message=message, at=now,
+                )
+            )  # fmt: skip
+
+    def _remember(
+        self,
+        memory: Memory,
+        before: Fingerprint,
+        view: View,
+        backend: BackEnd | None,
+        written: Entry,
+    ) -> None:
+        """Note what was planned from, with the versions that own writes made."""
+        versions: Sequence[str] = before[1 : 1 + len(self._children)]
+        if backend is not None and view.live is not None and backend.child in self._children:
+            at = self._children.index(backend.child)
+            live = str(view.live["metadata"].get("resourceVersion") or "")
+            versions = (*versions[:at], live, *versions[at + 1 :])
+        memory.seen = (written.resource_version, *versions, *before[1 + len(self._children) :])
