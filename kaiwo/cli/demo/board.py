@@ -47,6 +47,13 @@ class Board:
         else:
             click.echo(text)
 
+    def detail(self, text: str) -> None:
+        """What a command says while it works, less prominent."""
+        if self.drawn:
+            self._console.print(f"  {clean(text)}", style="dim", markup=False)
+        else:
+            click.echo(f"  {clean(text)}")
+
     @contextmanager
     def step(self, doing: str, done: str) -> Iterator[None]:
         """Show what is being done, and when it is, how long it took."""

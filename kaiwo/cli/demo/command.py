@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,17 +26,24 @@ if TYPE_CHECKING:
 
 KAIWO_JOB = Resource("kaiwo.silogen.ai", "v1alpha1", "KaiwoJob", "kaiwojobs")
 
+_ROUTINE = ("Starting the sandbox", "Ready after", "Stop it with")
+"""What the sandbox says at every start and the demo says in its own words; the rest is shown as it is."""
+
 _LOOK_SECONDS = 0.5
 _TIME_LIMIT = 120.0
 _READING_SECONDS = 2.0
 """Between the moment when all that can end has ended and the node's arrival, for the eye."""
 
 INTRODUCTION = """\
-This demo brings up a real Kubernetes control plane on this machine (etcd, API server, scheduler), starts
-Kaiwo's operator on it and submits five jobs. The GPU nodes are fake: they report GPUs and play what
-kubelets would do, so no container really runs and no GPU is needed. It takes less than a minute, and
-everything is removed at the end ({end}).
+A real Kubernetes control plane on this machine (etcd, API server, scheduler),
+Kaiwo's operator on it, and five jobs. The GPU nodes are fake: they report GPUs
+and play what kubelets would do. So no container really runs, and no GPU is
+needed. It takes less than a minute once the control plane's programs are
+there; the first time it may have to make them, and says so.
+{end}
 """
+REMOVED = "Everything is removed at the end; --keep leaves it running."
+KEPT = "It stays when the demo ends (--keep), until you run: kaiwo demo --stop"
 
 
 @click.command()
@@ -44,7 +55,7 @@ def demo(*, keep: bool, stop: bool) -> int:
         return _stop()
     _check()
     board = Board(color=kit.settings().color)
-    board.say(INTRODUCTION.format(end="not this time: --keep" if keep else "--keep leaves it running"))
+    board.say(INTRODUCTION.format(end=KEPT if keep else REMOVED))
     stage = Stage()
     with _signals():
         try:
@@ -91,17 +102,21 @@ def _signals() -> Iterator[None]:
 
 
 def _build(board: Board, stage: Stage) -> None:
+    def news(line: str) -> None:
+        if not line.startswith(_ROUTINE):
+            board.detail(line)
+
     with board.step(
         "starting etcd, API server, controller-manager, scheduler and fake nodes",
         "a real control plane with fake nodes: 2 with 8 AMD MI300X each, 1 without GPUs",
     ):
-        stage.control_plane()
+        stage.control_plane(news)
     with board.step("installing Kaiwo's CRDs", "the API server knows KaiwoJob and KaiwoService"):
         stage.crds()
     with board.step("starting the operator", "the operator runs (kaiwo operator run)"):
         stage.operator()
     with board.step("submitting five jobs", f"five jobs submitted (kaiwo submit -f {JOBS})"):
-        stage.submit()
+        stage.submit(board.detail)
     board.say()
 
 
@@ -150,26 +165,36 @@ def _summary(board: Board, story: Story) -> bool:
 
 
 def _next(board: Board, stage: Stage, *, keep: bool) -> None:
-    board.say()
-    if not keep:
-        board.say("What to try next:")
-        board.say("  kaiwo demo --keep                    the same, and it stays for you to look around")
-        board.say(f"  cat {JOBS}/1-train.yaml   one of the files that were submitted")
-        return
-    job = JOBS / "1-train.yaml"
-    board.say("It still runs. What to try next:")
-    lines = (
-        (f"export KUBECONFIG={stage.kubeconfig}", ""),
-        (f"export KAIWO_PLUGINS={stage_module.PLUGINS}", "as the operator runs with"),
-        ("kaiwo list", "all of them with their reasons"),
-        ("kaiwo status sixteen-gpus", "one workload on one page"),
-        (f"kaiwo plan -f {job} --explain", "what would be created, and where each value comes from"),
-        ("kaiwo delete train --yes", f"then submit it again: kaiwo submit -f {job}"),
+    kaiwo, job = _program(), JOBS / "1-train.yaml"
+    kept = (
+        (f"export KUBECONFIG={stage.kubeconfig}", "the demo's cluster"),
+        (f"export KAIWO_PLUGINS={stage_module.PLUGINS}", "the plugins that its operator runs with"),
+        (f"{kaiwo} list", "all workloads, with their reasons"),
+        (f"{kaiwo} status sixteen-gpus", "one workload on one page"),
+        (f"{kaiwo} plan -f {job} --explain", "what would be created, and where each value comes from"),
+        (f"{kaiwo} delete train --yes", f"and once more: {kaiwo} submit -f {job}"),
         (f"less {stage.operator_log}", "what the operator says"),
-        ("kaiwo demo --stop", "ends all of it and removes its files"),
+        (f"{kaiwo} demo --stop", "ends all of it and removes its files"),
     )
-    for command, meaning in lines:
-        board.say(f"  {command}" + (f"\n      {meaning}" if meaning else ""))
+    gone = (
+        (f"{kaiwo} demo --keep", "the same, and it stays for you to look around"),
+        (f"less {job}", "one of the files that were submitted"),
+        (f"{kaiwo} --help", "all commands"),
+    )
+    board.say()
+    board.say("What to try next:")
+    for command, meaning in kept if keep else gone:
+        board.say(f"  {command}")
+        board.say(f"      {meaning}")
+
+
+def _program() -> str:
+    """How the reader's shell finds this command, which may lie in an environment that is not on the path."""
+    here = Path(sys.executable).with_name("kaiwo")
+    found = shutil.which("kaiwo")
+    if not here.exists() or (found and Path(found).resolve() == here.resolve()):
+        return "kaiwo"
+    return os.path.relpath(here) if here.is_relative_to(Path.cwd()) else str(here)
 
 
 def _stop() -> int:

@@ -5,13 +5,14 @@ The control plane comes from whichever plugin adds the command ``kaiwo sandbox``
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -23,8 +24,9 @@ from kaiwo.cli.demo.story import JOBS, NAMESPACE, NODES
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from subprocess import CompletedProcess
 
 SANDBOX = "demo"
 PLUGINS = "batch_job,gpu_amd,gpu_nvidia"
@@ -77,29 +79,31 @@ class Stage:
             "KUBECONFIG": str(self.kubeconfig),
         }
 
-    def control_plane(self) -> None:
-        """Bring it up. What the sandbox says about a long build goes to the terminal.
+    def control_plane(self, say: Callable[[str], None]) -> None:
+        """Bring it up.
+
+        Args:
+            say: receives what the sandbox says, above all about a long build of its programs.
 
         Raises:
-            Failure: it cannot be brought up.
+            Failure: it cannot be brought up, or one of that name is up already.
         """
+        again = "`kaiwo demo --stop` removes what an earlier demo left; then: kaiwo demo"
+        inherited = dict(os.environ)
+        if self._ask(("sandbox", "env", "--name", SANDBOX), inherited).returncode == 0:
+            raise kit.Failure(f"a sandbox of the name {SANDBOX!r} is up already", again)
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.directory / "kaiwoconfig.yaml").write_text("")
         self._control_plane = True
-        command = ("sandbox", "up", "--name", SANDBOX, "--nodes", str(NODES), "-o", "json")
-        try:
-            answer = self._run(command, environment=dict(os.environ))
-        except kit.Failure as failure:
-            self._control_plane = False  # a command that failed has cleared up; what is there is not ours
-            failure.next_step = "`kaiwo demo --stop` removes what an earlier demo left; then: kaiwo demo"
-            raise
-        try:
-            self.kubeconfig = Path(json.loads(answer)["kubeconfig"])
-        except (ValueError, KeyError, TypeError) as error:
+        command = ("sandbox", "up", "--name", SANDBOX, "--nodes", str(NODES))
+        answer = self._run(command, environment=inherited, say=say)
+        _, found, path = answer.strip().partition("export KUBECONFIG=")
+        if not found:
             raise kit.Failure(
-                f"`kaiwo {' '.join(command)}` printed no kubeconfig: {answer[:200]!r}",
+                f"`kaiwo {' '.join(command)}` printed no kubeconfig but {answer[:200]!r}",
                 "kaiwo plugins; the plugin that adds `sandbox` may be of another version",
-            ) from error
+            )
+        self.kubeconfig = Path(shlex.split(path)[0])
 
     def crds(self) -> None:
         """Install Kaiwo's CRDs and wait until they are served."""
@@ -150,9 +154,9 @@ class Stage:
                 raise kit.Failure(f"the operator did not get ready; the end of its log:\n{tail}")
             time.sleep(_POLL_SECONDS)
 
-    def submit(self) -> None:
-        """Submit the files of the story."""
-        self._run(("submit", "-n", NAMESPACE, "-f", str(JOBS)))
+    def submit(self, say: Callable[[str], None]) -> None:
+        """Submit the files of the story; `say` receives what the command says of each."""
+        self._run(("submit", "-n", NAMESPACE, "-f", str(JOBS)), say=say)
 
     def cluster(self) -> AbstractContextManager[kit.Cluster]:
         """A connection to the control plane, as `kit.cluster` gives."""
@@ -185,35 +189,73 @@ class Stage:
         finally:
             signal.signal(signal.SIGINT, previous)
 
-    def _run(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-        """What another ``kaiwo`` prints; its talk goes to our standard error.
+    def _ask(self, arguments: Sequence[str], environment: Mapping[str, str]) -> CompletedProcess[str]:
+        """Another short ``kaiwo`` command, whatever comes of it."""
+        command = kaiwo(*arguments)
+        return subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        say: Callable[[str], None] = lambda _line: None,
+    ) -> str:
+        """What another ``kaiwo`` prints.
+
+        Args:
+            arguments: of the command line.
+            environment: the demo's own by default.
+            say: receives each line of its standard error as it comes.
 
         Raises:
-            Failure: it failed; it has said why itself.
+            Failure: it failed; its standard error is in the text.
         """
+        heard: list[str] = []
+
+        def listen(talk: Iterable[str]) -> None:
+            for line in talk:
+                heard.append(line.rstrip())
+                say(heard[-1])
+
         process = subprocess.Popen(
             kaiwo(*arguments),
             env=self._environment() if environment is None else environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
+        if process.stdout is None or process.stderr is None:
+            raise RuntimeError("a pipe was asked for and not given")
+        listener = threading.Thread(target=listen, args=(process.stderr,), daemon=True)
+        listener.start()
         try:
-            printed, _ = process.communicate()
+            printed = process.stdout.read()
+            process.wait()
         except BaseException:
             # Ctrl-C in a terminal has reached it too; SIGTERM to the demo has not.
             process.terminate()
             process.wait()
             raise
+        finally:
+            listener.join(_PATIENCE_SECONDS)
+            process.stdout.close()
+            process.stderr.close()
         if process.returncode:
-            raise kit.Failure(f"`kaiwo {' '.join(arguments)}` failed with exit code {process.returncode}")
+            reasons = "\n".join(heard[-20:])
+            raise kit.Failure(
+                f"`kaiwo {' '.join(arguments)}` ended with exit code {process.returncode}:\n{reasons}"
+            )
         return printed
 
 
 def down() -> None:
     """Take the demo's control plane down; nothing happens if there is none."""
     command = kaiwo("sandbox", "down", "--name", SANDBOX)
-    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 def _ready(url: str) -> bool:

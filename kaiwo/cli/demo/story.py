@@ -76,7 +76,7 @@ CHAPTERS = (
     Chapter(
         name="sixteen-gpus",
         asks="16 AMD GPUs",
-        lesson="One pod of 16 GPUs fits no node: refused with the reason and the nearest count that fits.",
+        lesson="No node has 16 GPUs: it says so, and which count would fit.",
         status="ERROR",
         reasons=("GPUsExceedNode", "InsufficientGPUs"),
         says="8",
@@ -84,14 +84,14 @@ CHAPTERS = (
     Chapter(
         name="exits-3",
         asks="1 AMD GPU",
-        lesson="Its script failed with exit code 3; it is not run again behind your back.",
+        lesson="Its script ended with exit code 3: FAILED, and not run again.",
         status="FAILED",
         says="3",
     ),
     Chapter(
         name="image-typo",
         asks="1 AMD GPU",
-        lesson="Its image cannot be pulled (simulated), and it says so instead of hanging.",
+        lesson="Its image cannot be pulled (simulated): it says so at once.",
         status="STARTING",
         reasons=("ImagePullBackOff", "ErrImagePull"),
         says="image",
@@ -99,7 +99,7 @@ CHAPTERS = (
     Chapter(
         name="needs-nvidia",
         asks="2 NVIDIA GPUs",
-        lesson="No node of its vendor was there; it started by itself when the demo added one.",
+        lesson="It waited for a node of its vendor, and ran once one joined.",
         status="COMPLETE",
         heals=True,
     ),
