@@ -64,6 +64,7 @@ class Controller:
         workers: int = 8,
         timeout: float = 60.0,
         on_error: Callable[[Key, Exception], None] | None = None,
+        initial: Iterable[Key] = (),
     ) -> None:
         """Describe a controller; it runs as part of an engine.
 
@@ -76,6 +77,7 @@ class Controller:
             timeout: seconds after which a reconciliation is cancelled and counts as failed. Only one that
                 awaits can be cancelled; one that computes holds up the process.
             on_error: told of each failure, a cancelled reconciliation's TimeoutError included.
+            initial: keys to look at whenever the controller starts, whether anything is cached or not.
         """
         self.name = name
         self.watches = tuple(watches)
@@ -84,6 +86,7 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._on_error = on_error
+        self._initial = tuple(initial)
         self._running = False
         self._metrics: Metrics | None = None
 
@@ -120,6 +123,8 @@ class Controller:
         self._running = True
         if metrics is not None:
             metrics.watch_queue(self.name, lambda: len(self.queue))
+        for key in self._initial:
+            self.queue.add(key)
         for watch in self.watches:
             if watch.keys is not None:
                 for entry in cache.list(watch.resource):

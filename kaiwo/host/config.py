@@ -145,7 +145,7 @@ class ConfigController:
         self._now = now
         self._drift = drift
         self.controller = Controller(
-            "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1
+            "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=[KEY]
         )
 
     def _keys(self, event: Event) -> tuple[Key, ...]:

@@ -14,6 +14,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import prometheus_client
+
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
@@ -66,6 +68,7 @@ class Operator:
         """
         self._settings = settings
         self._plugins = plugins
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the package has no types; the series are noise
         self._metrics = Metrics()
         self._limit = TimeLimit(settings.plugin_time_limit)
         self._registry = guarded_registry(plugins, self._limit)
