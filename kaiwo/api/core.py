@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kaiwo.api.base import Model
-from kaiwo.api.scalars import ObjectName, Opaque, QuantityValue
+from kaiwo.api.scalars import ABSOLUTE_PATH, DNS_LABEL, ObjectName, Opaque, QuantityValue
 
 
 class EnvVar(Model):
@@ -60,7 +60,7 @@ class SecretVolume(Model):
         Field(
             min_length=1,
             max_length=63,
-            pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+            pattern=DNS_LABEL,
             description="Name of the volume, unique within the pod.",
         ),
     ]
@@ -81,7 +81,7 @@ class SecretVolume(Model):
         Field(
             min_length=1,
             max_length=4096,
-            pattern=r"^/[^:]*$",
+            pattern=ABSOLUTE_PATH,
             description="Directory, or file, in the container.",
         ),
     ]

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
+from kaiwo.api.scalars import PATTERN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -61,6 +62,11 @@ def _problem(
         return Problem(path, "is required", "add it")
     if kind == "value_error":
         return Problem(path, str(bounds.get("error", detail["msg"])))
+    if kind == "string_pattern_mismatch":
+        pattern = str(bounds.get("pattern"))
+        return Problem(
+            path, f"{shorten(value)} is not {PATTERN_WORDS.get(pattern, f'of the form {pattern}')}"
+        )
     template = _MESSAGES.get(kind)
     if template is None:
         return Problem(path, f"{shorten(value)}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
@@ -100,5 +106,4 @@ _MESSAGES: dict[str, tuple[str, str]] = {
     "string_too_short": ("is empty", "give at least {min_length} character(s)"),
     "string_too_long": ("{value} is longer than {max_length} characters", "shorten it"),
     "too_long": ("has {actual_length} items, more than {max_length}", "remove some"),
-    "string_pattern_mismatch": ("{value} does not match {pattern}", ""),
 }

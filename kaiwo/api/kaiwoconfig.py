@@ -8,18 +8,23 @@ from pydantic import Field
 
 from kaiwo.api.base import Model
 from kaiwo.api.core import ResourceRequirements
-from kaiwo.api.scalars import INT32_MAX, Count, DurationText, MountPath, ObjectName, Opaque, QuantityText
+from kaiwo.api.scalars import (
+    INT32_MAX,
+    QUALIFIED_NAME,
+    WHOLE_UNITS,
+    Count,
+    DurationText,
+    MountPath,
+    ObjectName,
+    Opaque,
+    QuantityText,
+)
 from kaiwo.api.status import Conditions
 
 GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
 SINGLETON = "kaiwo"
 """The one name that counts; a KaiwoConfig of another name is told so and otherwise ignored."""
-
-QUALIFIED_NAME = (
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-)
 
 
 class RaySection(Model):
@@ -145,7 +150,7 @@ class MonitoringSection(Model):
         str,
         Field(
             max_length=64,
-            pattern=r"^([0-9]+(s|m|h))+$",
+            pattern=WHOLE_UNITS,
             description="How long a workload may underutilise before it is ended.",
         ),
     ] = "24h"

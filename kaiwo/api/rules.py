@@ -29,7 +29,9 @@ def object_rules(blocks: Iterable[str]) -> list[Object]:
 
     They bind at creation only, so that an object from before a rule can still get a status.
     """
-    on_ray = " || ".join(["self.spec.ray", *(f"has(self.spec.{name})" for name in _ray(blocks))])
+    on_ray = " || ".join(
+        ["(has(self.spec.ray) && self.spec.ray)", *(f"has(self.spec.{name})" for name in _ray(blocks))]
+    )
     return [
         {
             "rule": f"oldSelf.hasValue() || {_name_matches(PLAIN)}",
@@ -53,7 +55,10 @@ def spec_rules(blocks: Iterable[str]) -> list[Object]:
             "rule": "!(has(self.preferredTopologyLabel) && has(self.requiredTopologyLabel))",
             "message": TOPOLOGY_MESSAGE,
         },
-        {"rule": "self.ray == oldSelf.ray", "message": f"ray {RAY_MESSAGE}"},
+        {
+            "rule": "(has(self.ray) && self.ray) == (has(oldSelf.ray) && oldSelf.ray)",
+            "message": f"ray {RAY_MESSAGE}",
+        },
     ]
     rules.extend(
         {

@@ -14,9 +14,25 @@ INT32_MAX = 2**31 - 1
 MAX_ENTRYPOINT_BYTES = 131_071
 """Linux takes no longer single argument: MAX_ARG_STRLEN is 32 pages of 4096 bytes with the closing NUL."""
 
+SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+QUALIFIED_NAME = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+)
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 ABSOLUTE_PATH = r"^/[^:]*$"
+WHOLE_UNITS = r"^([0-9]+(s|m|h))+$"
+
+PATTERN_WORDS: dict[str, str] = {
+    SUBDOMAIN: "lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part",
+    QUALIFIED_NAME: "a name like gpu or example.com/gpu",
+    DNS_LABEL: "lower-case letters, digits and '-', with a letter or digit at both ends",
+    LABEL_VALUE: "letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+    ABSOLUTE_PATH: "a path that starts with / and has no colon",
+    WHOLE_UNITS: "a duration in whole hours, minutes and seconds, for example 24h or 1h30m",
+}
+"""The patterns in words, for messages."""
 
 
 def _quantity(value: str | int) -> str | int:
@@ -56,7 +72,7 @@ DurationText: TypeAlias = Annotated[
 MountPath: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, pattern=ABSOLUTE_PATH)]
 """An absolute path inside a container; Kubernetes allows no colon in it."""
 
-ObjectName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+ObjectName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253, pattern=SUBDOMAIN)]
 """The name of some other object in the cluster."""
 
 Opaque: TypeAlias = Annotated[

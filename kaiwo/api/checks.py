@@ -1,0 +1,162 @@
+"""Checks across fields that no schema can say. They take any value and skip what the models refuse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.api.entries import check_env, check_resources, check_secret_volumes
+from kaiwo.api.errors import Problem
+from kaiwo.api.explain import nearest
+from kaiwo.api.kaiwoconfig import SINGLETON
+from kaiwo.api.metadata import labels_problems
+from kaiwo.api.quantity import InvalidQuantity, parse_quantity
+from kaiwo.api.rules import TOPOLOGY_MESSAGE
+from kaiwo.api.scalars import MAX_ENTRYPOINT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from kaiwo.api.field import WorkloadKind
+
+Found = tuple[list[Problem], list[Problem]]
+"""Problems and warnings."""
+
+
+def check_workload(kind: WorkloadKind, spec: Mapping[str, Any], *, on_ray: bool, defaulted: bool) -> Found:
+    """Check the ``spec`` of a workload, given as the user wrote it or, if ``defaulted``, with defaults."""
+    problems = [
+        *_gpus(spec, defaulted=defaulted),
+        *_topology(spec),
+        *_entrypoint(spec),
+        *labels_problems(_mapping(spec.get("podTemplateSpecLabels")), ("spec", "podTemplateSpecLabels")),
+        *check_env(spec.get("env"), "spec.env"),
+        *check_secret_volumes(spec.get("secretVolumes"), "spec.secretVolumes"),
+        *check_resources(spec.get("resources"), "spec.resources"),
+        *_storage(spec.get("storage")),
+    ]
+    return problems, [*_warnings(kind, spec, on_ray=on_ray, defaulted=defaulted)]
+
+
+def check_config(obj: Mapping[str, Any], settings: Collection[str]) -> Found:
+    """Check a KaiwoConfig; ``settings`` names the plugins that have settings."""
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    meta, spec = _mapping(obj.get("metadata")) or {}, _mapping(obj.get("spec")) or {}
+    name = meta.get("name")
+    if isinstance(name, str) and name != SINGLETON:
+        warnings.append(
+            Problem(
+                "metadata.name", f'"{name}" is ignored; only "{SINGLETON}" counts', f'name it "{SINGLETON}"'
+            )
+        )
+    if spec.get("data") is not None:
+        warnings.append(Problem("spec.data", "is the older name of this section", 'rename it to "storage"'))
+    for section in ("storage", "data"):
+        resources = (_mapping(spec.get(section)) or {}).get("downloadResources")
+        problems.extend(check_resources(resources, f"spec.{section}.downloadResources"))
+    problems.extend(
+        _positive((_mapping(spec.get("ray")) or {}).get("headPodMemory"), "spec.ray.headPodMemory")
+    )
+    for plugin in _mapping(spec.get("plugins")) or {}:
+        if plugin not in settings:
+            near = nearest(str(plugin), settings)
+            warnings.append(
+                Problem(
+                    f"spec.plugins.{plugin}",
+                    "belongs to no loaded plugin that has settings",
+                    f'did you mean "{near}"?' if near else "it is kept for when the plugin is loaded",
+                )
+            )
+    return problems, warnings
+
+
+def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
+    if spec.get("gpusPerReplica") is not None and spec.get("replicas") is None and not defaulted:
+        yield Problem(
+            "spec.gpusPerReplica", "is given without replicas", "give replicas too, for example replicas: 1"
+        )
+
+
+def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    if spec.get("preferredTopologyLabel") is not None and spec.get("requiredTopologyLabel") is not None:
+        yield Problem("spec.requiredTopologyLabel", TOPOLOGY_MESSAGE)
+
+
+def _entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    text = spec.get("entrypoint")
+    size = len(text.encode(errors="surrogatepass")) if isinstance(text, str) else 0
+    if size > MAX_ENTRYPOINT_BYTES:
+        yield Problem(
+            "spec.entrypoint",
+            f"has {size} bytes, more than the {MAX_ENTRYPOINT_BYTES} that Linux takes as one argument",
+            "put the script into the image or the data volume and call it",
+        )
+
+
+def _storage(value: object) -> Iterator[Problem]:
+    storage = _mapping(value)
+    if storage is None or storage.get("storageEnabled") is not True:
+        return
+    data, cache = _mapping(storage.get("data")) or {}, _mapping(storage.get("huggingFace")) or {}
+    sources = _mapping(data.get("download")) or {}
+    for path, section, wanted in (
+        ("data", data, [f"download.{name}" for name, items in sources.items() if items]),
+        ("huggingFace", cache, ["preCacheRepos"] if cache.get("preCacheRepos") else []),
+    ):
+        if wanted and not section.get("storageSize"):
+            yield Problem(
+                f"spec.storage.{path}.storageSize",
+                f"is required: {wanted[0]} has nowhere to go",
+                'give the volume a size, for example "100Gi"',
+            )
+        yield from _positive(section.get("storageSize"), f"spec.storage.{path}.storageSize")
+
+
+def _positive(value: object, path: str) -> Iterator[Problem]:
+    if not isinstance(value, str):
+        return
+    try:
+        amount = parse_quantity(value)
+    except InvalidQuantity:
+        return
+    if amount.nano <= 0:
+        yield Problem(path, f'"{value}" is not more than 0', 'give an amount, for example "100Gi"')
+
+
+def _warnings(
+    kind: WorkloadKind, spec: Mapping[str, Any], *, on_ray: bool, defaulted: bool
+) -> Iterator[Problem]:
+    replicas, each, total = spec.get("replicas"), spec.get("gpusPerReplica"), spec.get("gpus")
+    if kind == "KaiwoJob" and not on_ray and _count(replicas) > 1:
+        yield Problem(
+            "spec.replicas", "is ignored: a batch job is one pod", "set ray: true to spread the work"
+        )
+    if kind == "KaiwoService" and on_ray and spec.get("entrypoint") is not None:
+        yield Problem("spec.entrypoint", "is ignored on Ray", "use serveConfigV2")
+    if on_ray and _count(each) > 0 and _count(total) > 0 and (defaulted or replicas is not None):
+        product = _count(replicas) * _count(each)
+        if product != _count(total):
+            yield Problem(
+                "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
+            )
+    storage = _mapping(spec.get("storage"))
+    if storage is not None and storage.get("storageEnabled") is not True:
+        for name in ("data", "huggingFace"):
+            if storage.get(name) is not None:
+                yield Problem(f"spec.storage.{name}", "is ignored", "set storageEnabled: true to use it")
+    env = spec.get("env")
+    names = [item.get("name") for item in env if isinstance(item, dict)] if isinstance(env, list) else []
+    for name, times in Counter(name for name in names if isinstance(name, str)).items():
+        if times > 1:
+            yield Problem(
+                "spec.env", f'"{name}" is given {times} times; the last one wins', "remove the others"
+            )
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _mapping(value: object) -> Mapping[str, Any] | None:
+    return value if isinstance(value, dict) else None

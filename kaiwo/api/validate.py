@@ -1,0 +1,124 @@
+"""Validation of user input without a cluster, for the command line, the webhook and the controller alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from kaiwo.api.checks import check_config, check_workload
+from kaiwo.api.compose import KINDS, Kind, compose, known_fields
+from kaiwo.api.errors import Problem, shorten
+from kaiwo.api.explain import explain, nearest
+from kaiwo.api.metadata import check_metadata
+from kaiwo.api.names import runs_on_ray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pydantic import BaseModel
+
+    from kaiwo.api.base import Model
+    from kaiwo.api.field import Field
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What is wrong with an object, and what is not wrong but deserves attention.
+
+    Attributes:
+        problems: why it would be refused; empty when it is valid.
+        warnings: what is ignored or probably not meant.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the object is valid."""
+        return not self.problems
+
+
+class Validator:
+    """Validates objects of Kaiwo's kinds against the host's fields and those of plugins.
+
+    Making one is cheap; the model of a kind is composed when the first object of that kind is seen.
+    """
+
+    def __init__(
+        self, fields: Iterable[Field] = (), settings: Mapping[str, type[BaseModel]] | None = None
+    ) -> None:
+        self._fields: Final = tuple(fields)
+        self._settings: Final = dict(settings or {})
+        self._models: dict[Kind, type[Model]] = {}
+
+    def model(self, kind: Kind) -> type[Model]:
+        """The composed model of a whole object of a kind."""
+        if kind not in self._models:
+            self._models[kind] = compose(kind, self._fields, self._settings)
+        return self._models[kind]
+
+    def validate(self, obj: object, *, defaulted: bool = False) -> Validation:
+        """Check one object; nothing in it makes this raise.
+
+        Args:
+            obj: the object as read from YAML or JSON.
+            defaulted: whether it went through the API server's defaulting, after which it cannot be told
+                which fields the user gave.
+        """
+        if not isinstance(obj, dict):
+            return Validation((Problem("", "is not a mapping", "an object starts with apiVersion and kind"),))
+        kind = _kind(obj.get("kind"))
+        if isinstance(kind, Problem):
+            return Validation((kind,))
+        model = self.model(kind)
+        problems: list[Problem] = []
+        try:
+            model.parse({key: value for key, value in obj.items() if key != "status"})
+        except ValidationError as error:
+            problems += explain(error, (), lambda location: known_fields(model, location))
+        spec = obj.get("spec")
+        spec = spec if isinstance(spec, dict) else {}
+        blocks = [key for key, value in spec.items() if isinstance(key, str) and value is not None]
+        ray = runs_on_ray(spec, blocks) if kind != "KaiwoConfig" else None
+        problems += check_metadata(obj.get("metadata"), ray=ray)
+        if kind == "KaiwoConfig":
+            found, warnings = check_config(obj, self._settings)
+        else:
+            found, warnings = check_workload(kind, spec, on_ray=bool(ray), defaulted=defaulted)
+        return Validation(_unique([*problems, *found]), _unique(warnings))
+
+
+def validate(
+    obj: object,
+    fields: Iterable[Field] = (),
+    settings: Mapping[str, type[BaseModel]] | None = None,
+    *,
+    defaulted: bool = False,
+) -> Validation:
+    """Check one object once; for many objects keep a :class:`Validator`."""
+    return Validator(fields, settings).validate(obj, defaulted=defaulted)
+
+
+def _kind(value: Any) -> Kind | Problem:
+    for kind in KINDS:
+        if value == kind:
+            return kind
+    if value is None:
+        return Problem("kind", "is required", f"one of {', '.join(KINDS)}")
+    near = nearest(str(value), KINDS)
+    hint = f'did you mean "{near}"?' if near else f"Kaiwo's kinds are {', '.join(KINDS)}"
+    return Problem("kind", f"{shorten(value)} is none of Kaiwo's kinds", hint)
+
+
+def _unique(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Without what the model and a check both found: the first at a path stays."""
+    kept: dict[tuple[str, str], Problem] = {}
+    paths: set[str] = set()
+    for problem in problems:
+        if problem.path not in paths or (problem.path, problem.message) in kept:
+            kept.setdefault((problem.path, problem.message), problem)
+        paths.add(problem.path)
+    return tuple(kept.values())
