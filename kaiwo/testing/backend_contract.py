@@ -1,0 +1,176 @@
+"""What the host relies on in a workload back end."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+from kaiwo.api.status import Status
+from kaiwo.api.workload import Workload
+from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput, Resolved
+from kaiwo.plugin.facts import Allocation, Refusal
+from kaiwo.testing.builders import NOW, job, service
+from kaiwo.testing.claims import claim
+from kaiwo.workload.labels import NAME, RUN_ID, TYPE
+from kaiwo.workload.nodes import node_fact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.vendors import GpuVendor
+
+IMAGE = "registry.example/default:1"
+_PROVEN_BY_PODS = {"RUNNING", "READY"}
+
+
+def assert_backend_contract(
+    backend: BackEnd,
+    workloads: Sequence[Object],
+    *,
+    vendors: Sequence[GpuVendor] = (),
+    nodes: Sequence[Object] = (),
+) -> None:
+    """Check a back end with workloads that it is to serve.
+
+    A back end is declared (fields only) or built (allocate, render and observe), nothing between. Its
+    functions are pure: they change nothing they are given and answer the same twice. The child is named like
+    its workload, holds no null and no status, and carries the system labels on itself and on every pod
+    template. A child without pods is never said to run, and one whose status makes no sense breaks nothing.
+
+    Args:
+        backend: the back end.
+        workloads: at least one workload that it must choose.
+        vendors: GPU vendors that the workloads need.
+        nodes: Nodes of the cluster, enough for the workloads.
+
+    Raises:
+        AssertionError: what does not hold, with the workload's name.
+    """
+    claim(workloads, "give at least one workload")
+    parts = [backend.allocate, backend.render, backend.observe]
+    claim(backend.built or not any(parts), f"{backend.name}: allocate, render and observe come together")
+    for build in (job, service):
+        workload = Workload.from_object(build())
+        claim(type(backend.chosen(workload)) is bool, f"{backend.name}: chosen answers with True or False")
+    for given in workloads:
+        workload = Workload.from_object(given)
+        claim(workload.kind == backend.kind, f"{workload.name}: {backend.name} serves {backend.kind}")
+        claim(backend.chosen(workload), f"{workload.name}: {backend.name} does not choose it")
+        _check_problems(backend, workload)
+        if backend.built:
+            before = copy.deepcopy(given)
+            child = _check_child(backend, workload, _allocation(backend, workload, vendors, nodes))
+            _check_observed(backend, workload, child)
+            claim(given == before, f"{workload.name}: {backend.name} changed the workload")
+
+
+def _check_problems(backend: BackEnd, workload: Workload) -> None:
+    problems = backend.check(workload) if backend.check else ()
+    claim(problems == (), f"{workload.name}: {backend.name} refuses it: {problems}")
+
+
+def _allocation(
+    backend: BackEnd, workload: Workload, vendors: Sequence[GpuVendor], nodes: Sequence[Object]
+) -> Allocation:
+    given = AllocationInput(
+        workload=workload,
+        vendors=tuple(vendors),
+        nodes=tuple(node_fact(node, vendors) for node in nodes),
+        default_resource_key=vendors[0].resource_keys[0] if vendors else "",
+    )
+    found = _called(backend.allocate, given)
+    claim(found == _called(backend.allocate, given), f"{workload.name}: allocate answered differently")
+    refusal = f"{found.reason}: {found.message}" if isinstance(found, Refusal) else ""
+    claim(not refusal, f"{workload.name}: cannot run: {refusal}")
+    claim(isinstance(found, Allocation), f"{workload.name}: allocate returned {type(found).__name__}")
+    allocation: Allocation = found
+    claim(allocation.gpus == 0 or allocation.resource_key, f"{workload.name}: GPUs without a resource key")
+    return allocation
+
+
+def _check_child(backend: BackEnd, workload: Workload, allocation: Allocation) -> Object:
+    keys = (allocation.resource_key,) if allocation.resource_key else ()
+    given = RenderInput(
+        workload=workload,
+        resolved=Resolved(allocation=allocation, default_image=IMAGE, vendor_keys=keys),
+        settings=backend.settings() if backend.settings else None,
+    )
+    rendered = _called(backend.render, given)
+    claim(isinstance(rendered, Rendered), f"{workload.name}: render returned {type(rendered).__name__}")
+    again = _called(backend.render, given)
+    claim(rendered == again, f"{workload.name}: render answered differently the second time")
+    child: Object = rendered.child
+    claim(child.get("apiVersion") == backend.child.api_version, f"{workload.name}: apiVersion of the child")
+    claim(child.get("kind") == backend.child.kind, f"{workload.name}: kind of the child")
+    claim(
+        child.get("metadata", {}).get("name") == workload.name, f"{workload.name}: the child is named like it"
+    )
+    claim("status" not in child, f"{workload.name}: the child has a status")
+    claim(json.loads(json.dumps(child)) == child, f"{workload.name}: the child is not plain JSON")
+    claim(not list(_nulls(child)), f"{workload.name}: null at {', '.join(_nulls(child))}")
+    for path, metadata in [("the child", child["metadata"]), *_pod_templates(child)]:
+        labels = metadata.get("labels", {})
+        for label in (NAME, TYPE, RUN_ID):
+            claim(label in labels, f"{workload.name}: {path} lacks the label {label}")
+    return child
+
+
+def _check_observed(backend: BackEnd, workload: Workload, child: Object) -> None:
+    fresh = _observed(backend, workload, child)
+    claim(
+        fresh.status not in _PROVEN_BY_PODS,
+        f"{workload.name}: {fresh.status} is claimed of a new child without any pod",
+    )
+    nonsense: list[Any] = [
+        {},
+        None,
+        [],
+        {"conditions": None},
+        {"conditions": "many"},
+        {"conditions": [None, {}]},
+    ]
+    for status in nonsense:
+        _observed(backend, workload, {**child, "status": status})
+
+
+def _observed(backend: BackEnd, workload: Workload, child: Object) -> Observed:
+    observation = Observation(workload=workload, child=child, pods=(), admission=None, queued=False, now=NOW)
+    before = copy.deepcopy(child)
+    found = _called(backend.observe, observation)
+    claim(isinstance(found, Observed), f"{workload.name}: observe returned {type(found).__name__}")
+    claim(child == before, f"{workload.name}: observe changed the child")
+    observed: Observed = found
+    claim(observed.status in get_args(Status), f"{workload.name}: {observed.status!r} is no status")
+    claim("\n" not in observed.message, f"{workload.name}: the message has more than one line")
+    return observed
+
+
+def _called(function: Any, given: object) -> Any:
+    return function(given)
+
+
+def _pod_templates(value: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Metadata of everything below that has a pod's spec."""
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _pod_templates(item, f"{path}[{position}]")
+    if isinstance(value, dict):
+        spec = value.get("spec")
+        if isinstance(spec, dict) and "containers" in spec:
+            yield path, value.get("metadata", {})
+        for key, item in value.items():
+            yield from _pod_templates(item, f"{path}.{key}".lstrip("."))
+
+
+def _nulls(value: Any, path: str = "") -> Iterator[str]:
+    if value is None:
+        yield path
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _nulls(item, f"{path}[{position}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _nulls(item, f"{path}.{key}".lstrip("."))

@@ -1,0 +1,78 @@
+"""What would be created for a workload, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.workload import Workload
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.model import Facts, Registry
+from kaiwo.workload.nodes import expected_nodes, node_fact
+from kaiwo.workload.plan import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.registry import Plugins
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes no aliases, and text of several lines as a block."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def render(
+    workload: Object, plugins: Plugins, *, nodes: Sequence[Object] = (), config: Object | None = None
+) -> str:
+    """The objects that would be created for a workload, as YAML documents that are equal for equal input.
+
+    Args:
+        workload: a KaiwoJob or KaiwoService, see :func:`kaiwo.testing.job`.
+        plugins: loaded plugins, see :func:`kaiwo.testing.plugins`.
+        nodes: Nodes of the cluster, see :func:`kaiwo.testing.node`.
+        config: the KaiwoConfig; the documented defaults without one.
+
+    Raises:
+        AssertionError: nothing would be created; with the workload's reason and message.
+        kaiwo.api.errors.InvalidWorkload: the workload cannot be read.
+        kaiwo.api.errors.InvalidConfig: the configuration cannot be used.
+    """
+    resolved = ResolvedConfig.from_object(config or {})
+    settings = {
+        name: model.model_validate(resolved.plugins.get(name, {}))
+        for name, model in plugins.settings_models().items()
+    }
+    facts = Facts(
+        now=NOW,
+        config=resolved,
+        nodes=(
+            *(node_fact(node, plugins.vendors) for node in nodes),
+            *expected_nodes(resolved, plugins.vendors),
+        ),
+        settings=settings,
+    )
+    planned = plan(Workload.from_object(workload), Registry.of(plugins), facts)
+    if not planned.rendered:
+        status = planned.statuses[-1] if planned.statuses else {}
+        raise AssertionError(f"nothing would be created: {status.get('reason')}: {status.get('message')}")
+    return yaml.dump_all(
+        [rendered.child for rendered in planned.rendered],
+        Dumper=_Dumper,
+        sort_keys=True,
+        allow_unicode=True,
+        width=110,
+        explicit_start=len(planned.rendered) > 1,
+    )

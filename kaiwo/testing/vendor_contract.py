@@ -1,0 +1,99 @@
+"""What the host relies on in a GPU vendor."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.plugin.vendors import GpuVendor, NodeGpus
+from kaiwo.testing.builders import node
+from kaiwo.testing.claims import claim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.engine.resource import Object
+
+LABEL_VALUE = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,61}[a-z0-9])?")
+"""A model becomes the value of a node label and a part of a pool's name, so it is lower-case and short."""
+
+
+def assert_vendor_contract(vendor: GpuVendor, nodes: Sequence[Object]) -> None:
+    """Check a vendor against Nodes that have its GPUs.
+
+    Recognising is pure and total: it leaves the Node as it is, answers the same twice, finds nothing on
+    foreign Nodes and survives Nodes that make no sense. Allocatable decides where it is given, also when it
+    is 0.
+
+    Args:
+        vendor: the vendor.
+        nodes: at least one Node with GPUs of this vendor whose resource keys are in ``status.allocatable``.
+
+    Raises:
+        AssertionError: what does not hold, with the Node's name.
+    """
+    claim(vendor.name == vendor.name.lower(), f"{vendor.name}: users' spelling is compared in lower case")
+    claim(nodes, "give at least one Node with GPUs of this vendor")
+    for example in nodes:
+        _check_example(vendor, example)
+    claim(_recognised(vendor, node("cpu-only")) == (), f"{vendor.name} finds GPUs on a Node without any")
+    foreign = node("foreign", gpus={"other-vendor.example/gpu": 8})
+    claim(_recognised(vendor, foreign) == (), f"{vendor.name} finds GPUs of another vendor")
+    for odd in _odd_nodes(vendor, nodes[0]):
+        _recognised(vendor, odd)
+
+
+def _check_example(vendor: GpuVendor, example: Object) -> None:
+    name = example["metadata"]["name"]
+    found = _recognised(vendor, example)
+    claim(found, f"{vendor.name} finds no GPU on {name}")
+    for gpus in found:
+        claim(gpus.count > 0, f"{name}: a Node with GPUs has {gpus.count}")
+        claim(gpus.resource_key in vendor.resource_keys, f"{name}: {gpus.resource_key} is not declared")
+        claim(LABEL_VALUE.fullmatch(gpus.model), f"{name}: model {gpus.model!r} is no lower-case label value")
+    drained = copy.deepcopy(example)
+    for key in vendor.resource_keys:
+        if key in drained["status"]["allocatable"]:
+            drained["status"]["allocatable"][key] = "0"
+    left = sum(gpus.count for gpus in _recognised(vendor, drained))
+    claim(left == 0, f"{name}: allocatable 0 means no usable GPU, found {left}")
+
+
+def _recognised(vendor: GpuVendor, example: Object) -> tuple[NodeGpus, ...]:
+    before = copy.deepcopy(example)
+    found = vendor.recognise(example)
+    claim(isinstance(found, tuple), f"{vendor.name}: recognise returned {type(found).__name__}, not a tuple")
+    claim(
+        all(isinstance(gpus, NodeGpus) for gpus in found),
+        f"{vendor.name}: recognise returned not only NodeGpus",
+    )
+    claim(
+        all(type(gpus.count) is int and gpus.count >= 0 for gpus in found),
+        f"{vendor.name}: a count is no number",
+    )
+    claim(example == before, f"{vendor.name}: recognise changed the Node")
+    claim(
+        vendor.recognise(example) == found, f"{vendor.name}: recognise answered differently the second time"
+    )
+    return found
+
+
+def _odd_nodes(vendor: GpuVendor, example: Object) -> list[Object]:
+    """Nodes as nobody should write them."""
+    odd: list[Object] = [
+        {},
+        {"metadata": {}},
+        {"metadata": {"labels": None}, "status": {"allocatable": None}},
+    ]
+    values: list[Any] = ["", "many", "-1", "1.5", None, 8, [], {}]
+    for value in values:
+        changed = copy.deepcopy(example)
+        for part in ("allocatable", "capacity"):
+            for key in vendor.resource_keys:
+                changed["status"][part][key] = value
+        odd.append(changed)
+        labelled = copy.deepcopy(example)
+        labelled["metadata"]["labels"] = dict.fromkeys(labelled["metadata"].get("labels") or {}, value)
+        odd.append(labelled)
+    return odd
