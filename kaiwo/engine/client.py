@@ -182,7 +182,8 @@ class Client:
 
         Args:
             resource: the kind.
-            obj: apiVersion, kind, metadata.name and the fields wanted.
+            obj: apiVersion, kind, metadata.name and the fields wanted. With metadata.uid only that object is
+                changed, and none is created (Conflict).
             field_manager: whose fields these are.
             force: take fields from other managers; otherwise Conflict.
             subresource: for example ``status``.
@@ -197,7 +198,7 @@ class Client:
             dryRun="All" if dry_run else None,
         )
         request = Request("apply", str(resource), "PATCH", path, encode(obj), _APPLY, mutating=not dry_run)
-        return await self._send(request)
+        return await self._send_to(obj["metadata"].get("uid"), request)
 
     async def merge_patch(
         self,
@@ -219,7 +220,8 @@ class Client:
             name: of the object.
             patch: the keys to change.
             subresource: for example ``status``.
-            uid: the object must still be this one, else Conflict.
+            uid: the object must still be this one, else Conflict. The API server does not look at it in a
+                patch of a custom resource's status: give the resourceVersion there.
             resource_version: nobody must have changed the object since, else Conflict.
             field_manager: whose fields these are.
         """
@@ -232,13 +234,7 @@ class Client:
             patch = {**patch, "metadata": metadata}
         path = _path(resource, namespace, name, subresource) + _query(fieldManager=field_manager)
         request = Request("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
-        try:
-            return await self._send(request)
-        except Invalid as error:
-            # A merge patch with another uid is answered as the change of an immutable field.
-            if uid and any(cause.field == "metadata.uid" for cause in error.causes):
-                raise Conflict(409, "Conflict", error.message, error.details) from error
-            raise
+        return await self._send_to(uid, request)
 
     async def replace(
         self, resource: Resource, obj: Object, *, subresource: str | None = None, gated: bool = True
@@ -348,6 +344,16 @@ class Client:
     async def get_json(self, path: str, **query: str) -> Object:
         """GET any path, for example ``/version``."""
         return await self._send(Request("get", "", "GET", path + _query(**query)))
+
+    async def _send_to(self, uid: str | None, request: Request) -> Object:
+        """Send a patch that is meant for one uid."""
+        try:
+            return await self._send(request)
+        except Invalid as error:
+            # The API server answers another uid as the change of an immutable field.
+            if uid and any(cause.field == "metadata.uid" for cause in error.causes):
+                raise Conflict(409, "Conflict", error.message, error.details) from error
+            raise
 
     async def _send(self, request: Request) -> Object:
         return decode_object(await self._transport.send(request), f"{request.verb} {request.resource}")

@@ -86,9 +86,18 @@ def difference(live: Object, desired: Object) -> Object:
             deeper = difference(known, value)
             if deeper:
                 patch[key] = deeper
-        elif value != known or isinstance(value, bool) != isinstance(known, bool):
-            patch[key] = value
+        else:
+            stored = _without_null(value)
+            if stored != known or isinstance(stored, bool) != isinstance(known, bool):
+                patch[key] = stored
     return patch
+
+
+def _without_null(value: Any) -> Any:
+    """A value as the API server stores it: keys of maps that are null are absent."""
+    if isinstance(value, dict):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    return [_without_null(item) for item in value] if isinstance(value, list) else value
 
 
 def _contains(live: Any, desired: Any, key: str, parent: str, *, by_key: bool) -> bool:

@@ -158,7 +158,10 @@ class Entry:
 
     def part(self, *path: str) -> Any:
         """The value at a path of keys, None when absent; reads only as much JSON as it must."""
-        value = _part_decoder(path)(self._body)
+        try:
+            value = _part_decoder(path)(self._body)
+        except msgspec.ValidationError:  # the path leads through something that is no map
+            return None
         for _ in path:
             if value is None:
                 return None
