@@ -35,6 +35,7 @@ KEY = Key("", SINGLETON)
 
 _CRD_CHECK = 600.0  # seconds between looks at the installed CRDs: they change when an administrator upgrades
 _UNSERVED_RETRY = 30.0  # seconds, where the CRD itself is missing
+_SHOWN = 5  # differences told in full; after an upgrade there are dozens with one cure
 OWN_CONDITIONS = ("Ready", "CRDsCurrent")
 
 
@@ -192,7 +193,7 @@ class ConfigController:
     async def _status(self, entry: Entry) -> Object:
         differences = await self._drift()
         current = (
-            Condition("CRDsCurrent", "False", "Drift", "; ".join(differences), entry.generation)
+            Condition("CRDsCurrent", "False", "Drift", _some(differences), entry.generation)
             if differences
             else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
         )
@@ -217,6 +218,12 @@ class ConfigController:
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
             await self._engine.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+
+
+def _some(sentences: Sequence[str]) -> str:
+    """The first few, and how many there are."""
+    more = len(sentences) - _SHOWN
+    return "; ".join(sentences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _conditions(entry: Entry) -> list[Object]:

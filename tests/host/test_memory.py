@@ -1,0 +1,64 @@
+"""What a controller remembers between two looks."""
+
+from __future__ import annotations
+
+from kaiwo.engine.queue import Key
+from kaiwo.engine.resource import JOB
+from kaiwo.host.memory import Memories, Memory
+from kaiwo.workload.model import Rejection
+
+REFUSAL = Rejection(JOB, 422, "Invalid", "spec.template.spec.containers[0].image: Required value")
+
+
+def test_a_refused_object_is_sent_again_later_and_later_but_at_once_after_an_edit() -> None:
+    """No hot loop against the API server, and no waiting after the user corrected the spec."""
+    memory = Memory()
+    memory.refused(REFUSAL, generation=1, clock=0.0)
+    first = memory.retry_at
+    assert memory.in_force(1, 1.0) == REFUSAL
+    assert memory.in_force(2, 1.0) is None
+    assert memory.in_force(1, first) is None
+    memory.refused(REFUSAL, generation=1, clock=first)
+    assert memory.retry_at - first == 2 * first
+    for _ in range(20):
+        memory.refused(REFUSAL, generation=1, clock=0.0)
+    assert memory.retry_at == 600.0
+    memory.refused(REFUSAL, generation=2, clock=0.0)
+    assert memory.retry_at == first
+
+
+def test_nothing_new_needs_no_new_plan_until_something_is_due() -> None:
+    """Echoes of own writes cost nothing; timers still fire."""
+    memory = Memory()
+    assert not memory.same(("1",), 0.0)
+    memory.seen = ("1",)
+    assert memory.same(("1",), 0.0)
+    assert not memory.same(("2",), 0.0)
+    memory.due = 5.0
+    assert memory.same(("1",), 4.9)
+    assert not memory.same(("1",), 5.0)
+
+
+def test_a_new_workload_of_an_old_name_starts_anew() -> None:
+    """What was remembered of its predecessor does not leak."""
+    memories, key = Memories(), Key("team", "job")
+    memories.of(key, "uid-1").rejection = REFUSAL
+    assert memories.key_of("uid-1") == key
+    assert memories.of(key, "uid-2").rejection is None
+    assert memories.key_of("uid-1") is None
+    memories.forget(key)
+    assert memories.key_of("uid-2") is None
+
+
+def test_only_waiting_workloads_are_woken_and_then_plan_anew() -> None:
+    """A change in the cluster concerns those that wait for such."""
+    memories = Memories()
+    waiting, running = Key("team", "waits"), Key("team", "runs")
+    for key in (waiting, running):
+        memories.of(key, f"uid-{key.name}").seen = ("1",)
+    memories.waiting.add(waiting)
+    assert memories.wake() == {waiting}
+    assert memories.of(waiting, "uid-waits").seen == ()
+    assert memories.of(running, "uid-runs").seen == ("1",)
+    memories.forget(waiting)
+    assert memories.wake() == set()

@@ -1,0 +1,141 @@
+"""Process settings: where they come from, who wins, and what wrong ones are answered with."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo.host.settings import SETTINGS, Settings, SettingsError, describe, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_flag_wins_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    """Each source overrides the ones below it, setting by setting."""
+    file = tmp_path / "operator.yaml"
+    file.write_text("metricsAddress: 127.0.0.1:1\nleaseName: from-file\nlogFormat: json\nworkers: 3\n")
+    environ = {"KAIWO_METRICS_ADDRESS": "127.0.0.1:2", "KAIWO_LEASE_NAME": "from-env"}
+
+    settings = load(flags={"metrics_address": "127.0.0.1:3"}, environ=environ, file=file)
+
+    assert settings.metrics_address == ("127.0.0.1", 3)
+    assert settings.lease_name == "from-env"
+    assert (settings.log_format, settings.workers) == ("json", 3)
+    assert settings.default_cluster_queue_name == "kaiwo"
+
+
+def test_the_documented_variables_are_read() -> None:
+    """The names that the product's documents give work as they say."""
+    settings = load(
+        environ={
+            "DEFAULT_CLUSTER_QUEUE_NAME": "research",
+            "RESOURCE_MONITORING_ENABLED": "true",
+            "RESOURCE_MONITORING_METRICS_ENDPOINT": "http://prometheus:9090",
+            "RESOURCE_MONITORING_POLLING_INTERVAL": "1m30s",
+            "ENFORCE_KAIWO_ON_GPU_WORKLOADS": "1",
+        }
+    )
+    assert settings.default_cluster_queue_name == "research"
+    assert settings.resource_monitoring_enabled
+    assert settings.resource_monitoring_metrics_endpoint == "http://prometheus:9090"
+    assert settings.resource_monitoring_polling_interval == 90
+    assert settings.enforce_kaiwo_on_gpu_workloads
+
+
+def test_probes_listen_on_loopback_unless_told_otherwise() -> None:
+    """Nobody's metrics are open to the network by accident."""
+    assert Settings().metrics_address[0] == "127.0.0.1"
+    assert load(environ={"KAIWO_METRICS_ADDRESS": ":8080"}).metrics_address == ("0.0.0.0", 8080)  # noqa: S104
+    assert load(environ={"KAIWO_METRICS_ADDRESS": "[::1]:9"}).metrics_address == ("::1", 9)
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"KAIWO_METRICS_ADDRESS": "8080"}, "environment: KAIWO_METRICS_ADDRESS: '8080' is not ADDRESS:PORT"),
+        ({"KAIWO_METRICS_ADDRESS": "here:80"}, "is not ADDRESS:PORT; write for example 127.0.0.1:8080"),
+        ({"KAIWO_METRICS_ADDRESS": "127.0.0.1:70000"}, "is not ADDRESS:PORT"),
+        ({"KAIWO_LEADER_ELECTION": "maybe"}, "KAIWO_LEADER_ELECTION: 'maybe' is neither true nor false"),
+        ({"RESOURCE_MONITORING_POLLING_INTERVAL": "30"}, "write for example 30s"),
+        ({"RESOURCE_MONITORING_POLLING_INTERVAL": "0s"}, "must be longer than 0s"),
+        ({"RESOURCE_MONITORING_ENABLED": "true"}, "RESOURCE_MONITORING_METRICS_ENDPOINT is not set"),
+        ({"KAIWO_WORKERS": "0"}, "is not a whole number from 1 to 64"),
+        ({"KAIWO_WORKERS": "many"}, "is not a whole number from 1 to 64"),
+        ({"KAIWO_LOG_FORMAT": "xml"}, "is not one of json, text"),
+        ({"DEFAULT_CLUSTER_QUEUE_NAME": "My Queue"}, "is not a Kubernetes name"),
+    ],
+)
+def test_a_wrong_value_is_answered_with_its_source_and_what_would_be_right(
+    environ: dict[str, str], told: str
+) -> None:
+    """The message names the variable, the value, and the way out."""
+    with pytest.raises(SettingsError) as caught:
+        load(environ=environ)
+    assert told in str(caught.value)
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    """Nobody has to start the operator five times to find five typos."""
+    file = tmp_path / "operator.yaml"
+    file.write_text("metricsAdress: 127.0.0.1:1\nworkers: [1]\n")
+    with pytest.raises(SettingsError) as caught:
+        load(flags={"log_format": "xml"}, environ={"KAIWO_LEASE_NAME": "Nope!"}, file=file)
+    problems = "\n".join(caught.value.problems)
+    assert "metricsAdress: unknown setting; did you mean metricsAddress?" in problems
+    assert f"{file}: workers: [1] is not a whole number" in problems
+    assert "--log-format: 'xml'" in problems
+    assert "environment: KAIWO_LEASE_NAME: 'Nope!'" in problems
+
+
+@pytest.mark.parametrize("content", ["- a\n", "a: [", "\x00", "just text", "{1: 2}", "a: &a [*a]"])
+def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
+    """A settings file that cannot be read is an error with its path, never a traceback."""
+    file = tmp_path / "operator.yaml"
+    file.write_text(content)
+    with pytest.raises(SettingsError) as caught:
+        load(file=file)
+    assert str(file) in str(caught.value)
+
+
+def test_the_file_may_come_from_the_environment_and_may_be_missing(tmp_path: Path) -> None:
+    """KAIWO_OPERATOR_CONFIG names the file; a missing one is said, not ignored."""
+    file = tmp_path / "operator.yaml"
+    file.write_text("leaseName: mine\nplugins: [batch_job]\n")
+    settings = load(environ={"KAIWO_OPERATOR_CONFIG": str(file)})
+    assert (settings.lease_name, settings.selection.names) == ("mine", ("batch_job",))
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load(environ={"KAIWO_OPERATOR_CONFIG": str(tmp_path / "none.yaml")})
+
+
+def test_plugins_come_from_flag_environment_and_file(tmp_path: Path) -> None:
+    """The selection follows the same precedence; an empty list loads nothing."""
+    file = tmp_path / "operator.yaml"
+    file.write_text("plugins: [a]\npluginsDisabled: [b]\n")
+    assert load(file=file).selection.names == ("a",)
+    assert load(file=file, environ={"KAIWO_PLUGINS": "c,d"}).selection.names == ("c", "d")
+    chosen = load(file=file, environ={"KAIWO_PLUGINS": "c"}, flags={"plugins": ""}).selection
+    assert (chosen.names, chosen.disabled) == ((), frozenset({"b"}))
+
+
+def test_every_setting_is_documented_and_has_a_key_and_a_variable_of_its_own() -> None:
+    """`kaiwo operator settings` lists them all."""
+    rows = describe()
+    assert len(rows) == len(SETTINGS)
+    assert len({row[0] for row in rows}) == len({row[1] for row in rows}) == len(rows)
+    assert all(row[3] for row in rows)
+
+
+@given(st.sampled_from([s.metadata["env"] for s in SETTINGS]), st.text(max_size=30))
+def test_any_text_in_a_variable_is_either_taken_or_refused_in_words(variable: str, text: str) -> None:
+    """No value of a variable crashes the start."""
+    with contextlib.suppress(SettingsError):
+        load(environ={variable: text})
+        return
+    with pytest.raises(SettingsError) as caught:
+        load(environ={variable: text})
+    assert all(variable in problem for problem in caught.value.problems)
