@@ -24,7 +24,7 @@ _LIMIT_SECONDS = 120.0
 _P50, _P99 = Target(10), Target(40)
 
 
-def _milliseconds(writes: list[Write], user: str, target: str) -> list[float]:
+def milliseconds(writes: list[Write], user: str, target: str) -> list[float]:
     """Per KaiwoJob: from its creation to the first write of `user` to `target` about it."""
     born: dict[tuple[str, str], float] = {}
     first: dict[tuple[str, str], float] = {}
@@ -57,8 +57,8 @@ def _measure(server: Server, subject: Subject, count: int) -> dict[str, list[flo
         def latencies() -> dict[str, list[float]]:
             user = USER[subject]
             return {
-                "Job": _milliseconds(writes, user, "create jobs"),
-                "first status": _milliseconds(writes, user, "patch kaiwojobs/status"),
+                "Job": milliseconds(writes, user, "create jobs"),
+                "first status": milliseconds(writes, user, "patch kaiwojobs/status"),
             }
 
         until(done, _LIMIT_SECONDS, program, "every KaiwoJob served")
