@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.workload import Workload
     from kaiwo.engine.cache import Cache
     from kaiwo.engine.entry import Entry
     from kaiwo.engine.resource import Object, Resource
@@ -88,26 +87,27 @@ class FactsReader:
             *self._cache.owned_by(uid, PERSISTENT_VOLUME_CLAIM),
         ]
 
-    def look(self, uid: str, namespace: str, name: str, backend: BackEnd | None) -> View:
+    def look(self, workload: Entry, backend: BackEnd | None) -> View:
         """The cluster around one workload."""
+        namespace, name = workload.namespace, workload.name
         child = self._cache.get(backend.child, namespace, name) if backend is not None else None
-        volumes = self._cache.owned_by(uid, PERSISTENT_VOLUME_CLAIM)
+        volumes = self._cache.owned_by(workload.uid, PERSISTENT_VOLUME_CLAIM)
         return View(
             child=child,
             live=child.full() if child is not None else None,
             auxiliaries={(entry.resource, entry.name): entry.full() for entry in volumes},
-            pods=self._cache.labelled(POD, RUN_ID, uid),
+            pods=self._cache.labelled(POD, RUN_ID, workload.uid),
         )
 
     def facts(
         self,
         view: View,
-        workload: Workload,
+        namespace: str,
         backend: BackEnd | None,
         *,
         now: datetime,
-        lost: Tombstone | None,
-        rejection: Rejection | None,
+        lost: Tombstone | None = None,
+        rejection: Rejection | None = None,
     ) -> Facts:
         """What the plan is given."""
         owners: dict[tuple[str, ...], str] = {}
@@ -126,20 +126,20 @@ class FactsReader:
             pods=tuple(entry.full() for entry in view.pods),
             auxiliaries=view.auxiliaries,
             lost=lost,
-            queue_facts=self._queue_facts(workload),
+            queue_facts=self._queue_facts(namespace),
             owners=owners,
             rejection=rejection,
             settings=self._settings_of(),
         )
 
-    def _queue_facts(self, workload: Workload) -> QueueFacts | None:
+    def _queue_facts(self, namespace: str) -> QueueFacts | None:
         queue = self._registry.queue
         if queue is None:
             return None
         objects = {
             resource: tuple(
                 entry.full()
-                for entry in self._cache.list(resource, workload.namespace if resource.namespaced else None)
+                for entry in self._cache.list(resource, namespace if resource.namespaced else None)
             )
             for resource in queue.reads
         }

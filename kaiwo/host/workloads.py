@@ -22,7 +22,10 @@ from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
 from kaiwo.host.watches import bury, workload_watches
 from kaiwo.plugin.lifecycle import Transition
-from kaiwo.workload.plan import OWN_CONDITIONS, choose, invalid, plan
+from kaiwo.workload.choice import choose
+from kaiwo.workload.errors import PluginFailure
+from kaiwo.workload.plan import plan, plan_invalid
+from kaiwo.workload.status import OWN_CONDITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,17 +140,16 @@ class WorkloadController:
         # What is read after this may be newer than what was planned from; then the next look is not skipped.
         before = self._fingerprint(entry)
         now, clock = datetime.now(UTC), self._clock()
+        obj = entry.full()
         backend: BackEnd | None = None
         try:
-            workload = Workload.from_object(entry.full())
+            workload = Workload.from_object(obj)
         except InvalidWorkload as error:
-            view, decided = (
-                self._reader.look(entry.uid, key.namespace, key.name, None),
-                invalid(entry.full(), error, now),
-            )
+            view = self._reader.look(entry, None)
+            decided = plan_invalid(obj, error, self._reader.facts(view, key.namespace, None, now=now))
         else:
-            backend = choose(workload, self._registry)
-            view = self._reader.look(entry.uid, key.namespace, key.name, backend)
+            backend = self._backend(workload)
+            view = self._reader.look(entry, backend)
             if view.live is not None:
                 memory.lost = None
             decided = await self._settle(workload, backend, view, memory, now)
@@ -169,6 +171,12 @@ class WorkloadController:
         memory.due = clock + min(wakes) if wakes else None
         return min(wakes) if wakes else None
 
+    def _backend(self, workload: Workload) -> BackEnd | None:
+        try:
+            return choose(workload, self._registry).backend
+        except PluginFailure:
+            return None  # the plan meets the same and says so
+
     async def _settle(
         self, workload: Workload, backend: BackEnd | None, view: View, memory: Memory, now: datetime
     ) -> Plan:
@@ -176,7 +184,7 @@ class WorkloadController:
         for _ in range(_ROUNDS):
             rejection = memory.in_force(workload.generation, self._clock())
             facts = self._reader.facts(
-                view, workload, backend, now=now, lost=memory.lost, rejection=rejection
+                view, workload.namespace, backend, now=now, lost=memory.lost, rejection=rejection
             )
             decided = plan(workload, self._registry, facts)
             if not decided.writes:
