@@ -43,15 +43,26 @@ _SERVER_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One problem: where (``job.yaml:7:3``), at which field, and what with the next step."""
+    """One problem.
 
-    where: str
+    Attributes:
+        source: file, ``stdin``, or the flag that is to blame.
+        path: field path, empty for a whole document or file.
+        message: what is wrong and the next step.
+        line: counted from 1; 0 where there is none.
+        column: counted from 1.
+    """
+
+    source: str
     path: str
     message: str
+    line: int = 0
+    column: int = 0
 
     def __str__(self) -> str:
         """One line, in the form that editors jump to."""
-        return ": ".join(part for part in (self.where, self.path, self.message) if part)
+        where = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+        return ": ".join(part for part in (where, self.path, self.message) if part)
 
 
 class Refused(Failure):
@@ -60,7 +71,8 @@ class Refused(Failure):
     def __init__(self, complaints: Sequence[Complaint], consequence: str = "nothing was sent") -> None:
         count = len(complaints)
         super().__init__(f"{count} problem{'s' if count > 1 else ''}; {consequence}", code=USAGE)
-        self.complaints = tuple(complaints)
+        sources = {name: i for i, name in enumerate(dict.fromkeys(c.source for c in complaints))}
+        self.complaints = tuple(sorted(complaints, key=lambda c: (sources[c.source], c.line, c.column)))
 
     def show(self, file: object = None) -> None:
         """Write all of them to standard error."""
@@ -104,15 +116,14 @@ class Manifest:
         metadata = self.obj.get("metadata")
         return metadata if isinstance(metadata, dict) else {}
 
-    def where(self, path: Path = ()) -> str:
-        """``job.yaml:7:3`` of a field, or the flag that set it."""
+    def place(self, path: Path = ()) -> tuple[str, int, int]:
+        """Source, line and column of a field; the flag that set it has neither line nor column."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.flags:
-                return self.flags[path[:end]]
+                return self.flags[path[:end]], 0, 0
             if (*self.prefix, *path[:end]) in self.document.positions:
                 break
-        line, column = self.document.position((*self.prefix, *path))
-        return f"{self.source}:{line}:{column}"
+        return self.source, *self.document.position((*self.prefix, *path))
 
     def complain(self, path: str, message: str, hint: str = "") -> Complaint:
         """A problem at a field, given as people and the API server write paths."""
@@ -120,18 +131,19 @@ class Manifest:
         written = self.document.written.get((*self.prefix, *parts))
         if written is not None and message.endswith("is not a text"):
             message, hint = f"{written} is not a text", f'put it in quotes: "{written}"'
-        return Complaint(self.where(parts), path, f"{message}; {hint}" if hint else message)
+        source, line, column = self.place(parts)
+        return Complaint(source, path, f"{message}; {hint}" if hint else message, line, column)
 
 
-def read(sources: Sequence[str]) -> list[Manifest]:
+def read(sources: Sequence[str]) -> tuple[list[Manifest], list[Complaint]]:
     """Read all workloads of all sources.
 
     Args:
         sources: files, directories (their ``*.yaml``, ``*.yml``, ``*.json``, sorted), ``-`` or ``--`` for
             standard input.
 
-    Raises:
-        Refused: with everything that is wrong, in all documents of all sources.
+    Returns:
+        the workloads, and what is wrong with all that could not be read as one.
     """
     manifests: list[Manifest] = []
     complaints: list[Complaint] = []
@@ -144,10 +156,7 @@ def read(sources: Sequence[str]) -> list[Manifest]:
             stdin_taken = True
         for name, text in _texts(source, complaints):
             _documents(name, text, manifests, complaints)
-    complaints += _twice(manifests)
-    if complaints:
-        raise Refused(complaints)
-    return manifests
+    return manifests, complaints
 
 
 def _texts(source: str, complaints: list[Complaint]) -> Iterator[tuple[str, str]]:
@@ -186,7 +195,8 @@ def _decoded(name: str, content: bytes, complaints: list[Complaint]) -> Iterator
     except UnicodeDecodeError as error:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        complaints.append(Complaint(f"{name}:{line}:{column}", "", "not UTF-8 text; save the file as UTF-8"))
+        message = "not UTF-8 text; save the file as UTF-8"
+        complaints.append(Complaint(name, "", message, line, column))
 
 
 def _documents(name: str, text: str, manifests: list[Manifest], complaints: list[Complaint]) -> None:
@@ -199,7 +209,7 @@ def _documents(name: str, text: str, manifests: list[Manifest], complaints: list
                 if manifest:
                     manifests.append(manifest)
     except DocumentError as error:
-        complaints.append(Complaint(f"{name}:{error.line}:{error.column}", "", error.message))
+        complaints.append(Complaint(name, "", error.message, error.line, error.column))
         return
     if empty:
         complaints.append(Complaint(name, "", "holds no workload; one starts with apiVersion and kind"))
@@ -222,7 +232,7 @@ def _accepted(
 
     def refuse(path: Path, message: str) -> None:
         line, column = document.position((*prefix, *path))
-        complaints.append(Complaint(f"{name}:{line}:{column}", dot(path), message))
+        complaints.append(Complaint(name, dot(path), message, line, column))
 
     if not isinstance(value, dict):
         what = "a list" if isinstance(value, list) else "text"
@@ -258,14 +268,15 @@ def _name(value: Object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _twice(manifests: Sequence[Manifest]) -> list[Complaint]:
-    """The same workload in two documents: only the last would count."""
+def twice(manifests: Sequence[Manifest]) -> list[Complaint]:
+    """The same workload in two documents, of which only the last would count."""
     seen: dict[tuple[str, str, str], Manifest] = {}
     complaints = []
     for manifest in manifests:
         key = (manifest.kind, str(manifest.metadata.get("namespace") or ""), manifest.name)
         first = seen.setdefault(key, manifest)
         if first is not manifest and manifest.name:
-            what = f'{manifest.kind} "{manifest.name}" is given twice, first in {first.where()}'
-            complaints.append(Complaint(manifest.where(), "", f"{what}; remove one or change its name"))
+            source, line, _ = first.place()
+            what = f'{manifest.kind} "{manifest.name}" is given twice, first in {source}, line {line}'
+            complaints.append(manifest.complain("", what, "remove one or change its name"))
     return complaints

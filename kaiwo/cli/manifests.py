@@ -81,16 +81,12 @@ def _file(path: str) -> Sequence[Object]:
             documents = [document.value for document in parse(stream.read())]
     except (DocumentError, UnicodeDecodeError, OSError) as error:
         where = f"{path}:{error.line}:{error.column}" if isinstance(error, DocumentError) else path
-        raise Failure(
-            f"{where}: {error}", "kubectl get crd -o yaml writes such a file", code=USAGE
-        ) from error
+        raise Failure(f"{where}: {error}", _HOW, code=USAGE) from error
     for value in documents:
-        if isinstance(value, dict):
-            items = value.get("items") if value.get("kind") == "List" else [value]
-            found += [item for item in items or () if isinstance(item, dict)]
+        items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else [value]
+        found += [item for item in (items if isinstance(items, list) else ()) if isinstance(item, dict)]
     if not any(item.get("kind") == "CustomResourceDefinition" for item in found):
-        hint = "kubectl get crd -o yaml writes such a file"
-        raise Failure(f"{path}: holds no CustomResourceDefinition", hint, code=USAGE)
+        raise Failure(f"{path}: holds no CustomResourceDefinition", _HOW, code=USAGE)
     return found
 
 

@@ -64,7 +64,6 @@ def override(
     user: str | None,
     queue: str | None,
     namespace: str | None,
-    context_namespace: str,
     config: UserConfig,
     sets: Sequence[Assignment] = (),
 ) -> None:
@@ -75,7 +74,6 @@ def override(
         user: ``--user``.
         queue: ``--queue``.
         namespace: ``-n``.
-        context_namespace: of the kubeconfig's context, when nothing else says one.
         config: kaiwoconfig.yaml.
         sets: ``--set``, in order.
 
@@ -87,8 +85,7 @@ def override(
             _assign(manifest, assignment)
         _prefer(manifest, ("spec", "user"), user, "--user", config.user)
         _prefer(manifest, ("spec", "clusterQueue"), queue, "--queue", config.cluster_queue)
-        standing = config.namespace or context_namespace
-        _prefer(manifest, ("metadata", "namespace"), namespace, "-n", standing)
+        _prefer(manifest, ("metadata", "namespace"), namespace, "-n", config.namespace)
 
 
 def _prefer(

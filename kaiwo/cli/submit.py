@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kaiwo.cli import kit, overrides, userconfig
-from kaiwo.cli.checking import check
+from kaiwo.cli import intake, kit
 from kaiwo.cli.duration import SECONDS
 from kaiwo.cli.failures import Failure
 from kaiwo.cli.kinds import BY_KIND, SHORT, not_installed
-from kaiwo.cli.manifest import Complaint, Manifest, Refused, read
-from kaiwo.cli.paths import undot
+from kaiwo.cli.manifest import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kaiwo.cli.manifest import Complaint, Manifest
     from kaiwo.engine.client import Client
     from kaiwo.engine.errors import ApiError
     from kaiwo.engine.resource import Object
@@ -37,15 +36,7 @@ class _Sent:
 
 
 @click.command()
-@click.option(
-    "-f", "--filename", "sources", multiple=True, required=True, metavar="FILE|DIR|-", help="What to send."
-)
-@click.option("--user", metavar="NAME", help="Owner of the workloads, usually an e-mail address.")
-@click.option("--queue", metavar="NAME", help="Queue to wait in (spec.clusterQueue).")
-@click.option(
-    "--set", "sets", multiple=True, metavar="FIELD=VALUE", help="Change a field: gpus=4, env[0].value=x."
-)
-@click.option("--config", metavar="FILE", help="kaiwoconfig.yaml (also: KAIWOCONFIG).")
+@intake.options
 @click.option("--wait", is_flag=True, help="Wait until jobs ended and services are ready.")
 @click.option(
     "--timeout", type=SECONDS, metavar="DURATION", help="With --wait: give up after, for example 30m."
@@ -57,17 +48,7 @@ class _Sent:
     flag_value="server",
     help="Check only: here, or by asking the cluster too (the default).",
 )
-def submit(
-    *,
-    sources: Sequence[str],
-    user: str | None,
-    queue: str | None,
-    sets: Sequence[str],
-    config: str | None,
-    wait: bool,
-    timeout: float | None,
-    dry_run: str | None,
-) -> None:
+def submit(*, wait: bool, timeout: float | None, dry_run: str | None, **request: Any) -> None:
     """Send workloads to the cluster. What is there already is changed to what the files say.
 
     Everything is checked first; one problem anywhere and nothing is sent. Flags win over the files, the
@@ -80,22 +61,9 @@ def submit(
     """  # noqa: D301  \b is click's mark for lines that stay as they are
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
-    chosen = userconfig.load(config)
-    assignments = overrides.assignments(sets)
-    manifests = read(sources)
-    asked = kit.settings().namespace
-    overrides.override(
-        manifests,
-        user=user,
-        queue=queue,
-        namespace=asked,
-        context_namespace=_context_namespace(dry_run),
-        config=chosen,
-        sets=assignments,
+    manifests = intake.take(
+        intake.Request(**request), kit.plugins(), lambda: _context_namespace(dry_run), _UNSENT
     )
-    plugins = kit.plugins()
-    kit.warn_broken(plugins)
-    check(manifests, plugins.fields())
     if dry_run == "client":
         for manifest in manifests:
             _tell(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
@@ -141,7 +109,7 @@ async def _send(client: Client, manifests: Sequence[Manifest], *, dry_run: bool)
     complaints: list[Complaint] = []
     for manifest, result in zip(manifests, results, strict=True):
         if isinstance(result, BaseException):
-            complaints += _refusals(manifest, result)
+            complaints += refusals(manifest, result)
     if complaints:
         done = ", ".join(f"{SHORT[s.manifest.kind]}/{s.manifest.name}" for s in sent)
         raise Refused(complaints, _UNSENT if dry_run or not done else f"sent all the same: {done}")
@@ -179,26 +147,23 @@ def _content(obj: Object) -> tuple[Any, ...]:
     return obj.get("spec"), metadata.get("labels") or {}, metadata.get("annotations") or {}
 
 
-def _refusals(manifest: Manifest, error: BaseException) -> list[Complaint]:
+def refusals(manifest: Manifest, error: BaseException) -> list[Complaint]:
     """The API server's complaints at the lines they are about."""
     from kaiwo.engine import errors  # noqa: PLC0415
 
     match error:
         case errors.Invalid() if error.causes:
-            return [
-                Complaint(manifest.where(undot(cause.field) or ()), cause.field, cause.message)
-                for cause in error.causes
-            ]
+            return [manifest.complain(cause.field, cause.message) for cause in error.causes]
         case errors.NotFound() if error.details.get("kind") == "namespaces":
             namespace = manifest.metadata.get("namespace")
             hint = f"kubectl create namespace {namespace}, or -n with another"
-            path = ("metadata", "namespace")
-            message = f'the namespace "{namespace}" does not exist; {hint}'
-            return [Complaint(manifest.where(path), "metadata.namespace", message)]
+            return [
+                manifest.complain("metadata.namespace", f'the namespace "{namespace}" does not exist', hint)
+            ]
         case errors.ApiError():
-            return [Complaint(manifest.where(), "", _sentence(error))]
+            return [manifest.complain("", _sentence(error))]
         case Failure() if error.next_step:
-            return [Complaint(manifest.where(), "", f"{error.message}; {error.next_step}")]
+            return [manifest.complain("", error.message, error.next_step)]
     raise error
 
 

@@ -1,0 +1,98 @@
+"""What ``submit`` and ``plan`` share: reading manifests, applying flags and kaiwoconfig.yaml, checking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from kaiwo.cli import kit, overrides, userconfig
+from kaiwo.cli.checking import check
+from kaiwo.cli.manifest import Refused, read, twice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kaiwo.cli.manifest import Manifest
+    from kaiwo.plugin.registry import Plugins
+
+F = TypeVar("F", bound="Callable[..., object]")
+
+_OPTIONS = (
+    click.option(
+        "-f", "--filename", "sources", multiple=True, required=True, metavar="FILE|DIR|-",
+        help="Files, directories, - for standard input; may be given several times.",
+    ),
+    click.option("--user", metavar="NAME", help="Owner of the workloads, usually an e-mail address."),
+    click.option("--queue", metavar="NAME", help="Queue to wait in (spec.clusterQueue)."),
+    click.option(
+        "--set", "sets", multiple=True, metavar="FIELD=VALUE",
+        help="Change a field, for example gpus=4 or env[0].value=x; an empty value removes it.",
+    ),
+    click.option("--config", metavar="FILE", help="kaiwoconfig.yaml (also: KAIWOCONFIG)."),
+)  # fmt: skip
+
+
+def options(command: F) -> F:
+    """Add the options that say what is meant; a command passes them on as `Request`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The values of `options`.
+
+    Attributes:
+        sources: ``-f``.
+        user: ``--user``.
+        queue: ``--queue``.
+        sets: ``--set``.
+        config: ``--config``.
+    """
+
+    sources: Sequence[str]
+    user: str | None
+    queue: str | None
+    sets: Sequence[str]
+    config: str | None
+
+
+def take(
+    request: Request, plugins: Plugins, context_namespace: Callable[[], str], consequence: str
+) -> list[Manifest]:
+    """Read, change and check everything.
+
+    Args:
+        request: what the user gave.
+        plugins: what contributes fields.
+        context_namespace: asked when neither a flag, a manifest nor kaiwoconfig.yaml names a namespace.
+        consequence: what did not happen when something is wrong.
+
+    Raises:
+        Refused: every problem of every manifest.
+        Failure: a flag or kaiwoconfig.yaml that cannot be used.
+    """
+    config = userconfig.load(request.config)
+    assignments = overrides.assignments(request.sets)
+    manifests, complaints = read(request.sources)
+    overrides.override(
+        manifests,
+        user=request.user,
+        queue=request.queue,
+        namespace=kit.settings().namespace,
+        config=config,
+        sets=assignments,
+    )
+    kit.warn_broken(plugins)
+    complaints += twice(manifests)
+    complaints += check(manifests, plugins.fields())
+    if complaints:
+        raise Refused(complaints, consequence)
+    homeless = [manifest for manifest in manifests if not manifest.metadata.get("namespace")]
+    namespace = context_namespace() if homeless else ""
+    for manifest in homeless:
+        manifest.metadata["namespace"] = namespace
+    return manifests

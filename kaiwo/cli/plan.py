@@ -1,0 +1,204 @@
+"""``kaiwo plan``: what the operator would create for a workload, and whether it would run."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kaiwo.cli import intake, kit
+from kaiwo.cli.failures import FAILED, USAGE, Failure
+from kaiwo.cli.kinds import BY_KIND, SHORT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.cli.manifest import Manifest
+    from kaiwo.cli.surroundings import Surroundings
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.registry import Plugins
+    from kaiwo.workload.model import Plan
+
+_STATES = {"ERROR", "FAILED"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """One workload's plan.
+
+    Attributes:
+        manifest: what was read.
+        plan: what the operator would do.
+        objects: the objects it would create, with their origins.
+        patches: changes to objects that exist.
+    """
+
+    manifest: Manifest
+    plan: Plan
+    objects: tuple[tuple[Object, Mapping[str, tuple[str, str]]], ...]
+    patches: tuple[Object, ...]
+
+    @property
+    def label(self) -> str:
+        """``job/train``."""
+        return f"{SHORT[self.manifest.kind]}/{self.manifest.name}"
+
+    @property
+    def status(self) -> Object:
+        """The status that the operator would write last; empty when it would write none."""
+        return self.plan.statuses[-1] if self.plan.statuses else {}
+
+
+@click.command()
+@intake.options
+@click.option("--explain", is_flag=True, help="Say at each value where it comes from.")
+@click.option("--offline", is_flag=True, help="Do not ask a cluster.")
+@click.option("--nodes", metavar="FILE|none", help="Plan for these nodes (kubectl get nodes -o yaml).")
+@click.option("--plugins", "names", metavar="NAMES", help="Plan with these plugins only, comma-separated.")
+def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, **request: Any) -> None:
+    """Show the objects that workloads would create, and whether they would run. Changes nothing.
+
+    Asks the cluster of the kubeconfig for its nodes, configuration and present objects; without one, the
+    documented defaults count and GPU capacity is not checked.
+
+    \b
+      kaiwo plan -f job.yaml --explain
+      kaiwo plan -f job.yaml --offline --nodes nodes.yaml
+    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    plugins = kit.plugins(names)
+    if kit.settings().output in ("wide", "name") and explain:
+        raise Failure("--explain goes with -o yaml or -o json", "leave -o out", code=USAGE)
+    manifests = intake.take(intake.Request(**request), plugins, _context_namespace, "nothing was planned")
+    planned = _plan_all(manifests, plugins, offline=offline, nodes=nodes)
+    _data(planned, explain=explain)
+    for one in planned:
+        _verdict(one)
+    if any(one.status.get("status") in _STATES for one in planned):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _context_namespace() -> str:
+    from kaiwo.engine.errors import CredentialsError  # noqa: PLC0415
+
+    try:
+        return kit.connection().namespace
+    except CredentialsError:
+        return "default"
+
+
+def _plan_all(
+    manifests: Sequence[Manifest], plugins: Plugins, *, offline: bool, nodes: str | None
+) -> list[_Planned]:
+    from kaiwo.cli import surroundings  # noqa: PLC0415  brings in the pure core
+    from kaiwo.engine.errors import ConnectionLost, CredentialsError, Forbidden  # noqa: PLC0415
+
+    def around(base: Surroundings) -> Surroundings:
+        return base if nodes is None else surroundings.with_nodes(base, nodes, plugins)
+
+    if not offline:
+        try:
+            with kit.cluster(timeout=10.0) as cluster:
+                found = around(surroundings.online(cluster, plugins))
+                return [_plan(manifest, plugins, found, cluster) for manifest in manifests]
+        except (CredentialsError, ConnectionLost, Forbidden) as error:
+            kit.say(f"no cluster: {error}")
+    if nodes is None:
+        kit.say("planned without a cluster: documented defaults, GPU capacity is not checked (--nodes FILE)")
+    else:
+        kit.say("planned without a cluster: documented defaults")
+    found = around(surroundings.offline(plugins))
+    return [_plan(manifest, plugins, found, None) for manifest in manifests]
+
+
+def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cluster | None) -> _Planned:
+    from kaiwo.api.workload import Workload  # noqa: PLC0415
+    from kaiwo.cli.surroundings import Present, present  # noqa: PLC0415
+    from kaiwo.workload.choice import choose  # noqa: PLC0415
+    from kaiwo.workload.errors import PluginFailure  # noqa: PLC0415
+    from kaiwo.workload.model import Apply, Create, Patch, Registry  # noqa: PLC0415  the pure core
+    from kaiwo.workload.plan import plan as decide  # noqa: PLC0415
+
+    workload = Workload.from_object(manifest.obj if cluster is None else _as_stored(cluster, manifest))
+    registry = Registry.of(plugins)
+    exists = Present()
+    if cluster is not None:
+        with suppress(PluginFailure):
+            backend = choose(workload, registry).backend
+            if backend is not None:
+                exists = present(cluster, workload, backend.child)
+    outcome = decide(workload, registry, found.facts(workload, plugins, exists))
+    rendered = [(dict(r.child), dict(r.origins)) for r in outcome.rendered]
+    known = {_key(obj) for obj, _ in rendered}
+    rendered += [
+        (write.obj, {})
+        for write in outcome.writes
+        if isinstance(write, Create | Apply) and _key(write.obj) not in known
+    ]
+    patches = tuple(
+        {"kind": write.resource.kind, "name": write.name, "patch": write.body}
+        for write in outcome.writes
+        if isinstance(write, Patch)
+    )
+    return _Planned(manifest, outcome, tuple(rendered), patches)
+
+
+def _as_stored(cluster: Cluster, manifest: Manifest) -> Object:
+    """The workload as the API server would store it, with its defaults and, if it exists, its identity."""
+    from kaiwo.engine import errors  # noqa: PLC0415
+
+    resource = BY_KIND[manifest.kind]
+    try:
+        return cluster.apply(resource, manifest.obj, dry_run=True)
+    except (errors.NotFound, errors.Forbidden) as error:
+        kit.say(f"warning: the cluster cannot check {manifest.kind} {manifest.name} itself: {error}")
+        return manifest.obj
+    except errors.Invalid as error:
+        from kaiwo.cli.manifest import Refused  # noqa: PLC0415
+        from kaiwo.cli.submit import refusals  # noqa: PLC0415
+
+        raise Refused(refusals(manifest, error), "nothing was planned") from error
+
+
+def _key(obj: Object) -> tuple[str, str, str]:
+    return str(obj.get("apiVersion")), str(obj.get("kind")), str(obj["metadata"].get("name"))
+
+
+def _data(planned: Sequence[_Planned], *, explain: bool) -> None:
+    """The objects, and only they, on standard output."""
+    from kaiwo.cli.annotate import annotated  # noqa: PLC0415
+
+    pairs = [pair for one in planned for pair in one.objects]
+    form = kit.settings().output
+    if explain and form == "json":
+        kit.dump([{"object": obj, "origins": origins} for obj, origins in pairs], "json")
+    elif form in (None, "yaml"):
+        for obj, origins in pairs:
+            click.echo(annotated(obj, origins if explain else {}), nl=False)
+    else:
+        columns = [
+            kit.Column("KIND", lambda obj: str(obj["kind"])),
+            kit.Column("NAME", lambda obj: str(obj["metadata"]["name"])),
+            kit.Column("NAMESPACE", lambda obj: str(obj["metadata"].get("namespace", "")), wide=True),
+        ]
+        kit.emit([obj for obj, _ in pairs], columns)
+
+
+def _verdict(one: _Planned) -> None:
+    """One sentence about what would happen, on standard error."""
+    for warning in one.plan.warnings:
+        kit.say(f"warning: {one.label}: {warning}")
+    status = one.status
+    if status.get("status") in _STATES:
+        kit.say(f"{one.label}: would not run: {status.get('reason')}: {status.get('message')}")
+        return
+    creates = ", ".join(f"{obj['kind']} {obj['metadata']['name']}" for obj, _ in one.objects)
+    if one.plan.writes and creates:
+        kit.say(f"{one.label}: would create {creates}")
+    for patch in one.patches:
+        kit.say(f"{one.label}: would change {patch['kind']} {patch['name']}: {patch['patch']}")
+    if not one.plan.writes:
+        what = f": {status['status']}: {status.get('message')}" if status.get("status") else ""
+        kit.say(f"{one.label}: nothing to do{what}")
