@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?")
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _JSON_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
-_RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?")
+_RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9][\w.-]*")
 _WORKLOAD_KINDS = frozenset(get_args(WorkloadKind))
 
 
@@ -162,8 +162,9 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
     require(item.resource_keys, f"{where}: declares no resource key")
     _check_tuple(where, item, "resource_keys", str)
     for key in item.resource_keys:
+        one = key if key is item.resource_keys[0] else key.removesuffix("*")
         require(
-            _RESOURCE_KEY.fullmatch(key), f"{where}: {key!r} is not an extended resource like acme.com/gpu"
+            _RESOURCE_KEY.fullmatch(one), f"{where}: {key!r} is not an extended resource like acme.com/gpu"
         )
     _check_callable(where, item, "recognise")
     require(isinstance(item.utilization, Utilization | None), f"{where}: utilization is not a Utilization")

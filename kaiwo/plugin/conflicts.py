@@ -63,6 +63,7 @@ class Claims:
         self._names = {f"kind {kind}": host for kind in HOST_KINDS}
         self._names |= {f"command {command}": host for command in HOST_COMMANDS}
         self._paths: dict[tuple[str, ...], tuple[str, str]] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
 
     def add(self, plugin: LoadedPlugin) -> None:
         """Take the plugin's declarations, all or none.
@@ -83,8 +84,15 @@ class Claims:
                 if path[:shorter] == other[:shorter]:
                     raise RefusedPlugin(_refusal(f"field {'.'.join(path)}", who, owner))
             paths[path] = who
+        keys = dict(self._keys)
+        for key in (key for vendor in plugin.vendors for key in vendor.resource_keys):
+            for taken, owner in keys.items():
+                if _overlap(key, taken):
+                    raise RefusedPlugin(_refusal(f"resource key {key}", who, owner))
+            keys[key] = who
         self._names = names
         self._paths = paths
+        self._keys = keys
 
 
 def _names(plugin: LoadedPlugin) -> Iterator[str]:
@@ -92,7 +100,6 @@ def _names(plugin: LoadedPlugin) -> Iterator[str]:
     yield from (f"back end {backend.name}" for backend in plugin.backends)
     yield from (f"download source {source.name}" for source in plugin.sources)
     yield from (f"GPU vendor {vendor.name}" for vendor in plugin.vendors)
-    yield from (f"resource key {key}" for vendor in plugin.vendors for key in vendor.resource_keys)
     yield from ("a queue system, of which one can be in force" for _ in plugin.queue_systems)
     yield from (f"controller {controller.name}" for controller in plugin.controllers)
     yield from (f"kind {kind.resource}" for controller in plugin.controllers for kind in controller.kinds)
@@ -104,6 +111,15 @@ def _names(plugin: LoadedPlugin) -> Iterator[str]:
 def _paths(plugin: LoadedPlugin) -> Iterator[tuple[str, ...]]:
     for field in plugin.fields():
         yield (field.kind, *field.path)
+
+
+def _overlap(key: str, other: str) -> bool:
+    """Whether two resource keys, of which each may end in ``*``, can mean the same resource."""
+    if key.endswith("*") and other.endswith("*"):
+        return key.startswith(other[:-1]) or other.startswith(key[:-1])
+    if key.endswith("*"):
+        return other.startswith(key[:-1])
+    return key.startswith(other[:-1]) if other.endswith("*") else key == other
 
 
 def _refusal(what: str, who: tuple[str, str], owner: tuple[str, str]) -> str:

@@ -48,8 +48,8 @@ class GpuVendor:
 
     Attributes:
         name: what users write in ``gpuVendor``, lower case (``amd``).
-        resource_keys: extended resources that are this vendor's GPUs; the first is requested by default. All but
-            the first may end in ``*`` for a family of keys (``nvidia.com/mig-*``).
+        resource_keys: extended resources that are this vendor's GPUs; the first is requested by default. All
+            but the first may end in ``*`` for a family of keys (``nvidia.com/mig-*``).
         recognise: pure function from a Node object to its GPUs of this vendor; empty when there are none.
             Reads only ``metadata.labels``, ``status.allocatable`` and ``status.capacity``.
         utilization: where utilisation is to be found, None if unknown.

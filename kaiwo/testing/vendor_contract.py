@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
 from kaiwo.testing.builders import node
 from kaiwo.testing.claims import claim
+from kaiwo.workload.keys import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +51,11 @@ def _check_example(vendor: GpuVendor, example: Object) -> None:
     claim(found, f"{vendor.name} finds no GPU on {name}")
     for gpus in found:
         claim(gpus.count > 0, f"{name}: a Node with GPUs has {gpus.count}")
-        claim(gpus.resource_key in vendor.resource_keys, f"{name}: {gpus.resource_key} is not declared")
+        claim(is_gpu(gpus.resource_key, vendor.resource_keys), f"{name}: {gpus.resource_key} is not declared")
         claim(LABEL_VALUE.fullmatch(gpus.model), f"{name}: model {gpus.model!r} is no lower-case label value")
     drained = copy.deepcopy(example)
-    for key in vendor.resource_keys:
-        if key in drained["status"]["allocatable"]:
+    for key in drained["status"]["allocatable"]:
+        if is_gpu(key, vendor.resource_keys):
             drained["status"]["allocatable"][key] = "0"
     left = sum(gpus.count for gpus in _recognised(vendor, drained))
     claim(left == 0, f"{name}: allocatable 0 means no usable GPU, found {left}")
@@ -90,8 +91,7 @@ def _odd_nodes(vendor: GpuVendor, example: Object) -> list[Object]:
     for value in values:
         changed = copy.deepcopy(example)
         for part in ("allocatable", "capacity"):
-            for key in vendor.resource_keys:
-                changed["status"][part][key] = value
+            changed["status"][part] = dict.fromkeys(vendor.resource_keys, value)
         odd.append(changed)
         labelled = copy.deepcopy(example)
         labelled["metadata"]["labels"] = dict.fromkeys(labelled["metadata"].get("labels") or {}, value)

@@ -61,6 +61,7 @@ RUBBISH = [
         "[vendor(resource_keys=('gpu',))]",
         "'gpu' is not an extended resource like acme.com/gpu",
     ),
+    ("gpu_vendors", "[vendor(resource_keys=('a.com/gpu-*',))]", "'a.com/gpu-*' is not an extended resource"),
     ("gpu_vendors", "[vendor(recognise='x:y')]", "recognise is not callable"),
     ("gpu_vendors", "[vendor(utilization='metric')]", "utilization is not a Utilization"),
     ("backends", "[backend(kind='Job')]", "kind is 'Job', not KaiwoJob or KaiwoService"),

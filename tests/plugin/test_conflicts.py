@@ -75,6 +75,16 @@ CASES = {
         "vendor('a', 'same.com/gpu')",
         "vendor('b', 'same.com/gpu')",
     ),
+    "resource key same.com/part-1": (
+        "gpu_vendors",
+        "vendor('a', 'a.com/gpu', 'same.com/part-*')",
+        "vendor('b', 'same.com/part-1')",
+    ),
+    "resource key same.com/part-1*": (
+        "gpu_vendors",
+        "vendor('a', 'a.com/gpu', 'same.com/part-*')",
+        "vendor('b', 'b.com/gpu', 'same.com/part-1*')",
+    ),
     "a queue system, of which one can be in force": ("queue_systems", "queue('a')", "queue('b')"),
     "controller same": ("controllers", "controller('same', 'as')", "controller('same', 'bs')"),
     "kind same.acme.com": ("controllers", "controller('a', 'same')", "controller('b', 'same')"),
