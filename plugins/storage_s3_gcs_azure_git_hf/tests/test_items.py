@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kaiwo_storage_s3_gcs_azure_git_hf import items, plugin
+from kaiwo_storage_s3_gcs_azure_git_hf.fields import TargetPath
+from pydantic import TypeAdapter, ValidationError
+
+from kaiwo import testing
+
+SECRET = {"secretName": "creds", "secretKey": "key"}
+FILE = {"path": "models/a.bin", "targetPath": "a.bin"}
+FOLDER = {"path": "models", "targetPath": "models"}
+BUCKET = {"name": "data", "files": [FILE]}
+S3 = {"endpointUrl": "https://s3.us-east-1.amazonaws.com", "buckets": [BUCKET]}
+GIT = {"repository": "https://github.com/user/repo.git", "targetPath": "src"}
+DIGEST = "a" * 64
+
+VALID: dict[str, list[dict[str, Any]]] = {
+    "s3": [
+        S3,
+        {**S3, "region": "eu-north-1", "accessKeyId": SECRET, "secretKey": SECRET},
+        {**S3, "endpointUrl": "http://minio.minio:9000"},
+        {**S3, "buckets": [{"name": "b", "folders": [FOLDER, {**FOLDER, "path": "", "glob": "**/*.json"}]}]},
+        {**S3, "buckets": [{"name": "b", "files": [{**FILE, "sha256": DIGEST}], "folders": [FOLDER]}]},
+    ],
+    "gcs": [
+        {"buckets": [BUCKET]},
+        {"applicationCredentials": {**SECRET, "file": "/tmp/key"}, "buckets": [BUCKET]},
+    ],
+    "azure_blob": [{"connectionString": SECRET, "containers": [BUCKET]}],
+    "git": [
+        GIT,
+        {**GIT, "branch": "main", "commit": "deadbeef", "path": "examples", "targetPath": ""},
+        {**GIT, "commit": "0123456789" * 4, "username": SECRET, "token": SECRET},
+    ],
+    "hugging_face": [
+        {"repoId": "meta-llama/Llama-2-7b-chat-hf"},
+        {"repoId": "gpt2", "files": ["config.json", "model.safetensors"], "revision": "refs/pr/1"},
+    ],
+}
+
+INVALID: dict[str, list[dict[str, Any]]] = {
+    "s3": [
+        {},
+        {"endpointUrl": S3["endpointUrl"]},
+        {**S3, "buckets": []},
+        {**S3, "buckets": [{"name": "data"}]},
+        {**S3, "buckets": [{"files": [FILE]}]},
+        {**S3, "endpointUrl": "s3.amazonaws.com"},
+        {**S3, "endpointUrl": "file:///etc/passwd"},
+        {**S3, "endpoint_url": "https://x"},
+        {**S3, "accessKeyId": SECRET},
+        {**S3, "secretKey": SECRET},
+        {**S3, "region": "eu north"},
+        {**S3, "buckets": [{"name": "b", "files": [{"path": "a"}]}]},
+        {**S3, "buckets": [{"name": "b", "files": [{**FILE, "targetPath": "/etc/passwd"}]}]},
+        {**S3, "buckets": [{"name": "b", "files": [{**FILE, "targetPath": "a/../../b"}]}]},
+        {**S3, "buckets": [{"name": "b", "files": [{**FILE, "targetPath": ""}]}]},
+        {**S3, "buckets": [{"name": "b", "files": [{**FILE, "sha256": "abc"}]}]},
+        {**S3, "buckets": "data"},
+    ],
+    "gcs": [{}, {"applicationCredentials": "key.json", "buckets": [BUCKET]}],
+    "azure_blob": [
+        {"containers": [BUCKET]},
+        {"connectionString": {"secretName": "a"}, "containers": [BUCKET]},
+    ],
+    "git": [
+        {"repository": GIT["repository"]},
+        {**GIT, "repository": "git@github.com:user/repo.git"},
+        {**GIT, "repository": "ext::sh -c id"},
+        {**GIT, "branch": "--upload-pack=id"},
+        {**GIT, "commit": "main"},
+        {**GIT, "path": "../other"},
+        {**GIT, "token": "plain-text-token"},
+    ],
+    "hugging_face": [
+        {},
+        {"repoId": "a/b/c"},
+        {"repoId": "../x"},
+        {"repoId": "a b"},
+        {"repoId": "a", "revision": "-x"},
+    ],
+}
+
+
+@pytest.mark.parametrize("source", testing.plugins(plugin).sources, ids=lambda source: source.name)
+def test_every_source_keeps_the_contract_and_refuses_what_cannot_be_fetched(source: Any) -> None:
+    """Items as the documents show them are taken, and mistakes are told before anything runs."""
+    testing.assert_source_contract(source, valid=VALID[source.name], invalid=INVALID[source.name])
+
+
+def test_the_five_documented_fields_are_there_on_both_kinds() -> None:
+    """S3, GCS, Azure, git and the Hugging Face Hub, where the documents put them."""
+    paths = {(field.kind, ".".join(field.path)) for field in testing.plugins(plugin).fields()}
+    assert paths == {
+        (kind, path)
+        for kind in ("KaiwoJob", "KaiwoService")
+        for path in (
+            "storage.data.download.s3",
+            "storage.data.download.gcs",
+            "storage.data.download.azureBlob",
+            "storage.data.download.git",
+            "storage.huggingFace.preCacheRepos",
+        )
+    }
+
+
+def test_nothing_can_be_fetched_yet() -> None:
+    """While no downloader is named, the host says so to whoever asks for a download."""
+    assert {source.downloader for source in testing.plugins(plugin).sources} == {None}
+
+
+def test_a_commit_is_ignored_when_a_branch_is_given() -> None:
+    """The branch wins, as documented."""
+    both = items.GitDownloadItem.parse({**GIT, "branch": "main", "commit": "deadbeef"})
+    assert both.exact_commit is None
+    assert items.GitDownloadItem.parse({**GIT, "commit": "deadbeef"}).exact_commit == "deadbeef"
+
+
+@given(st.lists(st.sampled_from(["a", "..", ".", "", "b.c", "..d"]), min_size=1, max_size=5))
+def test_no_target_path_leaves_the_volume(parts: list[str]) -> None:
+    """Whatever is accepted stays inside the directory it is relative to."""
+    path = "/".join(parts)
+    try:
+        TypeAdapter(TargetPath).validate_python(path)
+    except ValidationError:
+        assert path.startswith("/") or ".." in parts
+    else:
+        assert not path.startswith("/")
+        assert ".." not in parts
