@@ -1,0 +1,219 @@
+"""Controllers: one key's trouble stays with that key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from kaiwo.engine.cache import Cache
+from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.queue import Key
+from kaiwo.engine.resource import CONFIG_MAP
+from kaiwo.engine.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from kaiwo.engine.cache import Event
+
+KEYS = [Key("ns", str(number)) for number in range(5)]
+
+
+def by_name(event: Event) -> list[Key]:
+    """The usual mapping: an object is its own key."""
+    return [Key(event.entry.namespace, event.entry.name)]
+
+
+def stocked(*names: str) -> Cache:
+    """A synced cache of ConfigMaps."""
+    cache = Cache()
+    store = cache.register(CONFIG_MAP)
+    objects = [{"metadata": {"name": n, "namespace": "ns", "resourceVersion": "1"}} for n in names]
+    store.replace([store.decode(msgspec.json.encode(o)) for o in objects], "1")
+    return cache
+
+
+@contextlib.asynccontextmanager
+async def running(
+    controller: Controller, cache: Cache | None = None, metrics: Metrics | None = None
+) -> AsyncIterator[asyncio.Event]:
+    """Run a controller; ends with an orderly stop."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(controller.run(cache or Cache(), stop, metrics=metrics, grace=2.0))
+    await asyncio.sleep(0)
+    try:
+        yield stop
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 10)
+
+
+def failing_on(
+    bad: Key, seen: asyncio.Queue[Key], trouble: Callable[[], Awaitable[None]]
+) -> Callable[[Key], Awaitable[float | None]]:
+    """A reconciler with trouble at one key, that notes all others."""
+
+    async def reconcile(key: Key) -> float | None:
+        if key == bad:
+            await trouble()
+        await seen.put(key)
+        return None
+
+    return reconcile
+
+
+async def raises() -> None:
+    """A defect."""
+    raise ZeroDivisionError
+
+
+async def exits() -> None:
+    """A plugin that wants to end the process."""
+    raise SystemExit(3)
+
+
+async def hangs() -> None:
+    """A call that never returns."""
+    await asyncio.Event().wait()
+
+
+async def cancels() -> None:
+    """Waiting for a task that somebody cancelled."""
+    task = asyncio.create_task(asyncio.sleep(10))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+@pytest.mark.parametrize("trouble", [raises, exits, hangs, cancels])
+async def test_trouble_with_one_key_harms_no_other(trouble: Callable[[], Awaitable[None]]) -> None:
+    """Raising, exiting, hanging, odd cancellation: other keys go on, the key itself is tried again."""
+    seen: asyncio.Queue[Key] = asyncio.Queue()
+    errors: list[Key] = []
+    controller = Controller(
+        "test",
+        [],
+        failing_on(KEYS[0], seen, trouble),
+        workers=1,
+        timeout=0.05,
+        on_error=lambda key, _: errors.append(key),
+    )
+    async with running(controller):
+        for key in KEYS:
+            controller.enqueue(key)
+        done = {await asyncio.wait_for(seen.get(), 5) for _ in KEYS[1:]}
+        assert done == set(KEYS[1:])
+        assert controller.queue.failures(KEYS[0]) >= 1
+        assert errors[0] == KEYS[0]
+
+
+async def test_results_are_counted() -> None:
+    """Metrics tell success, failure and time-out apart."""
+    metrics = Metrics()
+    seen: asyncio.Queue[Key] = asyncio.Queue()
+    controller = Controller("test", [], failing_on(KEYS[0], seen, hangs), timeout=0.05)
+    async with running(controller, metrics=metrics):
+        controller.enqueue(KEYS[0])
+        controller.enqueue(KEYS[1])
+        await asyncio.wait_for(seen.get(), 5)
+        while not controller.queue.failures(KEYS[0]):  # noqa: ASYNC110 -- the time-out itself has no event
+            await asyncio.sleep(0.02)
+    value = metrics.registry.get_sample_value
+    assert value("kaiwo_reconcile_total", {"controller": "test", "result": "ok"}) == 1
+    assert (value("kaiwo_reconcile_total", {"controller": "test", "result": "timeout"}) or 0) >= 1
+
+
+async def test_everything_cached_is_looked_at_at_the_start() -> None:
+    """After a restart nothing waits for its next event."""
+    seen: asyncio.Queue[Key] = asyncio.Queue()
+
+    async def reconcile(key: Key) -> None:
+        await seen.put(key)
+
+    controller = Controller("test", [Watch(CONFIG_MAP, by_name)], reconcile)
+    async with running(controller, stocked("a", "b")):
+        assert {(await asyncio.wait_for(seen.get(), 5)).name for _ in range(2)} == {"a", "b"}
+
+
+async def test_a_returned_time_brings_the_key_back() -> None:
+    """A reconciler can ask to look again without any event."""
+    times: asyncio.Queue[float] = asyncio.Queue()
+
+    async def reconcile(_: Key) -> float | None:
+        await times.put(asyncio.get_running_loop().time())
+        return 0.05 if times.qsize() < 2 else None
+
+    controller = Controller("test", [], reconcile)
+    async with running(controller):
+        controller.enqueue(KEYS[0])
+        first, second = [await asyncio.wait_for(times.get(), 5) for _ in range(2)]
+        assert second - first >= 0.04
+
+
+async def test_a_stop_lets_begun_work_end_and_begins_no_more() -> None:
+    """A write that has been begun is not cut in the middle by an orderly stop."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def reconcile(_: Key) -> None:
+        begun.set()
+        await asyncio.sleep(0.1)
+        ended.set()
+
+    controller = Controller("test", [], reconcile, workers=1)
+    async with running(controller) as stop:
+        for key in KEYS:
+            controller.enqueue(key)
+        await begun.wait()
+        stop.set()
+    assert ended.is_set()
+    assert len(controller.queue) == 0
+
+
+async def test_a_failing_key_function_stops_neither_watch_nor_controller() -> None:
+    """An object that a plugin's mapping cannot take is passed over."""
+    seen: asyncio.Queue[Key] = asyncio.Queue()
+
+    def keys(event: Event) -> list[Key]:
+        if event.entry.name == "odd":
+            raise KeyError(event.entry.name)
+        return by_name(event)
+
+    async def reconcile(key: Key) -> None:
+        await seen.put(key)
+
+    controller = Controller("test", [Watch(CONFIG_MAP, keys)], reconcile)
+    async with running(controller, stocked("odd", "good")):
+        assert (await asyncio.wait_for(seen.get(), 5)).name == "good"
+
+
+async def test_long_work_without_pauses_lets_others_have_their_turn() -> None:
+    """Ten thousand keys that never wait do not keep the lease from being renewed."""
+    turns = 0
+    left = 3000
+    finished = asyncio.Event()
+
+    async def reconcile(_: Key) -> None:
+        nonlocal left
+        left -= 1
+        sum(range(500))
+        if not left:
+            finished.set()
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    controller = Controller("test", [], reconcile, workers=4)
+    async with running(controller):
+        task = asyncio.create_task(other())
+        for number in range(left):
+            controller.enqueue(Key("ns", str(number)))
+        await asyncio.wait_for(finished.wait(), 30)
+        task.cancel()
+    assert turns > 3

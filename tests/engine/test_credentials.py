@@ -1,0 +1,199 @@
+"""Kubeconfigs, service accounts, credential plugins."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kaiwo.engine.credentials import in_cluster, load, static
+from kaiwo.engine.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def config(user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
+    """A kubeconfig with one context."""
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "team"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": user or {}}],
+    }
+
+
+def write(path: Path, content: dict[str, Any]) -> Path:
+    """Write YAML."""
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+async def test_token_namespace_and_server_come_from_the_context(tmp_path: Path) -> None:
+    """The plain case."""
+    connection = load(write(tmp_path / "k", config({"token": "t0ken"})))
+    assert (connection.server, connection.namespace) == ("http://127.0.0.1:1", "team")
+    assert await connection.headers() == {"Authorization": "Bearer t0ken"}
+
+
+async def test_a_password_is_sent_as_basic(tmp_path: Path) -> None:
+    """Old clusters still have them."""
+    connection = load(write(tmp_path / "k", config({"username": "me", "password": "pw"})))
+    expected = base64.b64encode(b"me:pw").decode()
+    assert await connection.headers() == {"Authorization": f"Basic {expected}"}
+
+
+async def test_a_rotated_token_file_is_read_again(tmp_path: Path) -> None:
+    """A 401 makes us look at the file; a file that vanishes leaves the last token."""
+    (tmp_path / "token").write_text("one\n")
+    connection = load(write(tmp_path / "k", config({"tokenFile": "token"})))
+    assert await connection.headers() == {"Authorization": "Bearer one"}
+    (tmp_path / "token").write_text("two")
+    assert await connection.headers() == {"Authorization": "Bearer one"}
+    assert await connection.headers(refresh=True) == {"Authorization": "Bearer two"}
+    (tmp_path / "token").unlink()
+    assert await connection.headers(refresh=True) == {"Authorization": "Bearer two"}
+
+
+def plugin(tmp_path: Path, code: str) -> dict[str, Any]:
+    """A user with a credential plugin."""
+    script = tmp_path / "plugin.py"
+    script.write_text(code)
+    return {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": sys.executable,
+            "args": [str(script)],
+            "interactiveMode": "Never",
+        }
+    }
+
+
+ANSWER = """
+import json, pathlib
+count = pathlib.Path({count!r})
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+    "status": {{"token": f"t{{number}}", "expirationTimestamp": {ends!r}}}}}))
+"""
+
+
+async def test_a_credential_plugin_runs_once_until_its_token_ends(tmp_path: Path) -> None:
+    """Ten requests at once cost one run; a 401 costs one more."""
+    code = ANSWER.format(count=str(tmp_path / "count"), ends="2199-01-01T00:00:00Z")
+    connection = load(write(tmp_path / "k", config(plugin(tmp_path, code))))
+    found = await asyncio.gather(*(connection.headers() for _ in range(10)))
+    assert {h["Authorization"] for h in found} == {"Bearer t1"}
+    again = await asyncio.gather(*(connection.headers(refresh=True) for _ in range(5)))
+    assert {h["Authorization"] for h in again} == {"Bearer t2"}
+
+
+async def test_a_token_that_ends_is_renewed(tmp_path: Path) -> None:
+    """Nothing is sent with a token that ends within the minute."""
+    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 5))
+    code = ANSWER.format(count=str(tmp_path / "count"), ends=soon)
+    connection = load(write(tmp_path / "k", config(plugin(tmp_path, code))))
+    assert await connection.headers() == {"Authorization": "Bearer t1"}
+    assert await connection.headers() == {"Authorization": "Bearer t2"}
+
+
+async def test_a_plugin_that_fails_is_named(tmp_path: Path) -> None:
+    """The message says which plugin, why, and what to do."""
+    user = plugin(tmp_path, "import sys; sys.exit('no session')")
+    connection = load(write(tmp_path / "k", config(user)))
+    with pytest.raises(CredentialsError, match=r"credential plugin .* failed: .*no session.*by hand"):
+        await connection.headers()
+
+
+async def test_of_two_files_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KUBECONFIG with several files is merged as kubectl does; files that do not exist are passed over."""
+    first = config({"token": "first"})
+    second = config({"token": "second"})
+    second["contexts"].append({"name": "other", "context": {"cluster": "k", "user": "u2"}})
+    second["users"].append({"name": "u2", "user": {"token": "third"}})
+    paths = [tmp_path / "missing", write(tmp_path / "a", first), write(tmp_path / "b", second)]
+    monkeypatch.setenv("KUBECONFIG", ":".join(map(str, paths)))
+    assert await load().headers() == {"Authorization": "Bearer first"}
+    assert await load(context="other").headers() == {"Authorization": "Bearer third"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"current-context": ""}, "current-context is not set; choose one of: c"),
+        ({"current-context": "x"}, "no context named 'x'; known: c"),
+        ({"clusters": []}, "no cluster named 'k'; known: none"),
+        ({"users": [{"name": "other", "user": {}}]}, "no user named 'u'; known: other"),
+        ({"clusters": [{"name": "k", "cluster": {"server": "ftp://x"}}]}, "must be an http or https URL"),
+        ({"users": [{"name": "u", "user": {"as": "root"}}]}, "impersonation"),
+        ({"users": "nonsense", "contexts": [None, 3, {"name": 5}]}, "no context named"),
+    ],
+)
+def test_what_is_wrong_with_a_kubeconfig_is_said(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    """File, place and what is known; never a traceback."""
+    path = write(tmp_path / "k", {**config(), **change})
+    with pytest.raises(CredentialsError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "a: [", "token: 'SECRET\n  x: {", "\x00"])
+def test_a_file_that_is_no_kubeconfig_is_refused_without_quoting_it(tmp_path: Path, content: str) -> None:
+    """A parser's message may quote a token; ours does not."""
+    path = tmp_path / "k"
+    path.write_text(content)
+    with pytest.raises(CredentialsError) as caught:
+        load(path)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    """With the way to name another one."""
+    with pytest.raises(CredentialsError, match=r"no such file.*--kubeconfig"):
+        load(tmp_path / "none")
+
+
+@pytest.mark.parametrize("data", ["not base64 !", base64.b64encode(b"no certificate").decode()])
+def test_a_broken_certificate_is_said(tmp_path: Path, data: str) -> None:
+    """Bad TLS material names the context and does not crash."""
+    broken = config({}, **{"certificate-authority-data": data, "server": "https://127.0.0.1:1"})
+    with pytest.raises(CredentialsError, match="TLS settings"):
+        load(write(tmp_path / "k", broken))
+
+
+def test_outside_of_a_cluster_there_is_no_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variables that are missing are named."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(CredentialsError, match="KUBERNETES_SERVICE_HOST"):
+        in_cluster(tmp_path)
+
+
+async def test_plain_values_make_a_connection() -> None:
+    """For tests and tools."""
+    connection = static("http://127.0.0.1:8080/", token="t")
+    assert connection.server == "http://127.0.0.1:8080"
+    assert await connection.headers() == {"Authorization": "Bearer t"}
+
+
+def test_loading_does_not_import_the_kubernetes_package(tmp_path: Path) -> None:
+    """20 MB and 0.2 s that an operator and a command line do without."""
+    import subprocess  # noqa: PLC0415 -- used only here
+
+    path = write(tmp_path / "k", config({"token": "t"}))
+    code = (
+        "import sys, json; from kaiwo.engine.credentials import load; "
+        f"load({str(path)!r}); print(json.dumps('kubernetes' in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert json.loads(done.stdout) is False
