@@ -48,7 +48,9 @@ def _interpreter_of_env(arguments: list[str]) -> str:
     for argument in arguments:
         if not argument.startswith("-") and "=" not in argument:
             return argument
-    raise SpecError(_PATH, "its first line calls env without naming an interpreter; write '#!/usr/bin/env bash'")
+    raise SpecError(
+        _PATH, "its first line calls env without naming an interpreter; write '#!/usr/bin/env bash'"
+    )
 
 
 def command(text: str | None) -> list[str] | None:
@@ -68,7 +70,9 @@ def command(text: str | None) -> list[str] | None:
     first, _, rest = script.partition("\n")
     words = first[2:].split()
     if not words:
-        raise SpecError(_PATH, "its first line '#!' names no interpreter; write '#!/bin/bash' or remove the line")
+        raise SpecError(
+            _PATH, "its first line '#!' names no interpreter; write '#!/bin/bash' or remove the line"
+        )
     interpreter, arguments = words[0], words[1:]
     if interpreter.rsplit("/", 1)[-1] == "env":
         # "env -S" splits one argument into several; here they are separate already.

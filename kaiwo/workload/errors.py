@@ -15,3 +15,18 @@ class SpecError(ValueError):
         super().__init__(f"{path}: {problem}")
         self.path = path
         self.problem = problem
+
+
+class PluginFailure(Exception):  # noqa: N818 (reads as what happened)
+    """A plugin's callable raised or answered nonsense; only the workload at hand is harmed.
+
+    Attributes:
+        plugin: name of the declaration (``batch_job``).
+        step: what it was asked for (``render``).
+    """
+
+    def __init__(self, plugin: str, step: str, cause: object) -> None:
+        text = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else str(cause)
+        super().__init__(f"plugin {plugin} failed to {step} this workload: {text}")
+        self.plugin = plugin
+        self.step = step

@@ -216,11 +216,15 @@ def _allocation(request: Request, replicas: int, each: int, pods: int) -> Alloca
     )
 
 
-def _fixed(inp: AllocationInput, request: Request, *, replicas: int, each: int, pods: int) -> Allocation | Refusal:
+def _fixed(
+    inp: AllocationInput, request: Request, *, replicas: int, each: int, pods: int
+) -> Allocation | Refusal:
     if inp.check_capacity and pods:
         room = capacity(inp.nodes, request.vendor, request.key, request.models)
         if room.pods(each) < pods:
-            return _refusal(request, room, each * pods, pods, each, lambda count: _pods_fit(room, count, pods))
+            return _refusal(
+                request, room, each * pods, pods, each, lambda count: _pods_fit(room, count, pods)
+            )
     return _allocation(request, replicas, each, pods)
 
 
@@ -267,5 +271,7 @@ def _nodes(count: int) -> str:
 def _nearest(asked: int, room: Capacity, fits: Callable[[int], bool]) -> str:
     start = min(asked - 1, room.total)
     below = next((count for count in range(start, max(0, start - _SEARCH), -1) if fits(count)), None)
-    above = next((count for count in range(asked + 1, min(room.total, asked + _SEARCH) + 1) if fits(count)), None)
+    above = next(
+        (count for count in range(asked + 1, min(room.total, asked + _SEARCH) + 1) if fits(count)), None
+    )
     return " or ".join(str(count) for count in (below, above) if count is not None)

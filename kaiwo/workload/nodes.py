@@ -57,7 +57,9 @@ def expected_nodes(config: ResolvedConfig, vendors: Iterable[GpuVendor]) -> tupl
         vendor = entry.vendor.strip().lower()
         if vendor not in keys:
             continue
-        gpus = NodeGpus(model=(entry.model or "").lower(), count=entry.gpus_per_node, resource_key=keys[vendor])
+        gpus = NodeGpus(
+            model=(entry.model or "").lower(), count=entry.gpus_per_node, resource_key=keys[vendor]
+        )
         where = f"nodes.expectedGpus[{position}]"
         facts.append(NodeFact(name=where, gpus=(VendorGpus(vendor, gpus),), count=entry.max_nodes))
     return tuple(facts)

@@ -9,7 +9,14 @@ from kaiwo.workload.errors import SpecError
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
-_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
 
 
 def kind_of(value: Any) -> str:

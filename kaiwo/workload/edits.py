@@ -1,0 +1,206 @@
+"""What of a changed workload, or of an edited child, leads to a write on the live child."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.api.conditions import Condition
+from kaiwo.api.quantity import InvalidQuantity, parse_quantity
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.plugin.facts import Refusal
+from kaiwo.workload import ask, create, storage
+from kaiwo.workload.changes import changed, content, immutable, immutable_message, merge_patch
+from kaiwo.workload.errors import PluginFailure, SpecError
+from kaiwo.workload.model import Apply, Patch
+from kaiwo.workload.refused import of_rejection
+from kaiwo.workload.resolve import queue_facts, renew, resolve
+from kaiwo.workload.resolved import ANNOTATIONS, LABELS, fingerprint
+from kaiwo.workload.shapes import lenient_map
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import BackEnd, Rendered, Resolved
+    from kaiwo.plugin.facts import Allocation
+    from kaiwo.plugin.queues import Admission, QueueAssignment
+    from kaiwo.workload.model import Facts, Registry, Write
+    from kaiwo.workload.resolved import Record
+
+_SIZES = {
+    "storage.data.storageSize": storage.DATA,
+    "storage.huggingFace.storageSize": storage.HF,
+}
+_QUEUE_FIELDS = ("clusterQueue", "priorityClass")
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What reaches a live child.
+
+    Attributes:
+        condition: the condition SpecApplied; None where it does not apply.
+        allocation: the split of GPUs of the child.
+        writes: in order.
+        storage: the condition StorageReady where a volume's change was refused.
+        warnings: what was ignored or overridden.
+        rendered: the child as it would be created now, when it was rendered at all.
+    """
+
+    condition: Condition | None
+    allocation: Allocation | None = None
+    writes: tuple[Write, ...] = ()
+    storage: Condition | None = None
+    warnings: tuple[str, ...] = ()
+    rendered: tuple[Rendered, ...] = ()
+
+
+def edits(
+    workload: Workload,
+    registry: Registry,
+    facts: Facts,
+    backend: BackEnd,
+    record: Record | None,
+    admission: Admission | None,
+    switched: str,
+) -> Edits:
+    """What a changed workload or an edited child leads to; nothing, quickly, when neither is the case."""
+    allocation = record.resolved.allocation if record else None
+    if switched:
+        text = immutable_message([switched], backend.child.kind)
+        return Edits(_applied(workload, "Immutable", text), allocation)
+    fields = fingerprint(workload)
+    changes: list[str] = []
+    live: Object = facts.live or {}
+    if record is not None:
+        changes = changed(record.fields, fields)
+        edited = content(live, record) != record.content
+        relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
+        if not (changes or edited or relabelled):
+            return Edits(_applied(workload), allocation)
+        allowed = _allowed(workload, registry, facts, record, changes, admission)
+        if frozen := immutable(changes, backend, allowed):
+            text = immutable_message(frozen, backend.child.kind)
+            return Edits(_applied(workload, "Immutable", text), allocation)
+    if facts.rejection is not None:
+        refusal = of_rejection(facts.rejection, backend.child.kind)
+        about = Condition(
+            refusal.condition, "False", refusal.reason, refusal.message, workload.generation or None
+        )
+        if refusal.condition == "StorageReady":
+            return Edits(_applied(workload, refusal.reason, refusal.message), allocation, storage=about)
+        return Edits(_applied(workload, refusal.reason, refusal.message), allocation)
+    try:
+        return _write(workload, registry, facts, backend, record, changes)
+    except SpecError as error:
+        return Edits(_applied(workload, "InvalidSpec", str(error)), allocation)
+    except PluginFailure as error:
+        return Edits(_applied(workload, "PluginError", str(error)), allocation)
+
+
+def _applied(workload: Workload, reason: str = "", message: str = "") -> Condition:
+    generation = workload.generation or None
+    if reason:
+        return Condition("SpecApplied", "False", reason, message, generation)
+    return Condition("SpecApplied", "True", "Applied", message, generation)
+
+
+def _allowed(
+    workload: Workload,
+    registry: Registry,
+    facts: Facts,
+    record: Record,
+    changes: Collection[str],
+    admission: Admission | None,
+) -> list[str]:
+    """Fields that may change at this moment although the back end does not list them."""
+    allowed = [path for path in _SIZES if path in changes and _grows(workload, facts, path)]
+    if registry.queue is None:
+        return [*allowed, "clusterQueue"]
+    waits = admission is None or admission.state in ("pending", "evicted")
+    if record.queue is not None and waits and workload.spec.cluster_queue:
+        allowed.append("clusterQueue")
+    name = workload.spec.priority_class
+    kubernetes = record.resolved.priority_class or (name in (facts.priority_classes or ()))
+    if record.queue is not None and waits and name and not kubernetes:
+        allowed.append("priorityClass")
+    return allowed
+
+
+def _grows(workload: Workload, facts: Facts, path: str) -> bool:
+    spec = workload.spec.storage
+    section = (spec.data if path.startswith("storage.data") else spec.hugging_face) if spec else None
+    if section is None or not section.storage_size:
+        return False
+    claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, storage.claim_name(workload, _SIZES[path])))
+    if claim is None:
+        return False
+    requests = lenient_map(lenient_map(lenient_map(claim.get("spec")).get("resources")).get("requests"))
+    try:
+        return parse_quantity(section.storage_size) >= parse_quantity(requests.get("storage", "0"))
+    except InvalidQuantity:
+        return False
+
+
+def _write(
+    workload: Workload,
+    registry: Registry,
+    facts: Facts,
+    backend: BackEnd,
+    record: Record | None,
+    changes: Collection[str],
+) -> Edits:
+    allocation = record.resolved.allocation if record else None
+    if refusal := create.check(workload, backend):
+        return Edits(_applied(workload, refusal.reason, refusal.message), allocation)
+    answer = _values(workload, registry, facts, backend, record, changes)
+    if isinstance(answer, Refusal):
+        return Edits(_applied(workload, answer.reason, answer.message), allocation)
+    resolved, queue = answer
+    made = create.make(workload, registry, facts, backend, resolved, queue)
+    writes: list[Write] = []
+    if any(path in changes for path in _SIZES):
+        writes += [
+            Apply(PERSISTENT_VOLUME_CLAIM, claim.child) for claim in storage.claims(workload, resolved)
+        ]
+    live: Object = facts.live or {}
+    metadata = lenient_map(live.get("metadata"))
+    if backend.write == "apply":
+        writes.append(Apply(backend.child, made.rendered.child))
+    elif patch := merge_patch(live, made.rendered.child, record, backend, facts.owners):
+        writes.append(
+            Patch(backend.child, workload.namespace, workload.name, str(metadata.get("uid", "")), patch)
+        )
+    return Edits(
+        _applied(workload),
+        resolved.allocation,
+        tuple(writes),
+        warnings=made.rendered.warnings,
+        rendered=(made.rendered,),
+    )
+
+
+def _values(
+    workload: Workload,
+    registry: Registry,
+    facts: Facts,
+    backend: BackEnd,
+    record: Record | None,
+    changes: Collection[str],
+) -> tuple[Resolved, QueueAssignment | None] | Refusal:
+    """The resolved values of the child after the change, and its queue."""
+    if record is None:
+        # Somebody removed the record: what the child was made with is lost, so it is taken as of now.
+        return resolve(workload, registry, facts, backend, check_capacity=False)
+    queue = record.queue
+    if registry.queue is not None and any(name in changes for name in _QUEUE_FIELDS):
+        answer = ask.assignment(registry.queue, workload, queue_facts(registry, facts))
+        if isinstance(answer, Refusal):
+            return answer
+        queue = answer
+    if not changes:
+        return record.resolved, queue
+    resolved = renew(record.resolved, changes, workload, registry, facts, backend)
+    return resolved if isinstance(resolved, Refusal) else (resolved, queue)

@@ -1,0 +1,87 @@
+"""A child that is gone: created again, or the end of its workload. A job that may have run never runs twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.status import TERMINAL
+from kaiwo.plugin.backends import Observation
+from kaiwo.workload import ask, podtruth
+from kaiwo.workload.model import Plan
+from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.status import Verdict, documents, events
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.workload.model import Facts, Tombstone
+
+TTL_SECONDS = 3600
+"""How long a finished child stays unless the embedded object says otherwise."""
+
+
+def plan_lost(workload: Workload, facts: Facts, backend: BackEnd) -> Plan | None:
+    """The end of a workload whose child is gone for good; None when a child may be created (again)."""
+    if workload.kind != "KaiwoJob":
+        return None
+    if facts.lost is not None:
+        verdict = _last_seen(workload, facts, facts.lost, backend)
+    elif workload.status.child_uid and not _never_started(workload, facts.now, backend):
+        verdict = _child_lost(workload, facts, backend)
+    else:
+        verdict = None
+    if verdict is None:
+        return None
+    statuses = documents(workload, verdict, facts.now)
+    return Plan(statuses=statuses, events=events(workload, statuses, ""), backend=backend.name)
+
+
+def _last_seen(workload: Workload, facts: Facts, lost: Tombstone, backend: BackEnd) -> Verdict | None:
+    seen = Observation(
+        workload=workload, child=lost.obj, pods=facts.pods, admission=None, queued=False, now=facts.now
+    )
+    observed = ask.observed(backend, seen)
+    if observed.status in TERMINAL:
+        return Verdict(
+            status=observed.status,
+            reason=observed.reason,
+            message=observed.message,
+            started=observed.started,
+            run_started=observed.run_started,
+            completed=observed.completed,
+            passed=observed.passed,
+        )
+    if lost.deletion_seen or not (lenient_map(lost.obj.get("status")).get("startTime") or observed.started):
+        return None
+    return _child_lost(workload, facts, backend)
+
+
+def _never_started(workload: Workload, now: datetime, backend: BackEnd) -> bool:
+    """Whether the last status says that nothing had started, and too recently for a finished child to be collected."""
+    status = workload.status
+    if status.start_time is not None or status.status not in ("", "PENDING", "ERROR"):
+        return False
+    known = [podtruth.moment(item.get("lastTransitionTime")) for item in status.conditions]
+    last = max((at for at in known if at is not None), default=workload.created)
+    return (now - last).total_seconds() < _ttl(workload, backend)
+
+
+def _ttl(workload: Workload, backend: BackEnd) -> int:
+    block = workload.blocks.get(backend.fields[0].path[0]) if backend.fields else None
+    given = lenient_map(lenient_map(block).get("spec")).get("ttlSecondsAfterFinished")
+    return given if isinstance(given, int) else TTL_SECONDS
+
+
+def _child_lost(workload: Workload, facts: Facts, backend: BackEnd) -> Verdict:
+    return Verdict(
+        status="FAILED",
+        reason="ChildLost",
+        message=(
+            f"{backend.child.kind} {workload.name} is gone and nobody saw how it ended (it may have been collected "
+            "after its end while the operator was down); it is not run a second time: "
+            "look at the job's own output, and submit it under another name or delete it first to run it again"
+        ),
+        completed=facts.now,
+    )

@@ -1,0 +1,213 @@
+"""What the pure core is given and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from pydantic import BaseModel
+
+    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.backends import BackEnd, Rendered
+    from kaiwo.plugin.diagnosis import DiagnosisRule
+    from kaiwo.plugin.facts import NodeFact
+    from kaiwo.plugin.pods import PodContribution
+    from kaiwo.plugin.queues import QueueFacts, QueueSystem
+    from kaiwo.plugin.registry import Plugins
+    from kaiwo.plugin.sources import DownloadSource
+    from kaiwo.plugin.vendors import GpuVendor
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """What loaded plugins declare, as far as planning needs it.
+
+    Attributes:
+        backends: workload back ends.
+        vendors: GPU vendors.
+        queue: the queue system in force, None without one.
+        contributions: contributions to pods, in the order in which they are applied.
+        sources: download sources.
+        diagnosis: diagnosis rules, in the order in which they are asked.
+        unselected: fields of installed distributions that are not loaded: ``("KaiwoJob", "rayJob")`` to the
+            distribution's name.
+    """
+
+    backends: tuple[BackEnd, ...] = ()
+    vendors: tuple[GpuVendor, ...] = ()
+    queue: QueueSystem | None = None
+    contributions: tuple[PodContribution, ...] = ()
+    sources: tuple[DownloadSource, ...] = ()
+    diagnosis: tuple[DiagnosisRule, ...] = ()
+    unselected: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plugins: Plugins) -> Registry:
+        """The registry of what the loader loaded."""
+        return cls(
+            backends=plugins.backends,
+            vendors=plugins.vendors,
+            queue=plugins.queue_system,
+            contributions=plugins.contributions,
+            sources=plugins.sources,
+            diagnosis=plugins.diagnosis_rules,
+            unselected=plugins.unselected_fields,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A child of the workload's that is gone.
+
+    Attributes:
+        obj: its last seen state.
+        deletion_seen: a delete event, or a deletion timestamp before it vanished, was really seen; False when a new
+            list just did not contain it any more.
+    """
+
+    obj: Object
+    deletion_seen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The API server's refusal of the last write for this workload, while nothing changed since.
+
+    Attributes:
+        resource: kind of the object that was to be written.
+        status: HTTP status code (422).
+        reason: the API server's reason (``Invalid``).
+        message: the API server's own text, with field paths.
+    """
+
+    resource: Resource
+    status: int
+    reason: str
+    message: str
+
+
+def _all_served(resource: Resource) -> bool:  # noqa: ARG001 (the default of a callable that takes one)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a plan may depend on beside the workload.
+
+    Attributes:
+        now: the moment of planning, UTC.
+        config: the configuration in force.
+        nodes: the cluster's nodes and those that an autoscaler can bring.
+        priority_classes: names of Kubernetes PriorityClasses, None when they are not known (no cluster at hand).
+        served: whether the cluster serves a kind.
+        live: the object under the child's name, ours or not; None when there is none.
+        pods: live pods of this workload.
+        auxiliaries: other live objects under wanted names, by kind and name.
+        lost: a child of ours that is gone, None when there was none since the operator looks.
+        queue_facts: what the queue system may look at, None without one.
+        owners: paths among the back end's ``owned_paths`` to the field manager that owns them on the child.
+        rejection: see :class:`Rejection`.
+        settings: plugin settings from KaiwoConfig by name of back end or queue system.
+    """
+
+    now: datetime
+    config: ResolvedConfig
+    nodes: tuple[NodeFact, ...] = ()
+    priority_classes: frozenset[str] | None = None
+    served: Callable[[Resource], bool] = _all_served
+    live: Object | None = None
+    pods: tuple[Object, ...] = ()
+    auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
+    lost: Tombstone | None = None
+    queue_facts: QueueFacts | None = None
+    owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    rejection: Rejection | None = None
+    settings: Mapping[str, BaseModel] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """POST an object once."""
+
+    resource: Resource
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Create or change an object by server-side apply."""
+
+    resource: Resource
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Merge-patch named keys of exactly the object with this uid."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    body: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete exactly the object with this uid."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
+
+
+Write: TypeAlias = Create | Apply | Patch | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event to tell about the workload.
+
+    Attributes:
+        type: ``Normal`` or ``Warning``.
+        reason: CamelCase word (``WorkloadRunning``).
+        message: one line.
+    """
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do for a workload now.
+
+    The host executes the writes, puts the answers into the facts and plans again; a plan whose writes are
+    done has none. Then it writes the statuses.
+
+    Attributes:
+        writes: in this order.
+        statuses: complete documents for ``status``, in this order, usually none or one; several when steps were
+            missed. Keys that are absent are to be removed. Empty when the status is right as it is.
+        events: one per transition among the statuses, and new warnings.
+        wake_after: seconds after which to plan again though nothing happened, None for never.
+        warnings: what was ignored or overridden, one sentence each.
+        backend: name of the chosen back end, empty when none serves the workload.
+        rendered: the objects as they would be created, in order, with the origins of their values.
+    """
+
+    writes: tuple[Write, ...] = ()
+    statuses: tuple[Object, ...] = ()
+    events: tuple[Event, ...] = ()
+    wake_after: float | None = None
+    warnings: tuple[str, ...] = ()
+    backend: str = ""
+    rendered: tuple[Rendered, ...] = ()

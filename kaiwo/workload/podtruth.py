@@ -1,0 +1,214 @@
+"""What pods really do: the one problem worth telling, and whether a container runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Finding
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kaiwo.engine.resource import Object
+
+SCHEDULER_PATIENCE = 30.0
+"""Seconds without any verdict of a scheduler after which it counts as missing."""
+
+_IMAGE = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+_WAITING = (
+    *_IMAGE,
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "CrashLoopBackOff",
+)
+PROBLEMS = frozenset(
+    {*_WAITING, "Unschedulable", "VolumeNotBound", "SchedulerMissing", "Evicted", "OOMKilled"}
+)
+"""Reasons that deserve a warning."""
+
+
+def moment(text: object) -> datetime | None:
+    """A Kubernetes time, None when it is absent or none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def pod_name(pod: Object) -> str:
+    """The pod's name, for messages."""
+    return str(lenient_map(pod.get("metadata")).get("name", ""))
+
+
+def current(pods: Iterable[Object], owner_uid: str | None = None) -> list[Object]:
+    """The pods of the current run: not being deleted and, where they say so, controlled by this owner."""
+    kept = []
+    for pod in pods:
+        metadata = lenient_map(pod.get("metadata"))
+        owners = [
+            item.get("uid")
+            for item in lenient_maps(metadata.get("ownerReferences"))
+            if item.get("controller")
+        ]
+        if metadata.get("deletionTimestamp") or (owner_uid and owners and owner_uid not in owners):
+            continue
+        kept.append(pod)
+    return kept
+
+
+def containers(pod: Object, *, init: bool = False) -> list[Object]:
+    """The statuses of a pod's containers, init containers first where asked for."""
+    status = lenient_map(pod.get("status"))
+    found = lenient_maps(status.get("containerStatuses"))
+    return [*lenient_maps(status.get("initContainerStatuses")), *found] if init else found
+
+
+def _state(container: Object, name: str) -> Object | None:
+    state = lenient_map(container.get("state")).get(name)
+    return state if isinstance(state, dict) else None
+
+
+def runs(pod: Object) -> bool:
+    """Whether a container of the pod runs now, init containers not counted."""
+    return any(_state(container, "running") is not None for container in containers(pod))
+
+
+def started(pods: Iterable[Object]) -> datetime | None:
+    """The earliest start of a container, running or ended, init containers not counted."""
+    times = []
+    for pod in pods:
+        for container in containers(pod):
+            for source in ("state", "lastState"):
+                states = lenient_map(container.get(source))
+                for name in ("running", "terminated"):
+                    if at := moment(lenient_map(states.get(name)).get("startedAt")):
+                        times.append(at)
+    return min(times, default=None)
+
+
+def problem(pods: Iterable[Object], before: str = "") -> Finding | None:
+    """The worst trouble of any of the pods, None when there is none.
+
+    Args:
+        pods: pods of the current run.
+        before: the reason told last. A kubelet that cannot pull alternates between two reasons; it stays the
+            later one, so that the alternation is not told again and again.
+    """
+    found = [finding for pod in pods for finding in _problems(pod)]
+    if not found:
+        return None
+    worst = min(found, key=lambda finding: _RANK.get(finding.reason, len(_RANK)))
+    if worst.reason == "ErrImagePull" and before == "ImagePullBackOff":
+        return Finding(before, worst.message)
+    return worst
+
+
+_ORDER = (*_WAITING, "Evicted", "VolumeNotBound", "Unschedulable")
+_RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
+
+
+def _problems(pod: Object) -> Iterator[Finding]:
+    name, status = pod_name(pod), lenient_map(pod.get("status"))
+    if status.get("reason") == "Evicted":
+        yield Finding("Evicted", _line(f"pod {name} was evicted", status.get("message")))
+    for container in containers(pod, init=True):
+        waiting = _state(container, "waiting") or {}
+        reason = waiting.get("reason")
+        if reason in _WAITING:
+            what = f"container {container.get('name')} of pod {name}: {reason}"
+            if reason in _IMAGE:
+                # The kubelet's own text alternates with the reason; the image is what one needs to know.
+                yield Finding(
+                    reason, f"{what}: image {container.get('image', '')!r} cannot be pulled{_why(waiting)}"
+                )
+            elif reason == "CrashLoopBackOff":
+                yield Finding(reason, what + _last_exit(container))
+            else:
+                yield Finding(reason, _line(what, waiting.get("message")))
+    for condition in lenient_maps(status.get("conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            text = str(condition.get("message", ""))
+            volume = (
+                "PersistentVolumeClaim" in text or "persistentvolumeclaim" in text or "volume node" in text
+            )
+            yield Finding(
+                "VolumeNotBound" if volume else "Unschedulable",
+                _line(f"pod {name} cannot be scheduled", text),
+            )
+
+
+_DENIED = (
+    ("not found", "; it does not exist there"),
+    ("denied", "; access was denied"),
+    ("unauthorized", "; access was denied"),
+)
+
+
+def _why(waiting: Object) -> str:
+    text = str(waiting.get("message", "")).lower()
+    return next((words for sign, words in _DENIED if sign in text), "")
+
+
+def _last_exit(container: Object) -> str:
+    last = lenient_map(lenient_map(container.get("lastState")).get("terminated"))
+    return f", {_exit(last)}" if last else ""
+
+
+def _exit(terminated: Object) -> str:
+    if terminated.get("reason") == "OOMKilled":
+        return "killed because it used more memory than its limit (OOMKilled)"
+    text = f"exited with code {terminated.get('exitCode')}"
+    return f"{text} by signal {terminated['signal']}" if terminated.get("signal") else text
+
+
+def _line(text: str, detail: object) -> str:
+    detail = " ".join(str(detail or "").split())
+    return f"{text}: {detail}" if detail else text
+
+
+def failure(pods: Iterable[Object]) -> Finding | None:
+    """Why pods failed: exit code, memory, eviction; None when no pod tells."""
+    for pod in pods:
+        status, name = lenient_map(pod.get("status")), pod_name(pod)
+        if status.get("phase") not in ("Failed", "Running"):
+            continue
+        for container in containers(pod, init=True):
+            ended = _state(container, "terminated")
+            if ended and ended.get("exitCode"):
+                reason = "OOMKilled" if ended.get("reason") == "OOMKilled" else "ExitCode"
+                where = f"container {container.get('name')} of pod {name}"
+                return Finding(reason, _line(f"{where} {_exit(ended)}", ended.get("message")))
+        if status.get("reason"):
+            word = str(status["reason"])
+            text = f"pod {name} was evicted" if word == "Evicted" else f"pod {name} failed"
+            return Finding(word, _line(text, status.get("message")))
+    return None
+
+
+def unscheduled(pods: Iterable[Object], now: datetime) -> tuple[Finding | None, float | None]:
+    """Pods that no scheduler looked at: the finding once patience is over, or the seconds until then."""
+    waits: list[float] = []
+    for pod in pods:
+        status, spec = lenient_map(pod.get("status")), lenient_map(pod.get("spec"))
+        types = {item.get("type") for item in lenient_maps(status.get("conditions"))}
+        if "PodScheduled" in types or spec.get("nodeName") or status.get("phase", "Pending") != "Pending":
+            continue
+        created = moment(lenient_map(pod.get("metadata")).get("creationTimestamp"))
+        if created is None:
+            continue
+        left = SCHEDULER_PATIENCE - (now - created).total_seconds()
+        if left <= 0:
+            scheduler = spec.get("schedulerName") or "default-scheduler"
+            text = (
+                f"pod {pod_name(pod)} waits for scheduler {scheduler!r}, which has not looked at it for "
+                f"{SCHEDULER_PATIENCE:.0f} s; install it, or set KaiwoConfig scheduling.kubeSchedulerName to one that runs"
+            )
+            return Finding("SchedulerMissing", text), None
+        waits.append(left)
+    return None, min(waits, default=None)

@@ -1,0 +1,82 @@
+"""Plans that create nothing: the workload cannot run now, or it never will again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.conditions import Condition
+from kaiwo.plugin.facts import Refusal
+from kaiwo.workload.model import Plan
+from kaiwo.workload.status import Verdict, documents, events
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.workload.model import Facts, Rejection
+
+REJECTED_RETRY_SECONDS = 60.0
+"""When to try again what the API server refused: a quota or a policy may change without a sign."""
+
+_UNUSABLE = (400, 413, 422)
+_FORBIDDEN = 403
+_NOT_SERVED = 404
+
+
+def condition(workload: Workload, refusal: Refusal) -> Condition:
+    """The condition that a refusal makes False."""
+    return Condition(refusal.condition, "False", refusal.reason, refusal.message, workload.generation or None)
+
+
+def refused(
+    workload: Workload,
+    facts: Facts,
+    refusal: Refusal,
+    *,
+    wake_after: float | None = None,
+    warnings: tuple[str, ...] = (),
+    backend: str = "",
+    childless: bool = False,
+) -> Plan:
+    """The plan of a workload that cannot run now: a status, and no writes.
+
+    Args:
+        workload: the workload.
+        facts: what is known.
+        refusal: why it cannot run.
+        wake_after: when to look again though nothing happened.
+        warnings: what of the spec is not used.
+        backend: name of the chosen back end.
+        childless: it is certain that there is no child, so that what was recorded of an earlier one is void.
+    """
+    verdict = Verdict(
+        status=refusal.status,
+        reason=refusal.reason,
+        message=refusal.message,
+        conditions=(condition(workload, refusal),),
+        child_uid="" if childless else None,
+    )
+    statuses = documents(workload, verdict, facts.now)
+    return Plan(
+        statuses=statuses,
+        events=events(workload, statuses, ""),
+        wake_after=wake_after,
+        warnings=warnings,
+        backend=backend,
+    )
+
+
+def of_rejection(rejection: Rejection, kind: str) -> Refusal:
+    """The refusal that says what the API server said.
+
+    Args:
+        rejection: the API server's answer.
+        kind: kind of the workload's child; another kind of object is storage.
+    """
+    what = f"the API server refused {rejection.resource.kind}: {rejection.message}"
+    about = "Schedulable" if rejection.resource.kind == kind else "StorageReady"
+    if rejection.status in _UNUSABLE:
+        return Refusal("InvalidSpec", what, condition=about)
+    if rejection.status == _FORBIDDEN:
+        return Refusal("Forbidden", what, condition=about)
+    if rejection.status == _NOT_SERVED:
+        return Refusal("BackendUnavailable", f"{what}; is its API installed?", condition=about)
+    return Refusal(rejection.reason or "Rejected", what, condition=about)

@@ -1,0 +1,119 @@
+"""Resolving: what is taken from configuration, nodes and the queue when a child is created."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import AllocationInput, Resolved
+from kaiwo.plugin.facts import Refusal
+from kaiwo.plugin.queues import QueueAssignment, QueueFacts
+from kaiwo.workload import ask
+from kaiwo.workload.changes import ALLOCATION_FIELDS
+from kaiwo.workload.labels import copied
+from kaiwo.workload.pods import TEMPLATE_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.facts import Allocation
+    from kaiwo.workload.model import Facts, Registry
+
+
+def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
+    """What the queue system may look at."""
+    if facts.queue_facts is not None:
+        return facts.queue_facts
+    settings = facts.settings.get(registry.queue.name) if registry.queue else None
+    return QueueFacts(objects={}, default_queue=facts.config.default_cluster_queue_name, settings=settings)
+
+
+def split(
+    workload: Workload, registry: Registry, facts: Facts, backend: BackEnd, *, check_capacity: bool
+) -> Allocation | Refusal:
+    """The split of GPUs, or why there is none."""
+    return ask.allocation(
+        backend,
+        AllocationInput(
+            workload=workload,
+            vendors=registry.vendors,
+            nodes=facts.nodes,
+            default_resource_key=facts.config.default_gpu_resource_key,
+            check_capacity=check_capacity,
+        ),
+    )
+
+
+def resolve(
+    workload: Workload, registry: Registry, facts: Facts, backend: BackEnd, *, check_capacity: bool
+) -> tuple[Resolved, QueueAssignment | None] | Refusal:
+    """Everything that stays with a new child, or why the workload cannot run now."""
+    allocation = split(workload, registry, facts, backend, check_capacity=check_capacity)
+    if isinstance(allocation, Refusal):
+        return allocation
+    queue: QueueAssignment | None = None
+    if registry.queue is not None:
+        answer = ask.assignment(registry.queue, workload, queue_facts(registry, facts))
+        if isinstance(answer, Refusal):
+            return answer
+        queue = answer
+    priority = _priority(workload, facts, queue)
+    if isinstance(priority, Refusal):
+        return priority
+    config = facts.config
+    resolved = Resolved(
+        allocation=allocation,
+        default_image=config.default_ray_image,
+        scheduler_name=config.kube_scheduler_name,
+        gpu_taint_key=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
+        data_mount_path=config.default_data_mount_path,
+        hf_mount_path=config.default_hf_mount_path,
+        storage_class=config.default_storage_class or "",
+        head_memory=str(config.head_pod_memory),
+        priority_class=priority,
+        vendor_keys=tuple(key for vendor in registry.vendors for key in vendor.resource_keys),
+        template_version=TEMPLATE_VERSION,
+        labels=copied(workload.labels),
+        annotations=copied(workload.annotations),
+    )
+    return resolved, queue
+
+
+def renew(
+    before: Resolved,
+    changed: Collection[str],
+    workload: Workload,
+    registry: Registry,
+    facts: Facts,
+    backend: BackEnd,
+) -> Resolved | Refusal:
+    """The resolved values after an accepted change: only what depends on the changed fields is new."""
+    resolved = replace(before, labels=copied(workload.labels), annotations=copied(workload.annotations))
+    blocks = {field.path[0] for field in backend.fields}
+    if any(name in ALLOCATION_FIELDS or name.split(".", 1)[0] in blocks for name in changed):
+        allocation = split(workload, registry, facts, backend, check_capacity=False)
+        if isinstance(allocation, Refusal):
+            return allocation
+        resolved = replace(resolved, allocation=allocation)
+    return resolved
+
+
+def _priority(workload: Workload, facts: Facts, queue: QueueAssignment | None) -> str | Refusal:
+    name = workload.spec.priority_class
+    if not name:
+        return ""
+    queued = queue is not None and queue.knows_priority
+    if facts.priority_classes is None:
+        return "" if queued else name
+    if name in facts.priority_classes:
+        return name
+    if queued:
+        return ""
+    known = ", ".join(sorted(facts.priority_classes)) or "none"
+    return Refusal(
+        "PriorityClassNotFound",
+        f"spec.priorityClass: no PriorityClass {name!r} exists; existing: {known}; "
+        "create it or use one of these, the workload starts by itself then",
+    )

@@ -1,0 +1,217 @@
+"""A workload with a live child: what it means, and what of a change reaches it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kaiwo.api.conditions import Condition, find_condition, merge_conditions
+from kaiwo.api.status import TERMINAL
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.plugin.backends import Observation, Observed
+from kaiwo.workload import ask
+from kaiwo.workload.edits import Edits, edits
+from kaiwo.workload.create import schedulable, spec_warnings
+from kaiwo.workload.errors import PluginFailure
+from kaiwo.workload.model import Event, Plan
+from kaiwo.workload.podtruth import PROBLEMS
+from kaiwo.workload.resolve import queue_facts
+from kaiwo.workload.resolved import Record, decode
+from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.status import Verdict, document, documents, events
+from kaiwo.workload.storage import volumes
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.queues import Admission
+    from kaiwo.workload.model import Facts, Registry
+
+RETRY_SECONDS = 30.0
+"""When to look again after a plugin failed to read the state of a child."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Queueing:
+    queued: bool = False
+    admission: Admission | None = None
+
+
+def plan_live(workload: Workload, registry: Registry, facts: Facts, backend: BackEnd, switched: str) -> Plan:
+    """The plan for a workload whose child exists.
+
+    Args:
+        workload: the workload.
+        registry: what is loaded.
+        facts: with the live child, which is ours.
+        backend: the back end that made it.
+        switched: the field by which the workload now asks for another back end, empty when it does not.
+
+    Raises:
+        PluginFailure: the queue system failed.
+    """
+    live: Object = facts.live or {}
+    record = decode(live)
+    queueing = _queueing(live, record, registry, facts)
+    observed = _observe(workload, registry, facts, backend, live, queueing)
+    ended = observed.status in TERMINAL
+    metadata = lenient_map(live.get("metadata"))
+    if metadata.get("deletionTimestamp") and not ended:
+        observed = Observed(
+            "PENDING",
+            "ChildDeleting",
+            f"{backend.child.kind} {workload.name} is being deleted; it is created again when it is gone",
+        )
+    if ended or metadata.get("deletionTimestamp"):
+        change = Edits(
+            None if switched else _applied(workload, ()), record.resolved.allocation if record else None
+        )
+    else:
+        change = edits(workload, registry, facts, backend, record, queueing.admission, switched)
+    warnings = (*spec_warnings(workload, registry, backend), *change.warnings)
+    return _plan(workload, facts, backend, observed, queueing, replace(change, warnings=warnings))
+
+
+def _plan(
+    workload: Workload,
+    facts: Facts,
+    backend: BackEnd,
+    observed: Observed,
+    queueing: _Queueing,
+    change: Edits,
+) -> Plan:
+    uid = lenient_map(lenient_map(facts.live).get("metadata")).get("uid")
+    conditions = [
+        schedulable(workload, change.allocation) if change.allocation else None,
+        _admitted(workload, queueing),
+        change.storage or _storage(workload, facts),
+        _with_warnings(change.condition, change.warnings),
+    ]
+    verdict = Verdict(
+        status=observed.status,
+        reason=observed.reason,
+        message=observed.message,
+        conditions=tuple(condition for condition in conditions if condition is not None),
+        allocation=change.allocation,
+        backend=backend.name,
+        child_uid=uid if isinstance(uid, str) else None,
+        started=observed.started,
+        run_started=observed.run_started,
+        completed=observed.completed,
+        passed=observed.passed,
+    )
+    statuses = documents(workload, verdict, facts.now)
+    new = workload.status.child_uid != verdict.child_uid
+    told = events(workload, statuses, f"{backend.child.kind} {workload.name}" if new else "")
+    return Plan(
+        writes=change.writes,
+        statuses=statuses,
+        events=(*told, *_outside_quota(workload, queueing)),
+        wake_after=observed.wake_after,
+        warnings=change.warnings,
+        backend=backend.name,
+        rendered=change.rendered,
+    )
+
+
+def _queueing(live: Object, record: Record | None, registry: Registry, facts: Facts) -> _Queueing:
+    if registry.queue is None:
+        return _Queueing()
+    labels = lenient_map(lenient_map(live.get("metadata")).get("labels"))
+    wanted = record.queue.labels if record and record.queue else {}
+    queued = bool(wanted) and all(key in labels for key in wanted)
+    return _Queueing(queued, ask.admission(registry.queue, live, queue_facts(registry, facts)))
+
+
+def _observe(
+    workload: Workload,
+    registry: Registry,
+    facts: Facts,
+    backend: BackEnd,
+    live: Object,
+    queueing: _Queueing,
+) -> Observed:
+    seen = Observation(
+        workload=workload,
+        child=live,
+        pods=facts.pods,
+        admission=queueing.admission,
+        queued=queueing.queued,
+        now=facts.now,
+    )
+    try:
+        observed = ask.observed(backend, seen)
+    except PluginFailure as error:
+        word = workload.status.status or "STARTING"
+        return Observed(word, "PluginError", str(error), wake_after=RETRY_SECONDS)
+    if observed.status == "COMPLETE" or observed.reason in PROBLEMS:
+        return observed
+    finding = ask.finding(registry, seen)
+    return replace(observed, reason=finding.reason, message=finding.message) if finding else observed
+
+
+def _applied(workload: Workload, warnings: tuple[str, ...]) -> Condition:
+    text = "; ".join(warnings)
+    return Condition("SpecApplied", "True", "Applied", text, workload.generation or None)
+
+
+def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Condition | None:
+    """Warnings stand with the condition that says the spec was applied, for those who did not see a command's."""
+    if condition is None or condition.status != "True" or not warnings:
+        return condition
+    return replace(condition, message="; ".join(warnings))
+
+
+def _admitted(workload: Workload, queueing: _Queueing) -> Condition | None:
+    admission = queueing.admission
+    if not queueing.queued or admission is None:
+        return None
+    generation = workload.generation or None
+    if admission.state == "unmanaged":
+        return Condition("Admitted", "Unknown", "NotManagedByQueue", admission.message, generation)
+    if admission.state in ("admitted", "finished"):
+        return Condition("Admitted", "True", admission.reason, admission.message, generation)
+    return Condition("Admitted", "False", admission.reason, admission.message, generation)
+
+
+def _outside_quota(workload: Workload, queueing: _Queueing) -> tuple[Event, ...]:
+    if queueing.admission is None or queueing.admission.state != "unmanaged":
+        return ()
+    before = find_condition(workload.status.conditions, "Admitted")
+    if before is not None and before.get("reason") == "NotManagedByQueue":
+        return ()
+    return (Event("Warning", "NotManagedByQueue", f"runs outside quota: {queueing.admission.message}"),)
+
+
+def _storage(workload: Workload, facts: Facts) -> Condition | None:
+    """The state of the workload's volumes; a class that waits for the first pod is no error."""
+    record = decode(facts.live or {})
+    if record is None:
+        return None
+    generation = workload.generation or None
+    waiting = []
+    found = volumes(workload, record.resolved)
+    for volume in found:
+        claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volume.claim))
+        if claim is None:
+            text = f"PersistentVolumeClaim {volume.claim} is not there"
+            return Condition("StorageReady", "False", "VolumeMissing", text, generation)
+        phase = lenient_map(claim.get("status")).get("phase") or "Pending"
+        if phase != "Bound":
+            storage_class = lenient_map(claim.get("spec")).get("storageClassName") or "the cluster's default"
+            waiting.append(
+                f"PersistentVolumeClaim {volume.claim} is {phase} (storage class: {storage_class})"
+            )
+    if waiting:
+        return Condition("StorageReady", "False", "VolumePending", "; ".join(waiting), generation)
+    return Condition("StorageReady", "True", "Bound", "all volumes are bound", generation) if found else None
+
+
+def keep(workload: Workload, facts: Facts, applied: Condition) -> Plan:
+    """The plan of a running workload whose new spec cannot be understood: its child goes on, one condition says why."""
+    before = document(workload.status)
+    after = {**before, "conditions": merge_conditions(before.get("conditions", []), [applied], facts.now)}
+    if workload.generation:
+        after["observedGeneration"] = workload.generation
+    return Plan(statuses=() if after == before else (after,))

@@ -1,0 +1,1 @@
+"""KaiwoJobs as a batch/v1 Job."""

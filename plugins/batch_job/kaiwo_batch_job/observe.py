@@ -1,0 +1,134 @@
+"""What a live Job means for its KaiwoJob."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.workload import podtruth
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Observation
+
+
+def observe(seen: Observation) -> Observed:
+    """The status of a Job, by the first of these that holds: ended, waiting for the queue, suspended, running."""
+    metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
+    status = lenient_map(seen.child.get("status"))
+    uid = metadata.get("uid")
+    pods = podtruth.current(seen.pods, uid if isinstance(uid, str) else None)
+    begun = podtruth.moment(status.get("startTime"))
+    conditions = {
+        str(item.get("type")): item
+        for item in lenient_maps(status.get("conditions"))
+        if item.get("status") == "True"
+    }
+    name = str(metadata.get("name", ""))
+    if done := conditions.get("Complete") or conditions.get("SuccessCriteriaMet"):
+        completed = podtruth.moment(status.get("completionTime")) or _since(done)
+        return _ended(seen, pods, begun, "COMPLETE", Finding("Completed", f"Job {name} completed"), completed)
+    if failed := conditions.get("Failed"):
+        return _ended(seen, pods, begun, "FAILED", _failure(seen, failed, name), _since(failed))
+    waiting = _waiting(seen, spec, pods, name)
+    if waiting:
+        return waiting
+    return _active(seen, pods, begun, name)
+
+
+def _since(condition: Object) -> datetime | None:
+    return podtruth.moment(condition.get("lastTransitionTime"))
+
+
+def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]:
+    return (*(("STARTING",) if begun or started else ()), *(("RUNNING",) if started else ()))
+
+
+def _ended(
+    seen: Observation,
+    pods: list[Object],
+    begun: datetime | None,
+    word: str,
+    finding: Finding,
+    completed: datetime | None,
+) -> Observed:
+    started = podtruth.started(pods)
+    return Observed(
+        status=word,
+        reason=finding.reason,
+        message=finding.message,
+        # Pods may be gone by now; the Job's own start is the next best.
+        started=started or (None if seen.workload.status.start_time else begun),
+        run_started=begun,
+        completed=completed or seen.now,
+        passed=_passed(begun, started),
+    )
+
+
+def _failure(seen: Observation, failed: Object, name: str) -> Finding:
+    text = " ".join(str(failed.get("message", "")).split())
+    reason = str(failed.get("reason") or "Failed")
+    if reason == "DeadlineExceeded":
+        return Finding(
+            reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
+        )
+    uid = lenient_map(seen.child.get("metadata")).get("uid")
+    # Pods of a failed Job may be terminating already; they still tell why.
+    own = [pod for pod in seen.pods if not (owners := _owners(pod)) or uid in owners]
+    return podtruth.failure(own) or Finding(reason, text or f"Job {name} failed")
+
+
+def _owners(pod: Object) -> list[object]:
+    references = lenient_maps(lenient_map(pod.get("metadata")).get("ownerReferences"))
+    return [item.get("uid") for item in references if item.get("controller")]
+
+
+def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> Observed | None:
+    """The Job may not start: its queue holds it, or somebody suspended it."""
+    admission = seen.admission
+    if seen.queued and admission is not None and admission.state in ("pending", "evicted"):
+        if not any(podtruth.runs(pod) for pod in pods) or spec.get("suspend"):
+            return Observed("PENDING", admission.reason, admission.message)
+        return None
+    if not spec.get("suspend"):
+        return None
+    if seen.queued and admission is None:
+        return Observed("PENDING", "Queued", f"Job {name} waits for its queue")
+    if seen.queued and admission is not None and admission.state == "admitted":
+        return Observed("STARTING", "Admitted", admission.message)
+    return Observed(
+        "PENDING", "Suspended", f"Job {name} is suspended; set its spec.suspend to false to start it"
+    )
+
+
+def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Observed:
+    running = [pod for pod in pods if podtruth.runs(pod)]
+    started = podtruth.started(pods)
+    finding = podtruth.problem(pods, seen.workload.status.reason)
+    wake: float | None = None
+    if finding is None:
+        finding, wake = podtruth.unscheduled(pods, seen.now)
+    if running:
+        message = f"Job {name} runs"
+        if finding:
+            message = f"{len(running)} of {len(pods)} pods run; {finding.message}"
+        return Observed(
+            status="RUNNING",
+            reason=finding.reason if finding else "Running",
+            message=message,
+            started=started,
+            run_started=begun,
+            passed=_passed(begun, None),
+            wake_after=wake,
+        )
+    return Observed(
+        status="STARTING",
+        reason=finding.reason if finding else "Starting",
+        message=finding.message if finding else f"no container of Job {name} runs yet",
+        started=started,
+        run_started=begun,
+        wake_after=wake,
+    )

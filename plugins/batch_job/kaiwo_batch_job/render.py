@@ -1,0 +1,115 @@
+"""From a KaiwoJob to a Job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Rendered
+from kaiwo.workload import gpus
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.names import MAX_LABEL
+from kaiwo.workload.objects import child_metadata
+from kaiwo.workload.origins import Origins
+from kaiwo.workload.pods import PodRole, pod_template
+from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, without_nulls
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import AllocationInput, RenderInput
+    from kaiwo.plugin.facts import Allocation, Refusal
+
+BLOCK = "spec.job"
+BACKOFF_LIMIT = 0
+"""A retry would take GPUs that nobody asked for."""
+
+TTL_SECONDS = 3600
+"""How long a finished Job stays unless the embedded one says."""
+
+
+def _spec(workload: Workload) -> Object:
+    block = as_map(workload.blocks.get("job"), BLOCK)
+    return as_map(block.get("spec"), f"{BLOCK}.spec")
+
+
+def _problem(workload: Workload) -> None:
+    block = as_map(workload.blocks.get("job"), BLOCK)
+    as_map(block.get("metadata"), f"{BLOCK}.metadata")
+    spec = _spec(workload)
+    for name in (
+        "parallelism",
+        "completions",
+        "ttlSecondsAfterFinished",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+    ):
+        as_integer(spec.get(name), f"{BLOCK}.spec.{name}")
+    template = as_map(spec.get("template"), f"{BLOCK}.spec.template")
+    pod = as_map(template.get("spec"), f"{BLOCK}.spec.template.spec")
+    as_maps(pod.get("containers"), f"{BLOCK}.spec.template.spec.containers")
+    completions = spec.get("completions")
+    if spec.get("completionMode") == "Indexed" and completions:
+        longest = len(f"{workload.name}-{completions - 1}")
+        if longest > MAX_LABEL:
+            raise SpecError(
+                "metadata.name",
+                f"{workload.name!r} with the index of {completions} completions has {longest} characters, at most "
+                f"{MAX_LABEL} are possible; shorten the name by {longest - MAX_LABEL}",
+            )
+
+
+def check(workload: Workload) -> tuple[tuple[str, str], ...]:
+    """What is wrong with the embedded Job, as field path and message."""
+    try:
+        _problem(workload)
+    except SpecError as error:
+        return ((error.path, error.problem),)
+    return ()
+
+
+def allocate(inp: AllocationInput) -> Allocation | Refusal:
+    """All GPUs in one pod; with an embedded parallelism each of its pods gets as many."""
+    spec = lenient_map(lenient_map(inp.workload.blocks.get("job")).get("spec"))
+    parallelism = spec.get("parallelism")
+    pods = parallelism if isinstance(parallelism, int) and parallelism >= 0 else 1
+    completions = spec.get("completions")
+    if isinstance(completions, int) and completions > 0:
+        # No more pods than completions ever run at the same time.
+        pods = min(pods, completions)
+    template = spec.get("template")
+    return gpus.one_pod(inp, template if isinstance(template, dict) else None, pods)
+
+
+def render(inp: RenderInput) -> Rendered:
+    """The Job of a workload.
+
+    Raises:
+        SpecError: the embedded Job has an impossible shape.
+        PluginFailure: a plugin's contribution to the pods failed.
+    """
+    origins = Origins(f"{BLOCK}.")
+    block = as_map(inp.workload.blocks.get("job"), BLOCK)
+    spec: Object = without_nulls(_spec(inp.workload))
+    warnings: list[str] = []
+    if spec.get("backoffLimit", BACKOFF_LIMIT) != BACKOFF_LIMIT:
+        warnings.append(
+            f"{BLOCK}.spec.backoffLimit: {spec['backoffLimit']} is not used, it is {BACKOFF_LIMIT}: a retry would take "
+            "GPUs that nobody asked for; submit the job again instead"
+        )
+    spec["backoffLimit"] = BACKOFF_LIMIT
+    origins.note(f"{BLOCK}.spec.backoffLimit", "default", "a job is not retried")
+    if "ttlSecondsAfterFinished" not in spec:
+        spec["ttlSecondsAfterFinished"] = TTL_SECONDS
+        origins.note(f"{BLOCK}.spec.ttlSecondsAfterFinished", "default", "a finished Job stays an hour")
+    if inp.queue and inp.queue.suspend:
+        spec["suspend"] = True
+        origins.note(f"{BLOCK}.spec.suspend", "queue", "the queue starts it")
+    role = PodRole(path=f"{BLOCK}.spec.template")
+    spec["template"], more = pod_template(inp, spec.get("template"), role, origins)
+    child = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": child_metadata(inp, block, BLOCK),
+        "spec": spec,
+    }
+    return Rendered(child, warnings=(*warnings, *more), origins=origins.known())

@@ -1,0 +1,66 @@
+"""AMD GPUs: resource keys, and how a node's model and count are recognised."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin import hookimpl
+from kaiwo.plugin.vendors import GpuVendor, NodeGpus, Utilization
+from kaiwo.workload.recognition import counts, labels_of, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.engine.resource import Object
+
+KAIWO_API = 1
+
+GPU = "amd.com/gpu"
+KEYS = (GPU, "amd.com/spx_*", "amd.com/dpx_*", "amd.com/tpx_*", "amd.com/qpx_*", "amd.com/cpx_*")
+"""Whole GPUs, and the compute partitions in the device plugin's mixed naming (``amd.com/cpx_nps4``)."""
+
+PRODUCT = "amd.com/gpu.product-name"
+DEVICE_ID = "amd.com/gpu.device-id"
+COUNT = "beta.amd.com/gpu.family.AI"
+"""Labels of AMD's node labeller."""
+
+DEVICES = {"74a1": "mi300", "740c": "mi250"}
+"""PCI device ids to models."""
+
+_NOISE = re.compile(r"instinct|radeon|_|oam|amd|series|gpu")
+UNKNOWN = "unknown"
+
+
+def model(labels: Mapping[str, str]) -> str:
+    """The short name of a node's GPU model: from its product name, else from its device id."""
+    name = _NOISE.sub("", labels.get(PRODUCT, "").lower()).strip("-. ")
+    if name:
+        return name
+    device = labels.get(DEVICE_ID, "").strip().lower().removeprefix("0x")
+    if not device:
+        return UNKNOWN
+    return DEVICES.get(device, f"amd-{device}")
+
+
+def recognise(node: Object) -> tuple[NodeGpus, ...]:
+    """The AMD GPUs of a node, one entry for each resource key."""
+    labels = labels_of(node)
+    found = counts(node, KEYS)
+    if GPU not in found and not any(found.values()):
+        found[GPU] = whole(labels.get(COUNT))
+    name = model(labels)
+    return tuple(NodeGpus(name, count, key) for key, count in found.items() if count)
+
+
+@hookimpl
+def kaiwo_gpu_vendors() -> list[GpuVendor]:
+    """The vendor."""
+    return [
+        GpuVendor(
+            name="amd",
+            resource_keys=KEYS,
+            recognise=recognise,
+            utilization=Utilization(metric="gpu_gfx_activity"),
+        )
+    ]

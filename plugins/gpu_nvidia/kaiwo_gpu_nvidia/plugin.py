@@ -1,0 +1,54 @@
+"""NVIDIA GPUs: resource keys, and how a node's model and count are recognised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin import hookimpl
+from kaiwo.plugin.vendors import GpuVendor, NodeGpus, Utilization
+from kaiwo.workload.recognition import counts, labels_of, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.engine.resource import Object
+
+KAIWO_API = 1
+
+GPU = "nvidia.com/gpu"
+KEYS = (GPU, "nvidia.com/mig-*")
+"""Whole GPUs, and MIG profiles in the device plugin's mixed strategy (``nvidia.com/mig-1g.10gb``)."""
+
+PRODUCT = "nvidia.com/gpu.product"
+COUNT = "nvidia.com/gpu.count"
+"""Labels of NVIDIA's GPU feature discovery."""
+
+UNKNOWN = "unknown"
+
+
+def model(labels: Mapping[str, str]) -> str:
+    """The short name of a node's GPU model: its product name in lower case without dashes."""
+    return labels.get(PRODUCT, "").lower().replace("-", "").strip() or UNKNOWN
+
+
+def recognise(node: Object) -> tuple[NodeGpus, ...]:
+    """The NVIDIA GPUs of a node, one entry for each resource key."""
+    labels = labels_of(node)
+    found = counts(node, KEYS)
+    if GPU not in found and not any(found.values()):
+        found[GPU] = whole(labels.get(COUNT))
+    name = model(labels)
+    return tuple(NodeGpus(name, count, key) for key, count in found.items() if count)
+
+
+@hookimpl
+def kaiwo_gpu_vendors() -> list[GpuVendor]:
+    """The vendor."""
+    return [
+        GpuVendor(
+            name="nvidia",
+            resource_keys=KEYS,
+            recognise=recognise,
+            utilization=Utilization(metric="DCGM_FI_DEV_GPU_UTIL"),
+        )
+    ]
