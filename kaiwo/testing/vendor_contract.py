@@ -63,7 +63,10 @@ def _check_example(vendor: GpuVendor, example: Object) -> None:
 
 def _recognised(vendor: GpuVendor, example: Object) -> tuple[NodeGpus, ...]:
     before = copy.deepcopy(example)
-    found = vendor.recognise(example)
+    try:
+        found = vendor.recognise(example)
+    except Exception as error:
+        raise AssertionError(f"{vendor.name}: recognise raised {error!r} for the Node {before}") from error
     claim(isinstance(found, tuple), f"{vendor.name}: recognise returned {type(found).__name__}, not a tuple")
     claim(
         all(isinstance(gpus, NodeGpus) for gpus in found),
