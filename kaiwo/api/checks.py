@@ -12,7 +12,6 @@ from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata import labels_problems
 from kaiwo.api.quantity import InvalidQuantity, parse_quantity
 from kaiwo.api.rules import TOPOLOGY_MESSAGE
-from kaiwo.api.scalars import MAX_ENTRYPOINT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -28,7 +27,6 @@ def check_workload(kind: WorkloadKind, spec: Mapping[str, Any], *, on_ray: bool,
     problems = [
         *_gpus(spec, defaulted=defaulted),
         *_topology(spec),
-        *_entrypoint(spec),
         *labels_problems(_mapping(spec.get("podTemplateSpecLabels")), ("spec", "podTemplateSpecLabels")),
         *check_env(spec.get("env"), "spec.env"),
         *check_secret_volumes(spec.get("secretVolumes"), "spec.secretVolumes"),
@@ -81,17 +79,6 @@ def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if spec.get("preferredTopologyLabel") is not None and spec.get("requiredTopologyLabel") is not None:
         yield Problem("spec.requiredTopologyLabel", TOPOLOGY_MESSAGE)
-
-
-def _entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    text = spec.get("entrypoint")
-    size = len(text.encode(errors="surrogatepass")) if isinstance(text, str) else 0
-    if size > MAX_ENTRYPOINT_BYTES:
-        yield Problem(
-            "spec.entrypoint",
-            f"has {size} bytes, more than the {MAX_ENTRYPOINT_BYTES} that Linux takes as one argument",
-            "put the script into the image or the data volume and call it",
-        )
 
 
 def _storage(value: object) -> Iterator[Problem]:

@@ -12,9 +12,9 @@ from kaiwo.api.rules import entrypoint_rules
 from kaiwo.api.scalars import (
     INT32_MAX,
     LABEL_VALUE,
-    MAX_ENTRYPOINT_BYTES,
     Count,
     DurationText,
+    Entrypoint,
     ObjectName,
 )
 from kaiwo.api.storage import StorageSpec
@@ -141,9 +141,8 @@ class CommonSpec(Model):
         Field(description="A WorkloadPriorityClass of the queue, a PriorityClass of the cluster, or both."),
     ] = None
     entrypoint: Annotated[
-        str | None,
+        Entrypoint | None,
         Field(
-            max_length=MAX_ENTRYPOINT_BYTES,
             json_schema_extra={"x-kubernetes-validations": entrypoint_rules()},
             description="Command or script of the primary container; a line #!/bin/bash chooses the shell.",
         ),

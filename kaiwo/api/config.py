@@ -106,7 +106,7 @@ class ResolvedConfig:
         """
         if not isinstance(obj, dict):
             raise InvalidConfig([Problem("", "must be a mapping")])
-        raw = obj.get("spec") or {}
+        raw = {} if obj.get("spec") is None else obj["spec"]
         if not isinstance(raw, dict):
             raise InvalidConfig([Problem("spec", "must be a mapping")])
         try:

@@ -57,7 +57,12 @@ class InvalidConfig(InvalidObject):
 
 def shorten(value: object, limit: int = 60) -> str:
     """A value as it may be shown in a message: quoted if text, cut in the middle of nowhere, never long."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        text = f'"{value}"'
+    elif value is None or isinstance(value, bool):
+        text = {None: "null", True: "true", False: "false"}[value]
+    else:
+        text = str(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

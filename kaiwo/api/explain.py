@@ -99,7 +99,7 @@ _MESSAGES: dict[str, tuple[str, str]] = {
     "model_type": ("{value} is not a mapping", "write it as indented key: value lines"),
     "tuple_type": ("{value} is not a list", "write each item on a line of its own that starts with a dash"),
     "list_type": ("{value} is not a list", "write each item on a line of its own that starts with a dash"),
-    "literal_error": ("{value} is not one of {expected}", ""),
+    "literal_error": ("{value} is not possible", "use {expected}"),
     "greater_than_equal": ("{value} is less than {ge}", "the smallest value is {ge}"),
     "greater_than": ("{value} is not greater than {gt}", "use a value above {gt}"),
     "less_than_equal": ("{value} is greater than {le}", "the largest value is {le}"),

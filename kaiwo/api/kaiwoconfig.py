@@ -163,7 +163,7 @@ class KaiwoConfigSpec(Model):
     storage: Annotated[StorageSection, Field(description="Volumes and downloads.")] = StorageSection()
     data: Annotated[
         StorageSection | None,
-        Field(description="Older name of storage; fields of storage win.", deprecated="Use storage."),
+        Field(description="Deprecated: older name of storage. Fields of storage win."),
     ] = None
     nodes: Annotated[NodeSection, Field(description="Nodes and GPUs.")] = NodeSection()
     scheduling: Annotated[SchedulingSection, Field(description="Scheduling and preemption.")] = (

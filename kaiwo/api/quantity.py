@@ -1,9 +1,8 @@
 """Kubernetes quantities (``500m``, ``16Gi``, ``1e3``), exact.
 
 The grammar, the rounding and the canonical form are those of the API server (``resource.Quantity`` of
-k8s.io/apimachinery): values are kept to a billionth, smaller parts are rounded away from zero, and what is
-larger
-than 2^63 - 1 is capped there.
+k8s.io/apimachinery): values are kept to a billionth, smaller parts are rounded away from zero, and amounts
+with a binary suffix are capped at 2^63 - 1.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from typing import Literal, TypeAlias
 Form: TypeAlias = Literal["decimal", "binary", "exponent"]
 
 NANO = 10**9
-_MAX = (2**63 - 1) * NANO
-_MAX_DIGITS = 400  # the API server takes longer ones; no quantity of this world needs them
+_MAX_BINARY = (2**63 - 1) * NANO
+_MAX_LENGTH = 100  # the API server takes longer ones; no quantity of this world needs them
+_MAX_EXPONENT = 100  # likewise
 
 PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
@@ -111,7 +111,7 @@ class Quantity:
     __rmul__ = __mul__
 
     def __str__(self) -> str:
-        """The canonical text, letter for letter what the API server would send back."""
+        """The canonical text, as the API server prints an amount that it worked out."""
         if self.nano == 0:
             return "0"
         whole, rest = divmod(self.nano, NANO)
@@ -122,7 +122,7 @@ class Quantity:
                 power += 10
             return f"{whole}{_BINARY_SUFFIX[power]}"
         digits, exponent = self.nano, -9
-        while digits % 1000 == 0 and exponent < 18:  # noqa: PLR2004 (E is the largest suffix)
+        while digits % 1000 == 0 and (exponent < 18 or self.form == "exponent"):  # noqa: PLR2004 (up to E)
             digits //= 1000
             exponent += 3
         if self.form == "exponent":
@@ -146,8 +146,8 @@ def parse_quantity(text: str | float) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Quantity:
-    match = _SPLIT.fullmatch(text) if len(text) <= _MAX_DIGITS else None
-    if match is None or not (match[2] or match[3]):
+    match = _SPLIT.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None or not (match[2] or match[3]) or int(match[5] or 0) > _MAX_EXPONENT:
         shown = text if len(text) <= 40 else f"{text[:39]}…"  # noqa: PLR2004 (keeps a message on its line)
         raise InvalidQuantity(f'"{shown}" is not a quantity; {_EXAMPLE}')
     sign, whole, part, suffix, exponent = match.groups()
@@ -156,16 +156,16 @@ def _parse(text: str) -> Quantity:
     form: Form = "decimal"
     if exponent is not None:
         form = "exponent"
-        power = max(-_MAX_DIGITS, min(_MAX_DIGITS, int(exponent)))
-        scale = Fraction(10) ** power
+        scale = Fraction(10) ** max(int(exponent), -2 * _MAX_EXPONENT)
     elif suffix in _BINARY:
         form = "binary"
         scale = Fraction(1 << _BINARY[suffix])
     else:
         scale = Fraction(10) ** _DECIMAL[suffix or ""]
-    nano = min(_round_away(Fraction(number, 10 ** len(part)) * scale * NANO), _MAX)
-    if form == "binary" and 0 < nano < NANO:
-        form = "decimal"
+    nano = _round_away(Fraction(number, 10 ** len(part)) * scale * NANO)
+    if form == "binary":
+        nano = min(nano, _MAX_BINARY)
+        form = "decimal" if 0 < nano < NANO else "binary"
     return Quantity(-nano if sign == "-" else nano, form)
 
 

@@ -45,6 +45,16 @@ def _duration(value: str) -> str:
     return value
 
 
+def _entrypoint(value: str) -> str:
+    size = len(value.encode(errors="surrogatepass"))
+    if size > MAX_ENTRYPOINT_BYTES:
+        raise ValueError(
+            f"has {size} bytes, more than the {MAX_ENTRYPOINT_BYTES} that Linux takes as one argument; "
+            "put the script into the image or the data volume and call it"
+        )
+    return value
+
+
 Count: TypeAlias = Annotated[int, Field(ge=0, le=INT32_MAX)]
 """A number of GPUs, nodes or pods, zero included."""
 
@@ -68,6 +78,13 @@ DurationText: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": duration.PATTERN}),
 ]
 """A Go duration as the user wrote it."""
+
+Entrypoint: TypeAlias = Annotated[
+    str,
+    AfterValidator(_entrypoint),
+    WithJsonSchema({"type": "string", "maxLength": MAX_ENTRYPOINT_BYTES}),
+]
+"""A command or script that becomes one argument; the limit counts bytes of UTF-8."""
 
 MountPath: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, pattern=ABSOLUTE_PATH)]
 """An absolute path inside a container; Kubernetes allows no colon in it."""

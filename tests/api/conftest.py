@@ -1,0 +1,31 @@
+"""What the tests of the models share: the plugins whose fields are in the CRDs of the repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo.plugin.loader import load
+from kaiwo.plugin.selection import Selection
+
+if TYPE_CHECKING:
+    from kaiwo.plugin.registry import Plugins
+
+FIELD_PLUGINS = (
+    "batch_job",
+    "deployment",
+    "kueue",
+    "ray_job",
+    "ray_service",
+    "storage_s3_gcs_azure_git_hf",
+)
+"""First-party plugins that add fields or settings to the host's kinds."""
+
+
+@pytest.fixture(scope="session")
+def first_party() -> Plugins:
+    """The loaded plugins; a test that asks for them fails where one is missing or broken."""
+    plugins = load(Selection(names=FIELD_PLUGINS))
+    assert [plugin.name for plugin in plugins.loaded] == list(FIELD_PLUGINS), plugins.states
+    return plugins

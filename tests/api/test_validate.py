@@ -1,0 +1,331 @@
+"""Every mistake is answered with what, where, why and the next step; nothing crashes validation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field as PydanticField
+
+from kaiwo.api.base import Model
+from kaiwo.api.field import Field, WorkloadKind
+from kaiwo.api.scalars import Opaque
+from kaiwo.api.validate import Validator, validate
+
+
+class Item(Model):
+    """A download of an invented store."""
+
+    url: Annotated[str, PydanticField(min_length=1, description="Where from.")]
+
+
+class Settings(Model):
+    """Settings of an invented plugin."""
+
+    speed: Annotated[int, PydanticField(ge=1, description="How fast.")] = 1
+
+
+KINDS: tuple[WorkloadKind, ...] = ("KaiwoJob", "KaiwoService")
+FIELDS = [
+    Field("KaiwoJob", ("job",), Opaque, "A Job."),
+    Field("KaiwoJob", ("rayJob",), Opaque, "A RayJob."),
+    Field("KaiwoService", ("deployment",), Opaque, "A Deployment."),
+    Field("KaiwoService", ("serveConfigV2",), str, "Ray Serve."),
+    *(Field(kind, ("storage", "data", "download", "acme"), list[Item], "Acme.") for kind in KINDS),
+]
+VALIDATOR = Validator(FIELDS, {"acme": Settings})
+
+
+def obj(kind: str = "KaiwoJob", name: str = "train", **spec: Any) -> dict[str, Any]:
+    """An object of a kind with that spec."""
+    group = "config.kaiwo.silogen.ai" if kind == "KaiwoConfig" else "kaiwo.silogen.ai"
+    return {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def problems(value: object, **options: bool) -> list[str]:
+    """The problems as users see them."""
+    return [str(problem) for problem in VALIDATOR.validate(value, **options).problems]
+
+
+def warnings(value: object) -> list[str]:
+    """The warnings as users see them."""
+    found = VALIDATOR.validate(value)
+    assert found.ok, found.problems
+    return [str(warning) for warning in found.warnings]
+
+
+DOWNLOAD = {"acme": [{"url": "acme://x"}]}
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (obj(gpu=1), 'spec.gpu: is not a known field (did you mean "gpus"?)'),
+    (obj(GPUS=1), 'spec.GPUS: is not a known field (did you mean "gpus"?)'),
+    (obj(gpu_vendor="amd"), 'spec.gpu_vendor: is not a known field (did you mean "gpuVendor"?)'),
+    (obj(gpus="4"), 'spec.gpus: "4" is not a whole number (write a number without quotes, for example 8)'),
+    (obj(gpus=True), "spec.gpus: true is not a whole number (write a number without quotes, for example 8)"),
+    (obj(gpus=-1), "spec.gpus: -1 is less than 0 (the smallest value is 0)"),
+    (
+        obj(replicas=2**31),
+        "spec.replicas: 2147483648 is greater than 2147483647 (the largest value is 2147483647)",
+    ),
+    (obj(replicas=0), "spec.replicas: 0 is less than 1 (the smallest value is 1)"),
+    (obj(ray="yes"), 'spec.ray: "yes" is neither true nor false (write true or false without quotes)'),
+    (obj(image=5), 'spec.image: 5 is not a text (put it in quotes: "5")'),
+    (
+        obj(env={"A": "b"}),
+        "spec.env: a mapping is not a list (write each item on a line of its own that starts with a dash)",
+    ),
+    (obj(env=[{"value": "x"}]), "spec.env[0].name: is required (add it)"),
+    (
+        obj(env=[{"name": "A=B", "value": "x"}]),
+        'spec.env[0].name: "A=B" is no variable name (use ASCII letters, digits and _)',
+    ),
+    (
+        obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {}}}]),
+        "spec.env[0].valueFrom: is given together with value (remove one of them)",
+    ),
+    (
+        obj(env=[{"name": "A", "valueFrom": {"secretKeyReff": {}}}]),
+        'spec.env[0].valueFrom.secretKeyReff: is not a known source (did you mean "secretKeyRef"?)',
+    ),
+    (
+        obj(gpusPerReplica=2),
+        "spec.gpusPerReplica: is given without replicas (give replicas too, for example replicas: 1)",
+    ),
+    (
+        obj(preferredTopologyLabel="rack", requiredTopologyLabel="rack"),
+        (
+            "spec.requiredTopologyLabel: preferredTopologyLabel and requiredTopologyLabel exclude each other: "
+            "give one of them"
+        ),
+    ),
+    (
+        obj(duration="1d"),
+        'spec.duration: "1d" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"',
+    ),
+    (
+        obj(resources={"limits": {"memory": "1 Gi"}}),
+        'spec.resources.limits.memory: "1 Gi" is not a quantity; write it as 4, "500m", "16Gi" or "1.5"',
+    ),
+    (
+        obj(resources={"requests": {"cpu": 4}, "limits": {"cpu": "2"}}),
+        "spec.resources.requests.cpu: 4 is more than the limit 2 (lower the request or raise the limit)",
+    ),
+    (
+        obj(resources={"requests": {"cpu": "-1"}}),
+        "spec.resources.requests.cpu: -1 is less than 0 (use 0 or more)",
+    ),
+    (
+        obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a"}] * 2),
+        'spec.secretVolumes[1].name: "a" is the name of spec.secretVolumes[0] too (rename it)',
+    ),
+    (
+        obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "a"}]),
+        'spec.secretVolumes[0].mountPath: "a" is not a path that starts with / and has no colon',
+    ),
+    (
+        obj(podTemplateSpecLabels={"a b": "c"}),
+        (
+            'spec.podTemplateSpecLabels["a b"]: "a b" is no label key; write it like team or example.com/team, '
+            "at most 63 after the slash"
+        ),
+    ),
+    (
+        obj(storage={"storageEnabled": True, "accessMode": "RWX"}),
+        (
+            "spec.storage.accessMode: \"RWX\" is not possible (use 'ReadWriteOnce', 'ReadOnlyMany', "
+            "'ReadWriteMany' or 'ReadWriteOncePod')"
+        ),
+    ),
+    (
+        obj(storage={"storageEnabled": True, "data": {"download": DOWNLOAD}}),
+        (
+            "spec.storage.data.storageSize: is required: download.acme has nowhere to go "
+            '(give the volume a size, for example "100Gi")'
+        ),
+    ),
+    (
+        obj(storage={"storageEnabled": True, "data": {"storageSize": "0"}}),
+        'spec.storage.data.storageSize: "0" is not more than 0 (give an amount, for example "100Gi")',
+    ),
+    (
+        obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"acmee": []}}}),
+        'spec.storage.data.download.acmee: is not a known field (did you mean "acme"?)',
+    ),
+    (
+        obj(
+            storage={
+                "storageEnabled": True,
+                "data": {"storageSize": "1Gi", "download": {"acme": [{"url": "x", "urll": "x"}]}},
+            }
+        ),
+        'spec.storage.data.download.acme[0].urll: is not a known field (did you mean "url"?)',
+    ),
+    (
+        obj(entrypoint="x" * 1_048_576),
+        (
+            "spec.entrypoint: has 1048576 bytes, more than the 131071 that Linux takes as one argument; "
+            "put the script into the image or the data volume and call it"
+        ),
+    ),
+    (
+        obj(entrypoint="é" * 100_000),
+        (
+            "spec.entrypoint: has 200000 bytes, more than the 131071 that Linux takes as one argument; "
+            "put the script into the image or the data volume and call it"
+        ),
+    ),
+    (
+        obj(name="Train_1"),
+        (
+            "metadata.name: \"Train_1\" may have only lower-case letters, digits and '-', with a letter or digit "
+            'at both ends; for example "train-1"'
+        ),
+    ),
+    (
+        obj(name="übung"),
+        (
+            "metadata.name: \"übung\" may have only lower-case letters, digits and '-', with a letter or digit "
+            'at both ends; for example "bung"'
+        ),
+    ),
+    (
+        obj(name="a" * 64),
+        f'metadata.name: "{"a" * 64}" has 64 characters, at most 63 are possible; for example "{"a" * 63}"',
+    ),
+    (
+        obj(name="a" * 48, ray=True),
+        (
+            f'metadata.name: "{"a" * 48}" has 48 characters, at most 47 are possible; for example "{"a" * 47}" '
+            "(a workload on Ray)"
+        ),
+    ),
+    (
+        obj(name="1st", rayJob={}),
+        (
+            "metadata.name: \"1st\" may have only lower-case letters, digits and '-', with a letter first and a "
+            'letter or digit last; for example "w-1st" (a workload on Ray)'
+        ),
+    ),
+    ({**obj(), "sepc": {}}, 'sepc: is not a known field (did you mean "spec"?)'),
+    ({**obj(), "metadata": {"labels": {}}}, "metadata.name: is required (give the object a name)"),
+    (
+        {**obj(), "metadata": {"name": "a", "lables": {}}},
+        'metadata.lables: is not a known field (did you mean "labels"?)',
+    ),
+    ({**obj(), "apiVersion": "v1"}, "apiVersion: \"v1\" is not possible (use 'kaiwo.silogen.ai/v1alpha1')"),
+    ({**obj(), "kind": "KaiwoJbo"}, 'kind: "KaiwoJbo" is none of Kaiwo\'s kinds (did you mean "KaiwoJob"?)'),
+    (
+        obj("KaiwoConfig", "kaiwo", plugins={"acme": {"sped": 1}}),
+        'spec.plugins.acme.sped: is not a known field (did you mean "speed"?)',
+    ),
+    (
+        obj("KaiwoConfig", "kaiwo", plugins={"other": 1}),
+        "spec.plugins.other: 1 is not a mapping (write it as indented key: value lines)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"), WRONG, ids=lambda value: value.split(":")[0] if isinstance(value, str) else ""
+)
+def test_a_mistake_is_answered_with_the_way_out(value: dict[str, Any], answer: str) -> None:
+    """The sentence names the field, the value, the rule and what to write instead; and it is the only one."""
+    assert problems(value) == [answer]
+
+
+LEGAL: list[dict[str, Any]] = [
+    obj(),
+    obj(gpus=8, gpuVendor="AMD", gpuModels=["mi300x"], duration="1.5h", entrypoint="#!/bin/bash\necho hi"),
+    obj(name="a" * 63),
+    obj(name="a" * 47, ray=True, replicas=2, gpusPerReplica=4),
+    obj("KaiwoService", replicas=0),
+    obj("KaiwoService", ray=True, serveConfigV2="applications: []"),
+    obj(job={"spec": {"template": {"anything": [1, None]}}}),
+    obj(entrypoint="x" * 131_071),
+    obj(env=[{"name": f"V{index}", "value": str(index)} for index in range(10_000)]),
+    obj(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"key": "k", "path": "p", "volumeName": "v"}}}]),
+    obj(resources={"requests": {"cpu": 2, "example.com/thing": "1"}, "limits": {"cpu": "2000m"}}),
+    obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": DOWNLOAD}}),
+    obj(user=None, storage=None, env=None),
+    {**obj(), "metadata": {"generateName": "a" * 63}},
+    {**obj(), "status": {"whatever": 1}},
+    obj("KaiwoConfig", "kaiwo", plugins={"acme": {"speed": 2}}),
+]
+
+
+@pytest.mark.parametrize("value", LEGAL, ids=range(len(LEGAL)))
+def test_legal_objects_pass(value: dict[str, Any]) -> None:
+    """What the documents allow is allowed."""
+    assert problems(value) == []
+
+
+def test_after_defaulting_replicas_cannot_be_missed() -> None:
+    """At the API server gpusPerReplica alone means one replica, so the webhook does not refuse it."""
+    assert problems(obj(gpusPerReplica=2), defaulted=True) == []
+
+
+def test_what_is_ignored_or_odd_is_warned_about() -> None:
+    """A legal object that probably does not do what was meant says so."""
+    assert warnings(obj(storage={"data": {"storageSize": "1Gi"}})) == [
+        "spec.storage.data: is ignored (set storageEnabled: true to use it)"
+    ]
+    assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
+        'spec.env: "A" is given 2 times; the last one wins (remove the others)'
+    ]
+    assert warnings(obj(replicas=3)) == [
+        "spec.replicas: is ignored: a batch job is one pod (set ray: true to spread the work)"
+    ]
+    assert warnings(obj(ray=True, gpus=3, replicas=2, gpusPerReplica=4)) == [
+        "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
+    ]
+    assert warnings(obj("KaiwoService", ray=True, entrypoint="x")) == [
+        "spec.entrypoint: is ignored on Ray (use serveConfigV2)"
+    ]
+    assert warnings(obj("KaiwoConfig", "other", data={}, plugins={"acm": {}})) == [
+        'metadata.name: "other" is ignored; only "kaiwo" counts (name it "kaiwo")',
+        'spec.data: is the older name of this section (rename it to "storage")',
+        'spec.plugins.acm: belongs to no loaded plugin that has settings (did you mean "acme"?)',
+    ]
+
+
+def test_a_field_of_a_plugin_that_is_not_loaded_is_unknown() -> None:
+    """Without its plugin a block is an unknown field, not silently dropped."""
+    found = validate(obj(job={}))
+    assert [problem.path for problem in found.problems] == ["spec.job"]
+    assert not found.ok
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+spec_fields = st.sampled_from(
+    [
+        "env",
+        "resources",
+        "storage",
+        "secretVolumes",
+        "podTemplateSpecLabels",
+        "entrypoint",
+        "gpus",
+        "plugins",
+        "ray",
+    ]
+)
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(["KaiwoJob", "KaiwoService", "KaiwoConfig"]),
+    st.dictionaries(spec_fields | st.text(max_size=5), json_values, max_size=4) | json_values,
+    json_values,
+)
+def test_nothing_that_yaml_can_hold_crashes_validation(kind: str, spec: Any, meta: Any) -> None:
+    """The answer to any object is a list of sentences."""
+    value = {**obj(kind), "spec": spec, "metadata": meta}
+    assert all(isinstance(text, str) for text in problems(value))
