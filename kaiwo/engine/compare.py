@@ -88,7 +88,7 @@ def difference(live: Object, desired: Object) -> Object:
                 patch[key] = deeper
         else:
             stored = _without_null(value)
-            if stored != known or isinstance(stored, bool) != isinstance(known, bool):
+            if stored != _without_null(known) or isinstance(stored, bool) != isinstance(known, bool):
                 patch[key] = stored
     return patch
 

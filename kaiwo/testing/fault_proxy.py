@@ -69,6 +69,7 @@ class Fault:
         method: HTTP method or ``WATCH``; None for any.
         path: regular expression searched in the URL path.
         times: how often it still strikes; None for ever.
+        after: how many matching requests pass unharmed before the first.
         struck: how often it has struck.
     """
 
@@ -76,6 +77,7 @@ class Fault:
     method: str | None
     path: re.Pattern[str]
     times: int | None
+    after: int = 0
     status: int = 0
     retry_after: float | None = None
     seconds: float = 0.0
@@ -85,6 +87,9 @@ class Fault:
 
     def strike(self) -> bool:
         """Whether it strikes once more."""
+        if self.after:
+            self.after -= 1
+            return False
         if self.times is not None and self.struck >= self.times:
             return False
         self.struck += 1
@@ -160,12 +165,20 @@ class FaultProxy:
         method: str | None = None,
         path: str = "",
         times: int | None = 1,
+        after: int = 0,
         retry_after: float | None = None,
     ) -> Fault:
-        """Answer with an error in place of the API server."""
-        return self._add(
-            Fault("answer", method, re.compile(path), times, status=status, retry_after=retry_after)
-        )
+        """Answer with an error in place of the API server.
+
+        Args:
+            status: HTTP status code.
+            method: HTTP method or ``WATCH``; None for any.
+            path: regular expression searched in the URL path.
+            times: how often; None for ever.
+            after: how many matching requests pass unharmed before.
+            retry_after: seconds of a Retry-After header.
+        """
+        return self._add(Fault("answer", method, re.compile(path), times, after, status, retry_after))
 
     def reset(self, *, method: str | None = None, path: str = "", times: int | None = 1) -> Fault:
         """Reset the connection; the API server never sees the request."""
