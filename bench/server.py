@@ -112,7 +112,7 @@ class Server:
         for namespace in NAMESPACES:
             self.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         for number in range(4):
-            self.create("/api/v1/nodes", _node(f"gpu-{number}"))
+            self.create("/api/v1/nodes", node(f"gpu-{number}"))
         deadline = time.monotonic() + _CRD_SECONDS
         for group, version, plural in names:
             while not self._served(f"/apis/{group}/{version}/{plural}"):
@@ -202,7 +202,8 @@ class Server:
         self.audit.read()
 
 
-def _node(name: str) -> dict[str, Any]:
+def node(name: str) -> dict[str, Any]:
+    """A Ready node with eight AMD GPUs."""
     capacity = {"cpu": "96", "memory": "1Ti", "pods": "110", "amd.com/gpu": "8"}
     ready = {"type": "Ready", "status": "True", "reason": "Bench", "message": "stays as it is"}
     return {
