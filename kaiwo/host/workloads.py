@@ -94,7 +94,7 @@ class WorkloadController:
         )
         self._wake_planned = False
         for child in self._children:
-            engine.watch(Watch(child))
+            engine.watch(Watch(child, namespace=namespace))
             engine.cache.subscribe(child, lambda event: bury(event, kind, self._memories, engine.cache))
         watches = workload_watches(kind, registry, self._memories, engine.cache, namespace)
         self.controller = Controller(kind.lower(), watches, self.reconcile, workers=workers)

@@ -140,7 +140,7 @@ class OperatorProcess:
 
     def wait_ready(self, timeout: float = 30.0) -> Self:
         """Wait until this start's caches are synced and, with a Lease, the process leads."""
-        self.wait_log(r"reconciling\b", timeout, since=self._begin())
+        self.wait_log(r"controller kaiwojob starts", timeout, since=self._begin())
         return self
 
     def _begin(self) -> int:
@@ -251,13 +251,15 @@ async def until(
                 version = page.resource_version
             if holds(last):
                 return last
-            with contextlib.suppress(errors.Gone, errors.ConnectionLost):
-                async for kind, raw in client.watch(resource, namespace, resource_version=version):
-                    seen = msgspec.json.decode(raw)
-                    if kind not in {"BOOKMARK", "ERROR"} and seen["metadata"]["name"] == name:
-                        last = None if kind == "DELETED" else seen
-                        if holds(last):
-                            return last
+            changes = client.watch(resource, namespace, resource_version=version)
+            async with contextlib.aclosing(changes):
+                with contextlib.suppress(errors.Gone, errors.ConnectionLost):
+                    async for kind, raw in changes:
+                        seen = msgspec.json.decode(raw)
+                        if kind not in {"BOOKMARK", "ERROR"} and seen["metadata"]["name"] == name:
+                            last = None if kind == "DELETED" else seen
+                            if holds(last):
+                                return last
 
     try:
         return await asyncio.wait_for(follow(), timeout)

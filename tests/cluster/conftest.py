@@ -1,0 +1,149 @@
+"""The real operator on a real control plane: fixtures for the end-to-end tests."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.api.crds import render_crds
+from kaiwo.engine.client import Client
+from kaiwo.engine.credentials import load
+from kaiwo.engine.resource import EVENT, JOB
+from kaiwo.host.kinds import KAIWO_JOB
+from kaiwo.plugin.loader import load as load_plugins
+from kaiwo.testing.fault_proxy import FaultProxy
+from kaiwo.testing.operator import OperatorProcess, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from kaiwo.engine.credentials import Connection
+    from kaiwo.engine.resource import Object
+
+
+@pytest.fixture(scope="session")
+def crds(control_plane: Any) -> None:
+    """The CRDs of all installed plugins, served."""
+    plugins = load_plugins()
+    base = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for crd in render_crds(plugins.fields(), plugins.settings_models()):
+        name = crd["metadata"]["name"]
+        control_plane.api.apply(f"{base}/{name}", crd)
+        with closing(
+            control_plane.api.watch(f"{base}?fieldSelector=metadata.name%3D{name}", timeout=60)
+        ) as changes:
+            for change in changes:
+                conditions = change["object"].get("status", {}).get("conditions", [])
+                if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                    break
+
+
+@pytest.fixture
+def connection(control_plane: Any, crds: None) -> Connection:
+    """The control plane, with CRDs, as an administrator reaches it."""
+    del crds
+    return load(control_plane.kubeconfig)
+
+
+@pytest.fixture
+async def client(connection: Connection) -> AsyncIterator[Client]:
+    """A client of the real API server."""
+    async with Client(connection) as made:
+        yield made
+
+
+@pytest.fixture
+async def proxy(connection: Connection) -> AsyncIterator[FaultProxy]:
+    """A fault proxy in front of the real API server, with a list of all requests."""
+    async with FaultProxy(connection) as made:
+        yield made
+
+
+@pytest.fixture
+def operator(control_plane: Any, crds: None, namespace: str) -> Iterator[Callable[..., OperatorProcess]]:
+    """Start operators: ``operator(kubeconfig=..., plugins=..., leader_election=...)``; all end with the test.
+
+    They look after the test's namespace only and use a Lease of their own.
+    """
+    del crds
+    lease = f"kaiwo-{secrets.token_hex(4)}"
+    with ExitStack() as stack:
+
+        def start(**how: Any) -> OperatorProcess:
+            how.setdefault("kubeconfig", control_plane.kubeconfig)
+            how.setdefault("leader_election", False)
+            how.setdefault("lease_name", lease)
+            args = [*how.pop("args", ()), "--watch-namespace", namespace]
+            return stack.enter_context(OperatorProcess(args=args, **how))
+
+        yield start
+
+
+class Lab:
+    """What a user does and sees in one namespace."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+
+    def job(
+        self, name: str, *, metadata: Object | None = None, pods: dict[str, str] | None = None, **spec: Any
+    ) -> Object:
+        """A KaiwoJob; ``pods`` are annotations for its pods, by which the fake nodes act."""
+        head = {"name": name, "namespace": self.namespace, **(metadata or {})}
+        head["annotations"] = {**(pods or {}), **head.get("annotations", {})}
+        return {
+            "apiVersion": KAIWO_JOB.api_version,
+            "kind": "KaiwoJob",
+            "metadata": head,
+            "spec": {"image": "registry.example/train:1", **spec},
+        }
+
+    async def submit(self, name: str, **job: Any) -> Object:
+        """Create a KaiwoJob."""
+        return await self.client.create(KAIWO_JOB, self.job(name, **job))
+
+    async def reaches(self, name: str, *words: str, reason: str = "", timeout: float = 30.0) -> Object:  # noqa: ASYNC109
+        """Wait until the workload has one of the statuses, and the reason if one is given; its status."""
+
+        def there(obj: Object | None) -> bool:
+            status = (obj or {}).get("status", {})
+            return status.get("status") in words and (not reason or status.get("reason") == reason)
+
+        found = await until(self.client, KAIWO_JOB, self.namespace, name, there, timeout=timeout)
+        assert found is not None
+        status: Object = found["status"]
+        return status
+
+    async def jobs(self) -> list[Object]:
+        """All batch Jobs of the namespace."""
+        return [job async for job in self.client.list(JOB, self.namespace)]
+
+    async def events(self, name: str) -> list[tuple[str, str, str]]:
+        """Type, reason and message of the Events about a workload."""
+        return [
+            (event["type"], event["reason"], event["message"])
+            async for event in self.client.list(EVENT, self.namespace)
+            if event["involvedObject"].get("name") == name
+            and event["involvedObject"].get("kind") == "KaiwoJob"
+        ]
+
+
+@pytest.fixture
+def lab(client: Client, namespace: str) -> Lab:
+    """The user's side."""
+    return Lab(client, namespace)
+
+
+def condition(status: Object, kind: str) -> Object:
+    """The condition of a type, empty when there is none."""
+    return next((item for item in status.get("conditions", []) if item["type"] == kind), {})
+
+
+@pytest.fixture(name="condition")
+def condition_fixture() -> Callable[[Object, str], Object]:
+    """Look a condition up in a status: ``condition(status, "Schedulable")``."""
+    return condition
