@@ -9,6 +9,7 @@ import yaml
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.model import Facts, Registry
 from kaiwo.workload.nodes import expected_nodes, node_fact
 from kaiwo.workload.plan import plan
@@ -38,6 +39,9 @@ def render(
     workload: Object, plugins: Plugins, *, nodes: Sequence[Object] = (), config: Object | None = None
 ) -> str:
     """The objects that would be created for a workload, as YAML documents that are equal for equal input.
+
+    The annotation in which the operator keeps what it resolved is left out: it says nothing that the objects
+    do not show, and its form is no promise.
 
     Args:
         workload: a KaiwoJob or KaiwoService, see :func:`kaiwo.testing.job`.
@@ -69,10 +73,18 @@ def render(
         status = planned.statuses[-1] if planned.statuses else {}
         raise AssertionError(f"nothing would be created: {status.get('reason')}: {status.get('message')}")
     return yaml.dump_all(
-        [rendered.child for rendered in planned.rendered],
+        [_without_bookkeeping(rendered.child) for rendered in planned.rendered],
         Dumper=_Dumper,
         sort_keys=True,
         allow_unicode=True,
         width=110,
         explicit_start=len(planned.rendered) > 1,
     )
+
+
+def _without_bookkeeping(child: Object) -> Object:
+    metadata = dict(child.get("metadata", {}))
+    annotations = {k: v for k, v in metadata.pop("annotations", {}).items() if k != RESOLVED}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**child, "metadata": metadata}

@@ -1,0 +1,174 @@
+"""What users install: wheels, in an environment where nothing else is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+PROJECTS = [ROOT, *sorted(path.parent for path in (*ROOT.glob("plugins/*/pyproject.toml"),))]
+EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
+
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+spec: {}
+status:
+  allocatable: {cpu: "96", memory: 1024Gi, pods: "250", RESOURCE: "8"}
+  capacity: {cpu: "96", memory: 1024Gi, pods: "250", RESOURCE: "8"}
+  conditions: [{type: Ready, status: "True"}]
+"""
+
+JOB = """\
+apiVersion: kaiwo.silogen.ai/v1alpha1
+kind: KaiwoJob
+metadata: {name: train, namespace: default}
+spec:
+  gpus: 2
+  gpuVendor: VENDOR
+  image: registry.example/train:1
+  entrypoint: python train.py
+"""
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    """Run a program that must succeed; its standard output."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def pip(*arguments: str | Path, cwd: Path) -> None:
+    """Run the pip that runs these tests."""
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments, cwd=cwd)
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a wheel of every distribution of the repository."""
+    sources = tmp_path_factory.mktemp("sources")
+    copies = []
+    for number, project in enumerate([*PROJECTS, *EXAMPLES]):
+        # A build from a copy leaves nothing behind in the working tree.
+        copy = sources / f"{number}-{project.name}"
+        ignored = shutil.ignore_patterns(
+            ".*", "tests", "__pycache__", *(("plugins", "examples") if project == ROOT else ())
+        )
+        shutil.copytree(project, copy, ignore=ignored)
+        copies.append(copy)
+    found = tmp_path_factory.mktemp("wheels")
+    pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", found, *copies, cwd=found)
+    assert len(list(found.glob("*.whl"))) == len(copies)
+    return found
+
+
+class Installed:
+    """An environment with the host, the back end for batch Jobs and one third party's vendor.
+
+    Attributes:
+        distribution: the third party's distribution.
+    """
+
+    def __init__(self, directory: Path, distribution: str) -> None:
+        self.directory = directory
+        self.distribution = distribution
+
+    def kaiwo(self, *arguments: str) -> str:
+        """Run the installed command line, with nothing of the working tree in sight."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("KAIWO", "KUBE", "PYTHON"))
+        }
+        env = kept | {"HOME": str(self.directory)}
+        return run(self.directory / "venv" / "bin" / "kaiwo", *arguments, cwd=self.directory, env=env)
+
+    def plugins(self) -> list[dict[str, Any]]:
+        """What ``kaiwo plugins`` says."""
+        found: list[dict[str, Any]] = json.loads(self.kaiwo("plugins", "-o", "json"))
+        return found
+
+
+@pytest.fixture(scope="session", params=EXAMPLES, ids=lambda project: project.name)
+def installed(
+    request: pytest.FixtureRequest, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    """The host, ``kaiwo-batch-job`` and one example, installed from wheels into an empty environment."""
+    directory = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=directory)
+    distribution = f"kaiwo-{request.param.name.replace('_', '-')}"
+    pip(
+        "--python",
+        directory / "venv" / "bin" / "python",
+        "install",
+        "--no-compile",
+        "--find-links",
+        wheels,
+        "--constraint",
+        ROOT / "constraints.txt",
+        "kaiwo",
+        "kaiwo-batch-job",
+        distribution,
+        cwd=directory,
+    )
+    return Installed(directory, distribution)
+
+
+def test_exactly_the_installed_plugins_are_loaded(installed: Installed) -> None:
+    """What one installs is what one gets: the back end, the third party's vendor, and nothing else."""
+    states = {plugin["distribution"]: plugin["state"] for plugin in installed.plugins()}
+    assert states == {"kaiwo-batch-job": "loaded", installed.distribution: "loaded"}
+
+
+def test_the_crds_have_the_fields_of_installed_plugins_only(installed: Installed) -> None:
+    """KaiwoJob knows ``job``, and no field of a back end or source that is not installed."""
+    rendered = list(yaml.safe_load_all(installed.kaiwo("manifests", "crds")))
+    properties = {}
+    for crd in rendered:
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        properties[crd["spec"]["names"]["kind"]] = schema["properties"]["spec"]["properties"]
+    assert set(properties) == {"KaiwoJob", "KaiwoService", "KaiwoConfig"}
+    assert "job" in properties["KaiwoJob"]
+    assert not {"rayJob", "deployment", "rayService"} & set(properties["KaiwoJob"])
+    assert not {"job", "deployment", "rayService", "serveConfigV2"} & set(properties["KaiwoService"])
+    download = properties["KaiwoJob"]["storage"]["properties"]["data"]["properties"].get("download", {})
+    assert "properties" not in download
+
+
+def test_a_job_is_rendered_with_the_third_partys_resource(installed: Installed) -> None:
+    """A workload that names the third party's vendor requests the third party's resource."""
+    (plugin,) = [p for p in installed.plugins() if p["distribution"] == installed.distribution]
+    (vendor,), (resource,) = plugin["declares"]["gpuVendors"], plugin["declares"]["resourceKeys"]
+    (installed.directory / "job.yaml").write_text(JOB.replace("VENDOR", vendor), encoding="utf-8")
+    (installed.directory / "nodes.yaml").write_text(NODE.replace("RESOURCE", resource), encoding="utf-8")
+    planned = installed.kaiwo("plan", "-f", "job.yaml", "--offline", "--nodes", "nodes.yaml", "-o", "yaml")
+    (job,) = [obj for obj in yaml.safe_load_all(planned) if obj and obj.get("kind") == "Job"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"][resource] in {2, "2"}
+    assert container["resources"]["requests"][resource] in {2, "2"}
+    assert not any("amd.com" in key or "nvidia.com" in key for key in container["resources"]["limits"])
+
+
+def test_no_file_of_the_project_mentions_the_example() -> None:
+    """The host and its plugins know no third party: the example is found by what it declares alone."""
+    tracked = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
+    words = [example.name.split("_")[-1] for example in EXAMPLES]
+    assert words
+    for name in tracked:
+        path = ROOT / name
+        if not name or name.startswith("examples/") or not path.is_file():
+            continue
+        text = path.read_bytes().lower()
+        assert not [word for word in words if word.encode() in text], f"{name} mentions an example"
