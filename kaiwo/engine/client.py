@@ -11,7 +11,7 @@ from kaiwo.engine.transport import Request, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
+    from collections.abc import AsyncGenerator, Callable, Collection
 
     import msgspec
 
@@ -97,7 +97,7 @@ class Client:
         *,
         label_selector: str | None = None,
         field_selector: str | None = None,
-    ) -> AsyncIterator[Page]:
+    ) -> AsyncGenerator[Page, None]:
         """All objects as of one moment, 500 at a time; Gone when that moment is forgotten meanwhile."""
         query = {"limit": str(PAGE)}
         if label_selector:
@@ -120,7 +120,7 @@ class Client:
         *,
         label_selector: str | None = None,
         field_selector: str | None = None,
-    ) -> AsyncIterator[Object]:
+    ) -> AsyncGenerator[Object, None]:
         """All objects, in pages; apiVersion and kind are filled in where the API server leaves them out."""
         pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
         async for page in pages:
@@ -298,7 +298,7 @@ class Client:
         resource_version: str,
         label_selector: str | None = None,
         stall: float = STALL,
-    ) -> AsyncIterator[tuple[str, msgspec.Raw]]:
+    ) -> AsyncGenerator[tuple[str, msgspec.Raw], None]:
         """Changes after a version, as (ADDED | MODIFIED | DELETED | BOOKMARK, JSON of the object).
 
         Ends when the API server closes the watch, after five to ten minutes. Gone when the version is
