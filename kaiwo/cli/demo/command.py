@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KAIWO_JOB = Resource("kaiwo.silogen.ai", "v1alpha1", "KaiwoJob", "kaiwojobs")
 
-_ROUTINE = ("Starting the sandbox", "Ready after", "Stop it with")
+_ROUTINE = ("The sandbox ", "Stop it with ")
 """What the sandbox says at every start and the demo says in its own words; the rest is shown as it is."""
 
 _LOOK_SECONDS = 0.5
