@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args
 
 from kaiwo.api.status import Status
 from kaiwo.plugin.backends import Observed, Rendered
@@ -12,6 +13,8 @@ from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.shapes import lenient_map
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import AllocationInput, BackEnd, Finding, Observation, RenderInput
@@ -21,67 +24,66 @@ if TYPE_CHECKING:
 _WORDS = frozenset(get_args(Status)) - {""}
 
 
+def _ask(
+    name: str, step: str, kinds: tuple[type, ...], function: Callable[..., Any] | None, *args: object
+) -> Any:
+    """Call a plugin's function and hold it to the kinds of answer it may give."""
+    if function is None:
+        raise PluginFailure(name, step, "it is declared, but not built")
+    try:
+        answer = function(*args)
+    except (SpecError, PluginFailure):
+        raise
+    except Exception as error:
+        raise PluginFailure(name, step, error) from error
+    if not isinstance(answer, kinds):
+        raise PluginFailure(name, step, f"it answered {str(answer)[:200]}")
+    return answer
+
+
 def problems(backend: BackEnd, workload: Workload) -> tuple[tuple[str, str], ...]:
     """What the back end finds wrong with a workload, as field path and message."""
     if backend.check is None:
         return ()
-    try:
-        return tuple((str(path), str(text)) for path, text in backend.check(workload))
-    except Exception as error:  # noqa: BLE001 (whatever a plugin raises harms only this workload)
-        raise PluginFailure(backend.name, "check", error) from error
+    found: tuple[tuple[str, str], ...] = _ask(backend.name, "check", (tuple, list), backend.check, workload)
+    return found
 
 
 def allocation(backend: BackEnd, inp: AllocationInput) -> Allocation | Refusal:
     """The back end's split of GPUs."""
-    assert backend.allocate is not None  # noqa: S101 (only built back ends are asked)
-    try:
-        answer = backend.allocate(inp)
-    except SpecError:
-        raise
-    except Exception as error:  # noqa: BLE001
-        raise PluginFailure(backend.name, "split the GPUs of", error) from error
-    if not isinstance(answer, Allocation | Refusal):
-        raise PluginFailure(backend.name, "split the GPUs of", f"it answered {answer!r}")
+    answer: Allocation | Refusal = _ask(
+        backend.name, "split the GPUs of", (Allocation, Refusal), backend.allocate, inp
+    )
     return answer
 
 
 def rendered(backend: BackEnd, inp: RenderInput) -> Rendered:
     """The back end's child, checked to be the one object it declared."""
-    assert backend.render is not None  # noqa: S101
-    try:
-        answer = backend.render(inp)
-    except (SpecError, PluginFailure):
-        raise
-    except Exception as error:  # noqa: BLE001
-        raise PluginFailure(backend.name, "render", error) from error
-    child = answer.child if isinstance(answer, Rendered) else None
-    metadata = lenient_map(lenient_map(child).get("metadata"))
+    answer: Rendered = _ask(backend.name, "render", (Rendered,), backend.render, inp)
+    child = lenient_map(answer.child)
+    metadata = lenient_map(child.get("metadata"))
+    found = (
+        child.get("apiVersion"),
+        child.get("kind"),
+        metadata.get("name"),
+        metadata.get("namespace") or "",
+    )
     expected = (
         backend.child.api_version,
         backend.child.kind,
         inp.workload.name,
-        inp.workload.namespace or None,
+        inp.workload.namespace,
     )
-    found = (
-        lenient_map(child).get("apiVersion"),
-        lenient_map(child).get("kind"),
-        metadata.get("name"),
-        metadata.get("namespace"),
-    )
-    if found != expected or not isinstance(answer, Rendered):
+    if found != expected:
         raise PluginFailure(backend.name, "render", f"it returned {found}, not the declared {expected}")
     return answer
 
 
 def observed(backend: BackEnd, seen: Observation) -> Observed:
     """What the back end makes of a live child."""
-    assert backend.observe is not None  # noqa: S101
-    try:
-        answer = backend.observe(seen)
-    except Exception as error:  # noqa: BLE001
-        raise PluginFailure(backend.name, "read the state of", error) from error
-    if not isinstance(answer, Observed) or answer.status not in _WORDS:
-        raise PluginFailure(backend.name, "read the state of", f"it answered {answer!r}")
+    answer: Observed = _ask(backend.name, "read the state of", (Observed,), backend.observe, seen)
+    if answer.status not in _WORDS:
+        raise PluginFailure(backend.name, "read the state of", f"{answer.status!r} is no status")
     return answer
 
 
@@ -99,21 +101,15 @@ def finding(registry: Registry, seen: Observation) -> Finding | None:
 
 def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
     """The queue system's labels for a workload, or why it cannot be queued."""
-    try:
-        answer = queue.assign(workload, facts)
-    except Exception as error:  # noqa: BLE001
-        raise PluginFailure(queue.name, "queue", error) from error
-    if not isinstance(answer, QueueAssignment | Refusal):
-        raise PluginFailure(queue.name, "queue", f"it answered {answer!r}")
+    answer: QueueAssignment | Refusal = _ask(
+        queue.name, "queue", (QueueAssignment, Refusal), queue.assign, workload, facts
+    )
     return answer
 
 
 def admission(queue: QueueSystem, child: Object, facts: QueueFacts) -> Admission | None:
     """What the queue system says of a live child."""
-    try:
-        answer = queue.admission(child, facts)
-    except Exception as error:  # noqa: BLE001
-        raise PluginFailure(queue.name, "read the admission of", error) from error
-    if answer is not None and not isinstance(answer, Admission):
-        raise PluginFailure(queue.name, "read the admission of", f"it answered {answer!r}")
+    answer: Admission | None = _ask(
+        queue.name, "read the admission of", (Admission, NoneType), queue.admission, child, facts
+    )
     return answer

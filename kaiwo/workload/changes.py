@@ -63,7 +63,7 @@ def _at(obj: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 def content(obj: Object, record: Record) -> str:
     """A hash of what was set on a child and is restored when somebody edits it.
 
-    These are the labels, annotations and paths named in the record, so that the API server's defaults do not count.
+    These are the labels, annotations and paths named in the record; the API server's defaults do not count.
     """
     labels = lenient_map(_at(obj, ("metadata", "labels")))
     annotations = lenient_map(_at(obj, ("metadata", "annotations")))

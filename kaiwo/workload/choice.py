@@ -65,7 +65,7 @@ def choose(workload: Workload, registry: Registry) -> Choice:
 def _is_chosen(backend: BackEnd, workload: Workload) -> bool:
     try:
         return bool(backend.chosen(workload))
-    except Exception as error:  # noqa: BLE001 (whatever a plugin raises harms only this workload)
+    except Exception as error:
         raise PluginFailure(backend.name, "choose", error) from error
 
 
@@ -95,7 +95,7 @@ def _not_loaded(workload: Workload, registry: Registry, declared: BackEnd | None
     if distribution:
         return Refusal(
             "BackendNotLoaded",
-            f"{text}; {distribution} is installed and declares spec.{wanted}: add it to the operator's plugins",
+            f"{text}; {distribution} is installed and declares spec.{wanted}: select it as a plugin",
         )
     return Refusal("BackendNotLoaded", f"{text}; install and select a plugin that declares spec.{wanted}")
 

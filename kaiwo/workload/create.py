@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backends import BackEnd, Resolved
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import QueueAssignment
-    from kaiwo.workload.model import Facts, Registry, Write
+    from kaiwo.workload.model import Case, Facts, Registry, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +44,30 @@ class Made:
 
 
 def make(
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
-    backend: BackEnd,
+    case: Case,
     resolved: Resolved,
     queue: QueueAssignment | None,
 ) -> Made:
     """Render the child and put Kaiwo's own metadata on it."""
     inp = RenderInput(
-        workload=workload,
+        workload=case.workload,
         resolved=resolved,
         queue=queue,
-        contributions=registry.contributions,
-        settings=facts.settings.get(backend.name),
+        contributions=case.registry.contributions,
+        settings=case.facts.settings.get(case.backend.name),
     )
-    rendered = ask.rendered(backend, inp)
+    rendered = ask.rendered(case.backend, inp)
     metadata = dict(rendered.child["metadata"])
-    metadata["labels"] = {**metadata.get("labels", {}), **system_labels(workload)}
-    if owner := owner_reference(workload):
+    metadata["labels"] = {**metadata.get("labels", {}), **system_labels(case.workload)}
+    if owner := owner_reference(case.workload):
         metadata["ownerReferences"] = owner
     record = Record(
         resolved=resolved,
         queue=queue,
-        fields=fingerprint(workload),
+        fields=fingerprint(case.workload),
         labels=own_keys(metadata, "labels", queue.labels.keys() if queue else ()),
         annotations=own_keys(metadata, "annotations"),
-        paths=paths_set(rendered.child, backend),
+        paths=paths_set(rendered.child, case.backend),
     )
     child = {**rendered.child, "metadata": metadata}
     record = replace(record, content=content(child, record))
@@ -119,79 +116,92 @@ def spec_warnings(workload: Workload, registry: Registry, backend: BackEnd) -> l
     return warnings
 
 
-def plan_absent(workload: Workload, registry: Registry, facts: Facts, backend: BackEnd) -> Plan:
+def plan_absent(case: Case) -> Plan:
     """The plan for a workload without a child.
 
     Raises:
         SpecError: the spec makes a child impossible.
         PluginFailure: a plugin failed.
     """
-    if gone := lost.plan_lost(workload, facts, backend):
+    if gone := lost.plan_lost(case.workload, case.facts, case.backend):
         return gone
-    warnings = spec_warnings(workload, registry, backend)
+    warnings = spec_warnings(case.workload, case.registry, case.backend)
     refusal = (
-        check(workload, backend)
-        or unavailable(backend, facts)
-        or storage.download_refusal(workload, registry.sources)
+        check(case.workload, case.backend)
+        or unavailable(case.backend, case.facts)
+        or storage.download_refusal(case.workload, case.registry.sources)
     )
     if refusal is None:
-        answer = resolve(workload, registry, facts, backend, check_capacity=True)
+        answer = resolve(case, check_capacity=True)
         if not isinstance(answer, Refusal):
-            return _create(workload, registry, facts, backend, *answer, warnings)
+            return _create(case, *answer, warnings)
         refusal = answer
-    return refused(workload, facts, refusal, warnings=tuple(warnings), backend=backend.name, childless=True)
+    return refused(
+        case.workload,
+        case.facts,
+        refusal,
+        warnings=tuple(warnings),
+        backend=case.backend.name,
+        childless=True,
+    )
 
 
 def _create(
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
-    backend: BackEnd,
+    case: Case,
     resolved: Resolved,
     queue: QueueAssignment | None,
     warnings: list[str],
 ) -> Plan:
-    made = make(workload, registry, facts, backend, resolved, queue)
-    claims = storage.claims(workload, resolved)
+    made = make(case, resolved, queue)
+    claims = storage.claims(case.workload, resolved)
     writes: list[Write] = []
     for claim in claims:
         name = claim.child["metadata"]["name"]
-        live = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
+        live = case.facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
         if live is None:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
-        elif not is_ours(live, workload):
-            refusal = conflict(live, "PersistentVolumeClaim", workload, "StorageReady")
+        elif not is_ours(live, case.workload):
+            refusal = conflict(live, "PersistentVolumeClaim", case.workload, "StorageReady")
             return refused(
-                workload, facts, refusal, warnings=tuple(warnings), backend=backend.name, childless=True
+                case.workload,
+                case.facts,
+                refusal,
+                warnings=tuple(warnings),
+                backend=case.backend.name,
+                childless=True,
             )
     warnings = [*warnings, *made.rendered.warnings]
-    if facts.rejection is not None:
-        refusal = of_rejection(facts.rejection, backend.child.kind)
+    if case.facts.rejection is not None:
+        refusal = of_rejection(case.facts.rejection, case.backend.child.kind)
         return refused(
-            workload,
-            facts,
+            case.workload,
+            case.facts,
             refusal,
             wake_after=REJECTED_RETRY_SECONDS,
             warnings=tuple(warnings),
-            backend=backend.name,
+            backend=case.backend.name,
             childless=True,
         )
     child = made.rendered.child
-    writes.append(Create(backend.child, child) if backend.write == "create" else Apply(backend.child, child))
+    writes.append(
+        Create(case.backend.child, child)
+        if case.backend.write == "create"
+        else Apply(case.backend.child, child)
+    )
     verdict = Verdict(
         status="PENDING",
         reason="Creating",
-        message=f"{backend.child.kind} {workload.name} is being created",
-        conditions=(schedulable(workload, resolved.allocation),),
+        message=f"{case.backend.child.kind} {case.workload.name} is being created",
+        conditions=(schedulable(case.workload, resolved.allocation),),
         child_uid="",
     )
-    statuses = documents(workload, verdict, facts.now)
+    statuses = documents(case.workload, verdict, case.facts.now)
     return Plan(
         writes=tuple(writes),
         statuses=statuses,
-        events=events(workload, statuses, ""),
+        events=events(case.workload, statuses, ""),
         warnings=tuple(warnings),
-        backend=backend.name,
+        backend=case.backend.name,
         rendered=(*claims, made.rendered),
     )
 

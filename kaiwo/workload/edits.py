@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import BackEnd, Rendered, Resolved
+    from kaiwo.plugin.backends import Rendered, Resolved
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import Admission, QueueAssignment
-    from kaiwo.workload.model import Facts, Registry, Write
+    from kaiwo.workload.model import Case, Facts, Write
     from kaiwo.workload.resolved import Record
 
 _SIZES = {
@@ -58,10 +58,7 @@ class Edits:
 
 
 def edits(
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
-    backend: BackEnd,
+    case: Case,
     record: Record | None,
     admission: Admission | None,
     switched: str,
@@ -69,35 +66,35 @@ def edits(
     """What a changed workload or an edited child leads to; nothing, quickly, when neither is the case."""
     allocation = record.resolved.allocation if record else None
     if switched:
-        text = immutable_message([switched], backend.child.kind)
-        return Edits(_applied(workload, "Immutable", text), allocation)
-    fields = fingerprint(workload)
+        text = immutable_message([switched], case.backend.child.kind)
+        return Edits(_applied(case.workload, "Immutable", text), allocation)
+    fields = fingerprint(case.workload)
     changes: list[str] = []
-    live: Object = facts.live or {}
+    live: Object = case.facts.live or {}
     if record is not None:
         changes = changed(record.fields, fields)
         edited = content(live, record) != record.content
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
         if not (changes or edited or relabelled):
-            return Edits(_applied(workload), allocation)
-        allowed = _allowed(workload, registry, facts, record, changes, admission)
-        if frozen := immutable(changes, backend, allowed):
-            text = immutable_message(frozen, backend.child.kind)
-            return Edits(_applied(workload, "Immutable", text), allocation)
-    if facts.rejection is not None:
-        refusal = of_rejection(facts.rejection, backend.child.kind)
+            return Edits(_applied(case.workload), allocation)
+        allowed = _allowed(case, record, changes, admission)
+        if frozen := immutable(changes, case.backend, allowed):
+            text = immutable_message(frozen, case.backend.child.kind)
+            return Edits(_applied(case.workload, "Immutable", text), allocation)
+    if case.facts.rejection is not None:
+        refusal = of_rejection(case.facts.rejection, case.backend.child.kind)
         about = Condition(
-            refusal.condition, "False", refusal.reason, refusal.message, workload.generation or None
+            refusal.condition, "False", refusal.reason, refusal.message, case.workload.generation or None
         )
         if refusal.condition == "StorageReady":
-            return Edits(_applied(workload, refusal.reason, refusal.message), allocation, storage=about)
-        return Edits(_applied(workload, refusal.reason, refusal.message), allocation)
+            return Edits(_applied(case.workload, refusal.reason, refusal.message), allocation, storage=about)
+        return Edits(_applied(case.workload, refusal.reason, refusal.message), allocation)
     try:
-        return _write(workload, registry, facts, backend, record, changes)
+        return _write(case, record, changes)
     except SpecError as error:
-        return Edits(_applied(workload, "InvalidSpec", str(error)), allocation)
+        return Edits(_applied(case.workload, "InvalidSpec", str(error)), allocation)
     except PluginFailure as error:
-        return Edits(_applied(workload, "PluginError", str(error)), allocation)
+        return Edits(_applied(case.workload, "PluginError", str(error)), allocation)
 
 
 def _applied(workload: Workload, reason: str = "", message: str = "") -> Condition:
@@ -108,22 +105,20 @@ def _applied(workload: Workload, reason: str = "", message: str = "") -> Conditi
 
 
 def _allowed(
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
+    case: Case,
     record: Record,
     changes: Collection[str],
     admission: Admission | None,
 ) -> list[str]:
     """Fields that may change at this moment although the back end does not list them."""
-    allowed = [path for path in _SIZES if path in changes and _grows(workload, facts, path)]
-    if registry.queue is None:
+    allowed = [path for path in _SIZES if path in changes and _grows(case.workload, case.facts, path)]
+    if case.registry.queue is None:
         return [*allowed, "clusterQueue"]
     waits = admission is None or admission.state in ("pending", "evicted")
-    if record.queue is not None and waits and workload.spec.cluster_queue:
+    if record.queue is not None and waits and case.workload.spec.cluster_queue:
         allowed.append("clusterQueue")
-    name = workload.spec.priority_class
-    kubernetes = record.resolved.priority_class or (name in (facts.priority_classes or ()))
+    name = case.workload.spec.priority_class
+    kubernetes = record.resolved.priority_class or (name in (case.facts.priority_classes or ()))
     if record.queue is not None and waits and name and not kubernetes:
         allowed.append("priorityClass")
     return allowed
@@ -145,36 +140,39 @@ def _grows(workload: Workload, facts: Facts, path: str) -> bool:
 
 
 def _write(
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
-    backend: BackEnd,
+    case: Case,
     record: Record | None,
     changes: Collection[str],
 ) -> Edits:
     allocation = record.resolved.allocation if record else None
-    if refusal := create.check(workload, backend):
-        return Edits(_applied(workload, refusal.reason, refusal.message), allocation)
-    answer = _values(workload, registry, facts, backend, record, changes)
+    if refusal := create.check(case.workload, case.backend):
+        return Edits(_applied(case.workload, refusal.reason, refusal.message), allocation)
+    answer = _values(case, record, changes)
     if isinstance(answer, Refusal):
-        return Edits(_applied(workload, answer.reason, answer.message), allocation)
+        return Edits(_applied(case.workload, answer.reason, answer.message), allocation)
     resolved, queue = answer
-    made = create.make(workload, registry, facts, backend, resolved, queue)
+    made = create.make(case, resolved, queue)
     writes: list[Write] = []
     if any(path in changes for path in _SIZES):
         writes += [
-            Apply(PERSISTENT_VOLUME_CLAIM, claim.child) for claim in storage.claims(workload, resolved)
+            Apply(PERSISTENT_VOLUME_CLAIM, claim.child) for claim in storage.claims(case.workload, resolved)
         ]
-    live: Object = facts.live or {}
+    live: Object = case.facts.live or {}
     metadata = lenient_map(live.get("metadata"))
-    if backend.write == "apply":
-        writes.append(Apply(backend.child, made.rendered.child))
-    elif patch := merge_patch(live, made.rendered.child, record, backend, facts.owners):
+    if case.backend.write == "apply":
+        writes.append(Apply(case.backend.child, made.rendered.child))
+    elif patch := merge_patch(live, made.rendered.child, record, case.backend, case.facts.owners):
         writes.append(
-            Patch(backend.child, workload.namespace, workload.name, str(metadata.get("uid", "")), patch)
+            Patch(
+                case.backend.child,
+                case.workload.namespace,
+                case.workload.name,
+                str(metadata.get("uid", "")),
+                patch,
+            )
         )
     return Edits(
-        _applied(workload),
+        _applied(case.workload),
         resolved.allocation,
         tuple(writes),
         warnings=made.rendered.warnings,
@@ -183,24 +181,21 @@ def _write(
 
 
 def _values(
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
-    backend: BackEnd,
+    case: Case,
     record: Record | None,
     changes: Collection[str],
 ) -> tuple[Resolved, QueueAssignment | None] | Refusal:
     """The resolved values of the child after the change, and its queue."""
     if record is None:
         # Somebody removed the record: what the child was made with is lost, so it is taken as of now.
-        return resolve(workload, registry, facts, backend, check_capacity=False)
+        return resolve(case, check_capacity=False)
     queue = record.queue
-    if registry.queue is not None and any(name in changes for name in _QUEUE_FIELDS):
-        answer = ask.assignment(registry.queue, workload, queue_facts(registry, facts))
+    if case.registry.queue is not None and any(name in changes for name in _QUEUE_FIELDS):
+        answer = ask.assignment(case.registry.queue, case.workload, queue_facts(case.registry, case.facts))
         if isinstance(answer, Refusal):
             return answer
         queue = answer
     if not changes:
         return record.resolved, queue
-    resolved = renew(record.resolved, changes, workload, registry, facts, backend)
+    resolved = renew(case, record.resolved, changes)
     return resolved if isinstance(resolved, Refusal) else (resolved, queue)

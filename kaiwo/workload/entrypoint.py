@@ -25,8 +25,8 @@ def trimmed(text: str | None) -> str:
     if size > MAX_ENTRYPOINT_BYTES:
         raise SpecError(
             _PATH,
-            f"has {size} bytes, at most {MAX_ENTRYPOINT_BYTES} are possible because Linux takes no longer argument; "
-            "put the script into the image or onto the data volume and call it from here",
+            f"has {size} bytes, at most {MAX_ENTRYPOINT_BYTES} are possible because Linux takes no longer "
+            "argument; put the script into the image or onto the data volume and call it from here",
         )
     return text
 
@@ -56,8 +56,8 @@ def _interpreter_of_env(arguments: list[str]) -> str:
 def command(text: str | None) -> list[str] | None:
     """The container command for an entrypoint; None when it is empty and the container stays as it is.
 
-    A first line ``#!interpreter arguments`` chooses the interpreter, else it is ``/bin/sh``. The rest of the text
-    is passed on untouched.
+    A first line ``#!interpreter arguments`` chooses the interpreter, else it is ``/bin/sh``. The rest of the
+    text is passed on untouched.
 
     Raises:
         SpecError: the text is too long or the interpreter takes no script as an argument.
@@ -70,9 +70,7 @@ def command(text: str | None) -> list[str] | None:
     first, _, rest = script.partition("\n")
     words = first[2:].split()
     if not words:
-        raise SpecError(
-            _PATH, "its first line '#!' names no interpreter; write '#!/bin/bash' or remove the line"
-        )
+        raise SpecError(_PATH, "its first line '#!' names no interpreter; write '#!/bin/bash' or remove it")
     interpreter, arguments = words[0], words[1:]
     if interpreter.rsplit("/", 1)[-1] == "env":
         # "env -S" splits one argument into several; here they are separate already.

@@ -17,8 +17,8 @@ def set_environment(container: Object, inp: RenderInput, path: str, origins: Ori
     """Give the primary container its environment, in place.
 
     The order is: the template's own list with ``spec.env`` replacing equal names in place, new names of
-    ``spec.env``, ``HF_HOME`` where there is a Hugging Face volume and nobody set it, and then the numbers of the
-    GPU allocation, which always have our values.
+    ``spec.env``, ``HF_HOME`` where there is a Hugging Face volume and nobody set it, and then the numbers of
+    the GPU allocation, which always have our values.
 
     Raises:
         SpecError: the container's own list is none.
@@ -43,7 +43,7 @@ def set_environment(container: Object, inp: RenderInput, path: str, origins: Ori
     for position, (_, field) in enumerate(merged.values()):
         if field:
             origins.note(f"{path}.env[{position}]", "user", field)
-    for position, name in enumerate(numbers, start=len(merged)):
+    for position in range(len(merged), len(merged) + len(numbers)):
         origins.note(f"{path}.env[{position}]", "nodes", "the GPU allocation")
     container["env"] = [
         *(item for item, _ in merged.values()),

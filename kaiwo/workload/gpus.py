@@ -6,7 +6,6 @@ The number a user asked for is never reduced: what does not fit is refused with 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from kaiwo.workload.keys import is_gpu, matches
 from kaiwo.workload.shapes import lenient_map, lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import AllocationInput
@@ -159,9 +158,9 @@ def spread(inp: AllocationInput, template: Object | None = None, hosts: int = 1)
         split = even(inp, template)
         if isinstance(split, Refusal) or hosts == 1:
             return split
-        request = Request(split.vendor, split.resource_key, split.models)
+        kept = Request(split.vendor, split.resource_key, split.models)
         each = split.gpus_per_replica
-        return _fixed(inp, request, replicas=split.replicas, each=each, pods=split.replicas * hosts)
+        return _fixed(inp, kept, replicas=split.replicas, each=each, pods=split.replicas * hosts)
     request = _asked(inp)
     if isinstance(request, Refusal):
         return request
@@ -170,7 +169,7 @@ def spread(inp: AllocationInput, template: Object | None = None, hosts: int = 1)
     if replicas is None:
         if inp.check_capacity:
             return _refusal(
-                request, room, spec.gpus, 1, 0, lambda count: _smallest_split(count, room, hosts) is not None
+                request, room, spec.gpus, lambda count: _smallest_split(count, room, hosts) is not None
             )
         # A running workload is not judged by the nodes of the moment.
         replicas = -(-spec.gpus // room.largest) if room.largest else 1
@@ -223,7 +222,7 @@ def _fixed(
         room = capacity(inp.nodes, request.vendor, request.key, request.models)
         if room.pods(each) < pods:
             return _refusal(
-                request, room, each * pods, pods, each, lambda count: _pods_fit(room, count, pods)
+                request, room, each * pods, lambda count: _pods_fit(room, count, pods), pods=pods, each=each
             )
     return _allocation(request, replicas, each, pods)
 
@@ -243,7 +242,7 @@ def _indivisible(gpus: int, replicas: int) -> Refusal:
 
 
 def _refusal(
-    request: Request, room: Capacity, asked: int, pods: int, each: int, fits: Callable[[int], bool]
+    request: Request, room: Capacity, asked: int, fits: Callable[[int], bool], *, pods: int = 1, each: int = 0
 ) -> Refusal:
     models = f" of model {' or '.join(request.models)}" if request.models else ""
     what = f"{request.vendor} GPUs{models}"

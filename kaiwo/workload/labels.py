@@ -32,7 +32,7 @@ _NEVER_COPIED = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/mana
 def copied(metadata: Mapping[str, str]) -> dict[str, str]:
     """The part of a workload's labels or annotations that goes to what is created for it.
 
-    Left out: keys by which a queue, a deployment tool or Kaiwo itself would take the child for something else.
+    Left out: keys by which a queue, a deployment tool or Kaiwo itself would misread the child.
     """
     return {
         key: value

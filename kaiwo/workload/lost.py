@@ -1,4 +1,4 @@
-"""A child that is gone: created again, or the end of its workload. A job that may have run never runs twice."""
+"""A child that is gone: created again, or the end of its workload. What may have run never runs twice."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _last_seen(workload: Workload, facts: Facts, lost: Tombstone, backend: BackE
 
 
 def _never_started(workload: Workload, now: datetime, backend: BackEnd) -> bool:
-    """Whether the last status says that nothing had started, and too recently for a finished child to be collected."""
+    """Whether nothing had started by the last status, too recently for an ended child to be collected."""
     status = workload.status
     if status.start_time is not None or status.status not in ("", "PENDING", "ERROR"):
         return False
@@ -79,9 +79,9 @@ def _child_lost(workload: Workload, facts: Facts, backend: BackEnd) -> Verdict:
         status="FAILED",
         reason="ChildLost",
         message=(
-            f"{backend.child.kind} {workload.name} is gone and nobody saw how it ended (it may have been collected "
-            "after its end while the operator was down); it is not run a second time: "
-            "look at the job's own output, and submit it under another name or delete it first to run it again"
+            f"{backend.child.kind} {workload.name} is gone and nobody saw how it ended (it may have been "
+            "collected after its end while the operator was down); it is not run a second time: look at the "
+            "job's own output, and delete the workload and submit it again if it should run again"
         ),
         completed=facts.now,
     )

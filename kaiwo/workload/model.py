@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import BackEnd, Rendered
     from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -66,8 +67,8 @@ class Tombstone:
 
     Attributes:
         obj: its last seen state.
-        deletion_seen: a delete event, or a deletion timestamp before it vanished, was really seen; False when a new
-            list just did not contain it any more.
+        deletion_seen: a delete event, or a deletion timestamp before it vanished, was really seen; False when
+            a new list just did not contain it any more.
     """
 
     obj: Object
@@ -103,7 +104,7 @@ class Facts:
         now: the moment of planning, UTC.
         config: the configuration in force.
         nodes: the cluster's nodes and those that an autoscaler can bring.
-        priority_classes: names of Kubernetes PriorityClasses, None when they are not known (no cluster at hand).
+        priority_classes: names of Kubernetes PriorityClasses, None when they are not known (no cluster).
         served: whether the cluster serves a kind.
         live: the object under the child's name, ours or not; None when there is none.
         pods: live pods of this workload.
@@ -128,6 +129,16 @@ class Facts:
     owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rejection: Rejection | None = None
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One workload with everything its plan depends on, the chosen back end included."""
+
+    workload: Workload
+    registry: Registry
+    facts: Facts
+    backend: BackEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +206,8 @@ class Plan:
 
     Attributes:
         writes: in this order.
-        statuses: complete documents for ``status``, in this order, usually none or one; several when steps were
-            missed. Keys that are absent are to be removed. Empty when the status is right as it is.
+        statuses: complete documents for ``status``, in this order, usually none or one; several when steps
+            were missed. Keys that are absent are to be removed. Empty when the status is right as it is.
         events: one per transition among the statuses, and new warnings.
         wake_after: seconds after which to plan again though nothing happened, None for never.
         warnings: what was ignored or overridden, one sentence each.

@@ -23,7 +23,7 @@ class Origins:
         """Make an empty record.
 
         Args:
-            prefix: where the rendered object is embedded in the workload (``spec.job.``); it is cut from paths.
+            prefix: where the rendered object is embedded in the workload (``spec.job.``); cut from paths.
         """
         self._notes: dict[str, tuple[Origin, str]] = {}
         self._prefix = prefix

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
 from kaiwo.api.errors import InvalidWorkload
-from kaiwo.api.status import WorkloadStatus
 from kaiwo.api.workload import Workload, read_status, workload_kind
 from kaiwo.plugin.facts import Refusal
 from kaiwo.workload import create, running
 from kaiwo.workload.choice import choose
 from kaiwo.workload.errors import PluginFailure, SpecError
-from kaiwo.workload.model import Plan
+from kaiwo.workload.model import Case, Plan
 from kaiwo.workload.ownership import conflict, is_ours
 from kaiwo.workload.refused import refused
 from kaiwo.workload.shapes import lenient_map
@@ -52,12 +51,12 @@ def _plan(workload: Workload, registry: Registry, facts: Facts) -> Plan:
         )
     backend = choice.backend
     if facts.live is None:
-        return create.plan_absent(workload, registry, facts, backend)
+        return create.plan_absent(Case(workload, registry, facts, backend))
     if not is_ours(facts.live, workload):
         return refused(
             workload, facts, conflict(facts.live, backend.child.kind, workload), backend=backend.name
         )
-    return running.plan_live(workload, registry, facts, backend, choice.switched)
+    return running.plan_live(Case(workload, registry, facts, backend), choice.switched)
 
 
 def plan_object(obj: Object, registry: Registry, facts: Facts) -> Plan:
@@ -87,7 +86,7 @@ def plan_invalid(obj: Object, error: InvalidWorkload, facts: Facts) -> Plan:
     workload = Workload.from_object({"kind": kind, "metadata": bare, "spec": {}, "status": obj.get("status")})
     if metadata.get("deletionTimestamp"):
         return Plan()
-    status: WorkloadStatus = read_status(obj.get("status"))
+    status = read_status(obj.get("status"))
     if status.terminal:
         return Plan(statuses=settled(workload))
     text = str(error)

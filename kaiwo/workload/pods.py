@@ -13,7 +13,7 @@ from kaiwo.workload.labels import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, embedde
 from kaiwo.workload.lists import merged, tidy
 from kaiwo.workload.placement import place
 from kaiwo.workload.resources import Needs, spec_defaults, with_resources
-from kaiwo.workload.shapes import as_map, as_maps, as_strings, without_nulls
+from kaiwo.workload.shapes import as_map, as_maps, as_strings, lenient_map, without_nulls
 from kaiwo.workload.volumes import add_volumes
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _fill(pod: Object, inp: RenderInput, role: PodRole, generated: bool, origins
 
 
 def _metadata(template: Object, inp: RenderInput, role: PodRole) -> None:
-    """Labels and annotations: system, then podTemplateSpecLabels, then the template's, then the workload's."""
+    """Labels: system, then podTemplateSpecLabels, then the template's, then the workload's."""
     path, spec = f"{role.path}.metadata", inp.workload.spec
     metadata = as_map(template.get("metadata"), path)
     labels = {
@@ -201,9 +201,9 @@ def _contributed(inp: RenderInput, template: Object, role: PodRole, origins: Ori
     for contribution in inp.contributions:
         try:
             answer = contribution.contribute(inp, copy.deepcopy(template))
-        except Exception as error:  # noqa: BLE001 (whatever a plugin raises harms only this workload)
+        except Exception as error:
             raise PluginFailure(contribution.name, "add to the pods of", error) from error
-        if not isinstance(answer, dict) or not isinstance(answer.get("spec"), dict):
+        if not isinstance(lenient_map(answer).get("spec"), dict):
             raise PluginFailure(contribution.name, "add to the pods of", "it returned no pod template")
         _note_changes(template, answer, role.path, contribution.name, origins)
         template = answer

@@ -81,15 +81,14 @@ def runs(pod: Object) -> bool:
 
 def started(pods: Iterable[Object]) -> datetime | None:
     """The earliest start of a container, running or ended, init containers not counted."""
-    times = []
+    times: list[datetime | None] = []
     for pod in pods:
         for container in containers(pod):
-            for source in ("state", "lastState"):
-                states = lenient_map(container.get(source))
-                for name in ("running", "terminated"):
-                    if at := moment(lenient_map(states.get(name)).get("startedAt")):
-                        times.append(at)
-    return min(times, default=None)
+            states = [lenient_map(container.get(source)) for source in ("state", "lastState")]
+            times += [
+                moment(lenient_map(item.get(name)).get("startedAt")) for item in states for name in _RAN
+            ]
+    return min((at for at in times if at is not None), default=None)
 
 
 def problem(pods: Iterable[Object], before: str = "") -> Finding | None:
@@ -109,6 +108,7 @@ def problem(pods: Iterable[Object], before: str = "") -> Finding | None:
     return worst
 
 
+_RAN = ("running", "terminated")
 _ORDER = (*_WAITING, "Evicted", "VolumeNotBound", "Unschedulable")
 _RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
 
@@ -207,7 +207,7 @@ def unscheduled(pods: Iterable[Object], now: datetime) -> tuple[Finding | None, 
             scheduler = spec.get("schedulerName") or "default-scheduler"
             text = (
                 f"pod {pod_name(pod)} waits for scheduler {scheduler!r}, which has not looked at it for "
-                f"{SCHEDULER_PATIENCE:.0f} s; install it, or set KaiwoConfig scheduling.kubeSchedulerName to one that runs"
+                f"{SCHEDULER_PATIENCE:.0f} s; install it, or set KaiwoConfig scheduling.kubeSchedulerName"
             )
             return Finding("SchedulerMissing", text), None
         waits.append(left)

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from kaiwo.api.workload import Workload
-    from kaiwo.plugin.backends import BackEnd
     from kaiwo.plugin.facts import Allocation
-    from kaiwo.workload.model import Facts, Registry
+    from kaiwo.workload.model import Case, Facts, Registry
 
 
 def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
@@ -30,39 +29,35 @@ def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
     return QueueFacts(objects={}, default_queue=facts.config.default_cluster_queue_name, settings=settings)
 
 
-def split(
-    workload: Workload, registry: Registry, facts: Facts, backend: BackEnd, *, check_capacity: bool
-) -> Allocation | Refusal:
+def split(case: Case, *, check_capacity: bool) -> Allocation | Refusal:
     """The split of GPUs, or why there is none."""
     return ask.allocation(
-        backend,
+        case.backend,
         AllocationInput(
-            workload=workload,
-            vendors=registry.vendors,
-            nodes=facts.nodes,
-            default_resource_key=facts.config.default_gpu_resource_key,
+            workload=case.workload,
+            vendors=case.registry.vendors,
+            nodes=case.facts.nodes,
+            default_resource_key=case.facts.config.default_gpu_resource_key,
             check_capacity=check_capacity,
         ),
     )
 
 
-def resolve(
-    workload: Workload, registry: Registry, facts: Facts, backend: BackEnd, *, check_capacity: bool
-) -> tuple[Resolved, QueueAssignment | None] | Refusal:
+def resolve(case: Case, *, check_capacity: bool) -> tuple[Resolved, QueueAssignment | None] | Refusal:
     """Everything that stays with a new child, or why the workload cannot run now."""
-    allocation = split(workload, registry, facts, backend, check_capacity=check_capacity)
+    allocation = split(case, check_capacity=check_capacity)
     if isinstance(allocation, Refusal):
         return allocation
     queue: QueueAssignment | None = None
-    if registry.queue is not None:
-        answer = ask.assignment(registry.queue, workload, queue_facts(registry, facts))
+    if case.registry.queue is not None:
+        answer = ask.assignment(case.registry.queue, case.workload, queue_facts(case.registry, case.facts))
         if isinstance(answer, Refusal):
             return answer
         queue = answer
-    priority = _priority(workload, facts, queue)
+    priority = _priority(case.workload, case.facts, queue)
     if isinstance(priority, Refusal):
         return priority
-    config = facts.config
+    config = case.facts.config
     resolved = Resolved(
         allocation=allocation,
         default_image=config.default_ray_image,
@@ -73,27 +68,22 @@ def resolve(
         storage_class=config.default_storage_class or "",
         head_memory=str(config.head_pod_memory),
         priority_class=priority,
-        vendor_keys=tuple(key for vendor in registry.vendors for key in vendor.resource_keys),
+        vendor_keys=tuple(key for vendor in case.registry.vendors for key in vendor.resource_keys),
         template_version=TEMPLATE_VERSION,
-        labels=copied(workload.labels),
-        annotations=copied(workload.annotations),
+        labels=copied(case.workload.labels),
+        annotations=copied(case.workload.annotations),
     )
     return resolved, queue
 
 
-def renew(
-    before: Resolved,
-    changed: Collection[str],
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
-    backend: BackEnd,
-) -> Resolved | Refusal:
+def renew(case: Case, before: Resolved, changed: Collection[str]) -> Resolved | Refusal:
     """The resolved values after an accepted change: only what depends on the changed fields is new."""
-    resolved = replace(before, labels=copied(workload.labels), annotations=copied(workload.annotations))
-    blocks = {field.path[0] for field in backend.fields}
+    resolved = replace(
+        before, labels=copied(case.workload.labels), annotations=copied(case.workload.annotations)
+    )
+    blocks = {field.path[0] for field in case.backend.fields}
     if any(name in ALLOCATION_FIELDS or name.split(".", 1)[0] in blocks for name in changed):
-        allocation = split(workload, registry, facts, backend, check_capacity=False)
+        allocation = split(case, check_capacity=False)
         if isinstance(allocation, Refusal):
             return allocation
         resolved = replace(resolved, allocation=allocation)

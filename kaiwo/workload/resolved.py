@@ -1,7 +1,7 @@
 """What stays with a child: the values it was made with, and which of the user's fields it reflects.
 
-Stored as JSON in annotation ``kaiwo.silogen.ai/resolved`` on the child. Fields are kept as short hashes, so that a
-later change can be named without keeping the user's text a second time.
+Stored as JSON in annotation ``kaiwo.silogen.ai/resolved`` on the child. Fields are kept as short hashes, so
+that a later change can be named without keeping the user's text a second time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Record:
         labels: keys of the labels that were set on the child, the queue's left out.
         annotations: likewise.
         paths: patchable paths that were set on the child, dotted.
-        content: hash of what was set on the child and may be restored, see :func:`kaiwo.workload.changes.content`.
+        content: hash of what was set on the child and may be restored, see ``changes.content``.
     """
 
     resolved: Resolved
@@ -64,7 +64,7 @@ def digest(value: Any) -> str:
 
 
 def fingerprint(workload: Workload) -> dict[str, str]:
-    """The user's fields as hashes; a field at its default counts as absent, so new defaults change nothing."""
+    """The user's fields as hashes; one at its default counts as absent, so new defaults change nothing."""
     spec = workload.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
     hashes: dict[str, str] = {}
     _hash_into(hashes, "", {**spec, **workload.blocks}, _DEPTH)

@@ -1,8 +1,8 @@
 """Requests and limits of containers.
 
 What a container says itself is never overwritten, with one exception: GPUs of the primary container. Values
-come in levels: the container's own, what follows from generated GPUs, ``spec.resources``, the built-in default.
-Where a request would exceed its limit, the value of the lower level gives way.
+come in levels: the container's own, what follows from generated GPUs, ``spec.resources``, the default. Where
+a request would exceed its limit, the value of the lower level gives way.
 """
 
 from __future__ import annotations

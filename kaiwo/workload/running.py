@@ -10,8 +10,8 @@ from kaiwo.api.status import TERMINAL
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Observation, Observed
 from kaiwo.workload import ask
-from kaiwo.workload.edits import Edits, edits
 from kaiwo.workload.create import schedulable, spec_warnings
+from kaiwo.workload.edits import Edits, edits
 from kaiwo.workload.errors import PluginFailure
 from kaiwo.workload.model import Event, Plan
 from kaiwo.workload.podtruth import PROBLEMS
@@ -24,9 +24,8 @@ from kaiwo.workload.storage import volumes
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import BackEnd
     from kaiwo.plugin.queues import Admission
-    from kaiwo.workload.model import Facts, Registry
+    from kaiwo.workload.model import Case, Facts, Registry
 
 RETRY_SECONDS = 30.0
 """When to look again after a plugin failed to read the state of a child."""
@@ -38,54 +37,49 @@ class _Queueing:
     admission: Admission | None = None
 
 
-def plan_live(workload: Workload, registry: Registry, facts: Facts, backend: BackEnd, switched: str) -> Plan:
+def plan_live(case: Case, switched: str) -> Plan:
     """The plan for a workload whose child exists.
 
     Args:
-        workload: the workload.
-        registry: what is loaded.
-        facts: with the live child, which is ours.
-        backend: the back end that made it.
+        case: the workload, with the live child, which is ours, and the back end that made it.
         switched: the field by which the workload now asks for another back end, empty when it does not.
 
     Raises:
         PluginFailure: the queue system failed.
     """
-    live: Object = facts.live or {}
+    live: Object = case.facts.live or {}
     record = decode(live)
-    queueing = _queueing(live, record, registry, facts)
-    observed = _observe(workload, registry, facts, backend, live, queueing)
+    queueing = _queueing(live, record, case.registry, case.facts)
+    observed = _observe(case, live, queueing)
     ended = observed.status in TERMINAL
     metadata = lenient_map(live.get("metadata"))
     if metadata.get("deletionTimestamp") and not ended:
         observed = Observed(
             "PENDING",
             "ChildDeleting",
-            f"{backend.child.kind} {workload.name} is being deleted; it is created again when it is gone",
+            f"{case.backend.child.kind} {case.workload.name} is being deleted; then it is created again",
         )
     if ended or metadata.get("deletionTimestamp"):
         change = Edits(
-            None if switched else _applied(workload, ()), record.resolved.allocation if record else None
+            None if switched else _applied(case.workload, ()), record.resolved.allocation if record else None
         )
     else:
-        change = edits(workload, registry, facts, backend, record, queueing.admission, switched)
-    warnings = (*spec_warnings(workload, registry, backend), *change.warnings)
-    return _plan(workload, facts, backend, observed, queueing, replace(change, warnings=warnings))
+        change = edits(case, record, queueing.admission, switched)
+    warnings = (*spec_warnings(case.workload, case.registry, case.backend), *change.warnings)
+    return _plan(case, observed, queueing, replace(change, warnings=warnings))
 
 
 def _plan(
-    workload: Workload,
-    facts: Facts,
-    backend: BackEnd,
+    case: Case,
     observed: Observed,
     queueing: _Queueing,
     change: Edits,
 ) -> Plan:
-    uid = lenient_map(lenient_map(facts.live).get("metadata")).get("uid")
+    uid = lenient_map(lenient_map(case.facts.live).get("metadata")).get("uid")
     conditions = [
-        schedulable(workload, change.allocation) if change.allocation else None,
-        _admitted(workload, queueing),
-        change.storage or _storage(workload, facts),
+        schedulable(case.workload, change.allocation) if change.allocation else None,
+        _admitted(case.workload, queueing),
+        change.storage or _storage(case.workload, case.facts),
         _with_warnings(change.condition, change.warnings),
     ]
     verdict = Verdict(
@@ -94,23 +88,23 @@ def _plan(
         message=observed.message,
         conditions=tuple(condition for condition in conditions if condition is not None),
         allocation=change.allocation,
-        backend=backend.name,
+        backend=case.backend.name,
         child_uid=uid if isinstance(uid, str) else None,
         started=observed.started,
         run_started=observed.run_started,
         completed=observed.completed,
         passed=observed.passed,
     )
-    statuses = documents(workload, verdict, facts.now)
-    new = workload.status.child_uid != verdict.child_uid
-    told = events(workload, statuses, f"{backend.child.kind} {workload.name}" if new else "")
+    statuses = documents(case.workload, verdict, case.facts.now)
+    new = case.workload.status.child_uid != verdict.child_uid
+    told = events(case.workload, statuses, f"{case.backend.child.kind} {case.workload.name}" if new else "")
     return Plan(
         writes=change.writes,
         statuses=statuses,
-        events=(*told, *_outside_quota(workload, queueing)),
+        events=(*told, *_outside_quota(case.workload, queueing)),
         wake_after=observed.wake_after,
         warnings=change.warnings,
-        backend=backend.name,
+        backend=case.backend.name,
         rendered=change.rendered,
     )
 
@@ -125,29 +119,26 @@ def _queueing(live: Object, record: Record | None, registry: Registry, facts: Fa
 
 
 def _observe(
-    workload: Workload,
-    registry: Registry,
-    facts: Facts,
-    backend: BackEnd,
+    case: Case,
     live: Object,
     queueing: _Queueing,
 ) -> Observed:
     seen = Observation(
-        workload=workload,
+        workload=case.workload,
         child=live,
-        pods=facts.pods,
+        pods=case.facts.pods,
         admission=queueing.admission,
         queued=queueing.queued,
-        now=facts.now,
+        now=case.facts.now,
     )
     try:
-        observed = ask.observed(backend, seen)
+        observed = ask.observed(case.backend, seen)
     except PluginFailure as error:
-        word = workload.status.status or "STARTING"
+        word = case.workload.status.status or "STARTING"
         return Observed(word, "PluginError", str(error), wake_after=RETRY_SECONDS)
     if observed.status == "COMPLETE" or observed.reason in PROBLEMS:
         return observed
-    finding = ask.finding(registry, seen)
+    finding = ask.finding(case.registry, seen)
     return replace(observed, reason=finding.reason, message=finding.message) if finding else observed
 
 
@@ -157,7 +148,7 @@ def _applied(workload: Workload, warnings: tuple[str, ...]) -> Condition:
 
 
 def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Condition | None:
-    """Warnings stand with the condition that says the spec was applied, for those who did not see a command's."""
+    """Warnings stand with the condition that says the spec was applied: not everybody saw a command's."""
     if condition is None or condition.status != "True" or not warnings:
         return condition
     return replace(condition, message="; ".join(warnings))
@@ -209,7 +200,7 @@ def _storage(workload: Workload, facts: Facts) -> Condition | None:
 
 
 def keep(workload: Workload, facts: Facts, applied: Condition) -> Plan:
-    """The plan of a running workload whose new spec cannot be understood: its child goes on, one condition says why."""
+    """The plan of a running workload whose new spec cannot be understood: its child goes on."""
     before = document(workload.status)
     after = {**before, "conditions": merge_conditions(before.get("conditions", []), [applied], facts.now)}
     if workload.generation:

@@ -1,4 +1,4 @@
-"""Reading embedded objects whose schema nobody checked: a list where a map belongs is an answer, not a crash."""
+"""Reading embedded objects whose schema nobody checked: a list for a map is an answer, not a crash."""
 
 from __future__ import annotations
 

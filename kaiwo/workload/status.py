@@ -120,8 +120,6 @@ def settled(workload: Workload) -> tuple[Object, ...]:
 
 
 def _document(workload: Workload, before: Object, verdict: Verdict, now: datetime) -> Object:
-    start = _start(workload.status, verdict)
-    transition = verdict.status != workload.status.status
     final: Object = {
         "status": verdict.status,
         "reason": verdict.reason,
@@ -141,15 +139,22 @@ def _document(workload: Workload, before: Object, verdict: Verdict, now: datetim
         final["allocation"] = allocation_document(verdict.allocation, verdict.backend)
     elif "allocation" in before:
         final["allocation"] = before["allocation"]
+    return final | _times(workload.status, before, verdict, now)
+
+
+def _times(status: WorkloadStatus, before: Object, verdict: Verdict, now: datetime) -> Object:
+    times: Object = {}
+    start = _start(status, verdict)
+    end = verdict.completed or now
     if start is not None:
-        final["startTime"] = format_time(start)
+        times["startTime"] = format_time(start)
+        if verdict.status != status.status:
+            times["duration"] = max(0, int((end - start).total_seconds()))
+        elif "duration" in before:
+            times["duration"] = before["duration"]
     if verdict.status in TERMINAL:
-        final["completionTime"] = format_time(verdict.completed or now)
-    if start is not None and transition:
-        final["duration"] = max(0, int(((verdict.completed or now) - start).total_seconds()))
-    elif start is not None and "duration" in before:
-        final["duration"] = before["duration"]
-    return final
+        times["completionTime"] = format_time(end)
+    return times
 
 
 def _start(status: WorkloadStatus, verdict: Verdict) -> datetime | None:

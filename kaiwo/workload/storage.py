@@ -76,7 +76,7 @@ def _volume(workload: Workload, name: str, mount_path: str, size: str, path: str
 
 
 def _requests(storage: StorageSpec) -> Iterator[tuple[str, tuple[str, ...], bool]]:
-    """Fields that ask for downloads, their path below ``spec.storage``, and whether their volume has a size."""
+    """Fields that ask for downloads, their path below ``spec.storage``, whether their volume has a size."""
     if storage.data and storage.data.download:
         for name, items in storage.data.download.items():
             if items:
@@ -133,7 +133,7 @@ def download_refusal(workload: Workload, sources: Iterable[DownloadSource]) -> R
     for field, path, _ in _requests(storage):
         source = by_path.get(path)
         why = (
-            f"the plugin of source {source.name!r} declares this field, but its download step is not built yet"
+            f"the plugin of source {source.name!r} declares this field, but cannot download yet"
             if source
             else "no loaded plugin serves this field; install or select a storage plugin that does"
         )

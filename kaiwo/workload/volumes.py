@@ -35,9 +35,9 @@ def add_volumes(pod: Object, inp: RenderInput, shm: str, path: str, origins: Ori
     wanted: list[tuple[Object, Object, str]] = []
     found = volumes(inp.workload, inp.resolved)
     check_mounts(found)
-    for volume in found:
-        claim = {"name": volume.name, "persistentVolumeClaim": {"claimName": volume.claim}}
-        wanted.append((claim, {"name": volume.name, "mountPath": volume.mount_path}, volume.path))
+    for asked in found:
+        claim: Object = {"name": asked.name, "persistentVolumeClaim": {"claimName": asked.claim}}
+        wanted.append((claim, {"name": asked.name, "mountPath": asked.mount_path}, asked.path))
     wanted += _secrets(inp.workload.spec.secret_volumes or ())
     if not wanted and not shm:
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def observe(seen: Observation) -> Observed:
-    """The status of a Job, by the first of these that holds: ended, waiting for the queue, suspended, running."""
+    """The status of a Job: the first that holds of ended, waiting for the queue, suspended, active."""
     metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
     status = lenient_map(seen.child.get("status"))
     uid = metadata.get("uid")
@@ -30,9 +30,9 @@ def observe(seen: Observation) -> Observed:
     name = str(metadata.get("name", ""))
     if done := conditions.get("Complete") or conditions.get("SuccessCriteriaMet"):
         completed = podtruth.moment(status.get("completionTime")) or _since(done)
-        return _ended(seen, pods, begun, "COMPLETE", Finding("Completed", f"Job {name} completed"), completed)
+        return _ended(seen, begun, "COMPLETE", Finding("Completed", f"Job {name} completed"), completed)
     if failed := conditions.get("Failed"):
-        return _ended(seen, pods, begun, "FAILED", _failure(seen, failed, name), _since(failed))
+        return _ended(seen, begun, "FAILED", _failure(seen, failed, name), _since(failed))
     waiting = _waiting(seen, spec, pods, name)
     if waiting:
         return waiting
@@ -48,13 +48,10 @@ def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]
 
 
 def _ended(
-    seen: Observation,
-    pods: list[Object],
-    begun: datetime | None,
-    word: str,
-    finding: Finding,
-    completed: datetime | None,
+    seen: Observation, begun: datetime | None, word: str, finding: Finding, completed: datetime | None
 ) -> Observed:
+    # Pods of an ended Job may be terminating already; they still tell when they ran.
+    pods = _own(seen)
     started = podtruth.started(pods)
     return Observed(
         status=word,
@@ -75,10 +72,13 @@ def _failure(seen: Observation, failed: Object, name: str) -> Finding:
         return Finding(
             reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
         )
+    return podtruth.failure(_own(seen)) or Finding(reason, text or f"Job {name} failed")
+
+
+def _own(seen: Observation) -> list[Object]:
+    """All pods of this Job, those that are being deleted included."""
     uid = lenient_map(seen.child.get("metadata")).get("uid")
-    # Pods of a failed Job may be terminating already; they still tell why.
-    own = [pod for pod in seen.pods if not (owners := _owners(pod)) or uid in owners]
-    return podtruth.failure(own) or Finding(reason, text or f"Job {name} failed")
+    return [pod for pod in seen.pods if not (owners := _owners(pod)) or uid in owners]
 
 
 def _owners(pod: Object) -> list[object]:

@@ -60,8 +60,8 @@ def kaiwo_backends() -> list[BackEnd]:
         "KaiwoJob",
         ("job",),
         Opaque,
-        "A whole batch/v1 Job to start from: its spec is used, the common fields are merged into it, and its labels "
-        "and annotations are merged onto the created object. Ignored when the job runs on Ray.",
+        "A whole batch/v1 Job to start from: its spec is used, the common fields are merged into it, and its "
+        "labels and annotations are merged onto the created object. Ignored when the job runs on Ray.",
     )
     return [
         BackEnd(

@@ -53,8 +53,8 @@ def _problem(workload: Workload) -> None:
         if longest > MAX_LABEL:
             raise SpecError(
                 "metadata.name",
-                f"{workload.name!r} with the index of {completions} completions has {longest} characters, at most "
-                f"{MAX_LABEL} are possible; shorten the name by {longest - MAX_LABEL}",
+                f"{workload.name!r} with the index of {completions} completions has {longest} characters, "
+                f"at most {MAX_LABEL} are possible; shorten the name by {longest - MAX_LABEL}",
             )
 
 
@@ -93,8 +93,8 @@ def render(inp: RenderInput) -> Rendered:
     warnings: list[str] = []
     if spec.get("backoffLimit", BACKOFF_LIMIT) != BACKOFF_LIMIT:
         warnings.append(
-            f"{BLOCK}.spec.backoffLimit: {spec['backoffLimit']} is not used, it is {BACKOFF_LIMIT}: a retry would take "
-            "GPUs that nobody asked for; submit the job again instead"
+            f"{BLOCK}.spec.backoffLimit: {spec['backoffLimit']} is not used, it is {BACKOFF_LIMIT}: "
+            "a retry would take GPUs that nobody asked for; submit the job again instead"
         )
     spec["backoffLimit"] = BACKOFF_LIMIT
     origins.note(f"{BLOCK}.spec.backoffLimit", "default", "a job is not retried")
