@@ -176,7 +176,7 @@ class Engine:
 
     def _set_leading(self, *, now: bool) -> None:
         self._leading = now
-        self.metrics.leading(now)
+        self.metrics.leading(now=now)
         _log.info("this process leads" if now else "this process does not lead any more")
 
 

@@ -115,7 +115,7 @@ class Metrics:
         """Count what became of a Kubernetes Event."""
         self._events.labels(result).inc()
 
-    def leading(self, now: bool) -> None:
+    def leading(self, *, now: bool) -> None:
         """Show whether this process leads."""
         self._leader.set(1 if now else 0)
 

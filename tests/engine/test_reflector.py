@@ -198,8 +198,8 @@ async def test_a_kind_that_appears_later_is_picked_up(
     monkeypatch.setattr(module, "UNSERVED_RETRY", (0.1, 0.3))
     group = f"{namespace}.example"
     kind = Resource(group, "v1", "Widget", "widgets")
-    store = Cache().register(kind)
-    reflector = Reflector(client, store)
+    cache = Cache()
+    reflector = Reflector(client, cache.register(kind))
     task = asyncio.create_task(reflector.run())
     crd = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -224,10 +224,10 @@ async def test_a_kind_that_appears_later_is_picked_up(
     try:
         await asyncio.wait_for(reflector.settled.wait(), 20)
         assert reflector.problem == "not served by the API server"
-        assert not store.synced
+        assert not cache.synced(kind)
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd)
         async with asyncio.timeout(30):
-            while not store.synced:  # noqa: ASYNC110 -- the API server decides when it serves the kind
+            while not cache.synced(kind):  # noqa: ASYNC110 -- the API server decides when it serves the kind
                 await asyncio.sleep(0.1)
         assert reflector.problem == ""
     finally:

@@ -145,7 +145,7 @@ async def data_of(client: Client, namespace: str, name: str) -> object:
 async def wait_for_data(client: Client, namespace: str, name: str, expected: object) -> None:
     """Wait until a ConfigMap has this data."""
     async with asyncio.timeout(20):
-        while await data_of(client, namespace, name) != expected:
+        while await data_of(client, namespace, name) != expected:  # noqa: ASYNC110 -- the API server's state
             await asyncio.sleep(0.05)
 
 
@@ -156,11 +156,7 @@ def original(config_map: Callable[..., Object]) -> Callable[..., Object]:
 
 
 async def test_the_world_is_brought_to_what_is_wanted_and_then_left_alone(
-    connection: Connection,
-    client: Client,
-    proxy: FaultProxy,
-    namespace: str,
-    original: Callable[..., Object],
+    client: Client, proxy: FaultProxy, namespace: str, original: Callable[..., Object]
 ) -> None:
     """Copies follow originals, a deleted copy comes back, and at rest nothing is written."""
     await client.create(CONFIG_MAP, original("before", {"x": "1"}))

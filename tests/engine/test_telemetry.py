@@ -57,7 +57,7 @@ def test_tracebacks_are_logged(stream: io.StringIO) -> None:
     for format_ in ("json", "text"):
         setup_logging(format_, stream=stream)
         try:
-            raise ZeroDivisionError
+            _ = 1 // int("0")
         except ZeroDivisionError:
             logging.getLogger("x").exception("broken")
     assert stream.getvalue().count("ZeroDivisionError") >= 2
@@ -80,7 +80,7 @@ def test_metrics_of_two_engines_do_not_collide() -> None:
         metrics.watch_restart("pods", "gone")
         metrics.watch_queue("workloads", lambda: 7)
         metrics.watch_store("pods", lambda: 3)
-        metrics.leading(True)
+        metrics.leading(now=True)
         metrics.event("sent")
         text = prometheus_client.generate_latest(metrics.registry).decode()
         for line in (
