@@ -68,11 +68,11 @@ class CloudDownloadBucket(Model):
 
     name: Annotated[BucketName, Field(description="Name of the bucket or container.")]
     files: Annotated[
-        tuple[CloudDownloadFile, ...], Field(strict=False, description="Single objects to fetch.")
-    ] = ()
+        tuple[CloudDownloadFile, ...] | None, Field(strict=False, description="Single objects to fetch.")
+    ] = None
     folders: Annotated[
-        tuple[CloudDownloadFolder, ...], Field(strict=False, description="Prefixes to fetch.")
-    ] = ()
+        tuple[CloudDownloadFolder, ...] | None, Field(strict=False, description="Prefixes to fetch.")
+    ] = None
 
     @model_validator(mode="after")
     def _something_to_fetch(self) -> Self:
@@ -166,9 +166,9 @@ class HuggingFaceDownloadItem(Model):
         RepoId, Field(description='The repository, for example "meta-llama/Llama-2-7b-chat-hf".')
     ]
     files: Annotated[
-        tuple[Path, ...],
+        tuple[Path, ...] | None,
         Field(strict=False, description="Only these files; by default the whole repository."),
-    ] = ()
+    ] = None
     revision: Annotated[
         GitRef | None, Field(description="Branch, tag or commit; by default the repository's main branch.")
     ] = None

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kaiwo_storage_s3_gcs_azure_git_hf import items, plugin
-from kaiwo_storage_s3_gcs_azure_git_hf.fields import TargetPath
 from pydantic import TypeAdapter, ValidationError
 
 from kaiwo import testing
+from kaiwo.api.schema import structural
+from kaiwo_storage_s3_gcs_azure_git_hf import items, plugin
+from kaiwo_storage_s3_gcs_azure_git_hf.fields import TargetPath
 
 SECRET = {"secretName": "creds", "secretKey": "key"}
 FILE = {"path": "models/a.bin", "targetPath": "a.bin"}
@@ -132,3 +134,9 @@ def test_no_target_path_leaves_the_volume(parts: list[str]) -> None:
     else:
         assert not path.startswith("/")
         assert ".." not in parts
+
+
+def test_the_api_server_adds_nothing_to_an_item() -> None:
+    """What a user wrote stays as it is: no schema default puts empty lists into live objects."""
+    for source in testing.plugins(plugin).sources:
+        assert '"default"' not in json.dumps(structural(source.item))
