@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
 from typing import TYPE_CHECKING
 
@@ -57,10 +55,6 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has enough. What Python flushes at exit must not fail a second time.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
     except Exception as error:  # noqa: BLE001  the last resort: one line instead of a traceback
         failure = translated(error) or Failure(
             f"unforeseen {type(error).__name__}: {error}",

@@ -9,7 +9,7 @@ import click
 
 from kaiwo.cli import kit, overrides, userconfig
 from kaiwo.cli.checking import check
-from kaiwo.cli.manifest import Refused, read, twice
+from kaiwo.cli.manifest import Refused, in_order, read, twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ def take(
     complaints += twice(manifests)
     complaints += check(manifests, plugins.fields())
     if complaints:
-        raise Refused(complaints, consequence)
+        raise Refused(in_order(complaints, request.sources), consequence)
     homeless = [manifest for manifest in manifests if not manifest.metadata.get("namespace")]
     namespace = context_namespace() if homeless else ""
     for manifest in homeless:

@@ -71,8 +71,7 @@ class Refused(Failure):
     def __init__(self, complaints: Sequence[Complaint], consequence: str = "nothing was sent") -> None:
         count = len(complaints)
         super().__init__(f"{count} problem{'s' if count > 1 else ''}; {consequence}", code=USAGE)
-        sources = {name: i for i, name in enumerate(dict.fromkeys(c.source for c in complaints))}
-        self.complaints = tuple(sorted(complaints, key=lambda c: (sources[c.source], c.line, c.column)))
+        self.complaints = tuple(complaints)
 
     def show(self, file: object = None) -> None:
         """Write all of them to standard error."""
@@ -266,6 +265,23 @@ def _name(value: Object) -> str:
     metadata = value.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
+
+
+def in_order(complaints: Iterable[Complaint], sources: Sequence[str]) -> list[Complaint]:
+    """Sorted by the order of ``-f``, then file, line and column; what flags are to blame for comes last."""
+
+    def rank(complaint: Complaint) -> tuple[int, str, int, int]:
+        name = complaint.source
+        for index, source in enumerate(sources):
+            if (
+                source == name
+                or (source in STDIN and name == "stdin")
+                or FilePath(source) in FilePath(name).parents
+            ):
+                return index, name, complaint.line, complaint.column
+        return len(sources), "", 0, 0
+
+    return sorted(complaints, key=rank)
 
 
 def twice(manifests: Sequence[Manifest]) -> list[Complaint]:

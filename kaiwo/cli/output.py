@@ -68,12 +68,21 @@ def emit(objects: Sequence[Object], columns: Sequence[Column] = (), *, one: bool
     form = settings().output or ("table" if columns else "yaml")
     match form:
         case "json" | "yaml":
-            dump(objects[0] if one and len(objects) == 1 else listed(objects), form)
+            shown = [_readable(obj) for obj in objects]
+            dump(shown[0] if one and len(shown) == 1 else listed(shown), form)
         case "name":
             for obj in objects:
                 click.echo(name_of(obj))
         case _:
             table([c for c in columns if form == "wide" or not c.wide], objects)
+
+
+def _readable(obj: Object) -> Object:
+    """Without the bookkeeping of field owners, as kubectl shows objects."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 
 
 def listed(objects: Sequence[Object]) -> Object:
@@ -107,6 +116,8 @@ def to_yaml(value: Any, *, documents: bool = False) -> str:
     """
     import yaml  # noqa: PLC0415  a table needs none
 
+    from kaiwo.cli.scalars import is_text  # noqa: PLC0415
+
     class Dumper(yaml.SafeDumper):
         """Indents lists under their key and writes no aliases, as kubectl does."""
 
@@ -115,7 +126,11 @@ def to_yaml(value: Any, *, documents: bool = False) -> str:
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+        style = "|" if "\n" in value else None if is_text(value) else "'"
+        # Other line breaks than \n survive only as escapes.
+        if not value.replace("\n", "").isprintable():
+            style = '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
     given = list(value) if documents else [value]

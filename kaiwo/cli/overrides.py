@@ -137,12 +137,11 @@ def _child(holder: Any, part: str | int, assignment: Assignment, path: Path, fol
 
 
 def _off(assignment: Assignment, path: Path, holder: Any) -> Failure:
+    place = dot(path) or "the object"
     if isinstance(holder, list):
-        what = f"a list of {len(holder)}, to be addressed as {dot(path)}[0] up to {dot(path)}[{len(holder)}]"
+        what = f"a list of {len(holder)}; write {place}[0] up to {place}[{len(holder)}]"
+    elif isinstance(holder, dict):
+        what = f"a mapping; write {place}.NAME"
     else:
-        what = (
-            "a mapping, to be addressed by names" if isinstance(holder, dict) else "neither mapping nor list"
-        )
-    return Failure(
-        f"{assignment.flag}: {dot(path) or 'the object'} is {what}", "kaiwo plan -f FILE", code=USAGE
-    )
+        what = "neither a mapping nor a list"
+    return Failure(f"{assignment.flag}: {place} is {what}", code=USAGE)

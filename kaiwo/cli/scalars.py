@@ -57,6 +57,18 @@ def scalar(event: Any) -> Any:
     return text
 
 
+def is_text(text: str) -> bool:
+    """Whether the text, written without quotes, is read as text and not as a number, a boolean or nothing."""
+    return not (
+        text in _NULL
+        or text in _TRUE
+        or text in _FALSE
+        or _INTEGER.fullmatch(text)
+        or _FLOAT.fullmatch(text)
+        or _NO_NUMBER.fullmatch(text)
+    )
+
+
 def _tagged(event: Any, tag: str, text: str) -> Any:
     match tag:
         case "str":
@@ -69,7 +81,7 @@ def _tagged(event: Any, tag: str, text: str) -> Any:
             return _integer(event, text)
         case "float" if _FLOAT.fullmatch(text):
             return _number(event, text)
-    return fail(event, f"the tag {short(event.tag)} has no meaning in a manifest here; remove it")
+    return fail(event, f"the tag {short(event.tag)} has no meaning in a manifest; remove it")
 
 
 def _integer(event: Any, text: str) -> int:

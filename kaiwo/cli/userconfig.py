@@ -89,8 +89,8 @@ def _read(text: str, path: Path) -> UserConfig:
         line, column = document.position((key,))
         where = f"{path}:{line}:{column}: {key}"
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
-            hint = f'did you mean "{near[0]}"?' if near else f"known keys: {', '.join(KEYS)}"
+            near = _nearest(key)
+            hint = f'did you mean "{near}"?' if near else f"known keys: {', '.join(KEYS)}"
             problems.append(f"{where}: unknown key; {hint}")
         elif value is not None and not isinstance(value, str):
             written = document.written.get((key,), value)
@@ -106,3 +106,9 @@ def _read(text: str, path: Path) -> UserConfig:
         namespace=values.get("namespace"),
         source=path,
     )
+
+
+def _nearest(key: str) -> str:
+    """The key that is meant in all likelihood, also for a part of its name; empty if none is near."""
+    parts = [known for known in KEYS if len(key) > 1 and key.lower() in known.lower()]
+    return next(iter([*parts, *difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)]), "")

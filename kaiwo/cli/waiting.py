@@ -65,7 +65,9 @@ def wait_for(cluster: Cluster, objects: Sequence[Object], timeout: float | None)
 def _late(open_: Mapping[str, Object], told: Mapping[str, tuple[str, str]]) -> Failure:
     labels = {_label(obj): told[uid][0] or "no operator has looked at it" for uid, obj in open_.items()}
     still = ", ".join(f"{label} ({word})" for label, word in labels.items())
-    return Failure(f"timed out; still open: {still}", f"kaiwo status {next(iter(labels))}", code=TIMED_OUT)
+    namespace = next(iter(open_.values()))["metadata"]["namespace"]
+    look = f"kaiwo status {next(iter(labels))} -n {namespace}"
+    return Failure(f"timed out; still open: {still}", look, code=TIMED_OUT)
 
 
 def _look(current: Object | None, label: str, uid: str, told: dict[str, tuple[str, str]]) -> str | None:

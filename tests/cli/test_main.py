@@ -1,0 +1,260 @@
+"""The command line as a whole: quick help, options anywhere, exit codes, talk and data apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from kaiwo.cli import options
+from kaiwo.cli.failures import run
+from kaiwo.cli.group import Entry, LazyGroup, load
+from kaiwo.cli.main import COMMANDS, kaiwo, program
+from kaiwo.engine import errors
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+
+def modules_after(code: str) -> set[str]:
+    """Names of the modules that a fresh interpreter has loaded after running the code."""
+    script = (
+        f"import sys, json\n{textwrap.dedent(code)}\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """``kaiwo --help`` must appear at once, so it loads click and little else."""
+    loaded = modules_after(
+        """
+        from kaiwo.cli.failures import run
+        from kaiwo.cli.main import kaiwo
+        run(kaiwo, ["--help"], "kaiwo")
+        """
+    )
+    heavy = {"kubernetes", "aiohttp", "pydantic", "rich", "kopf", "yaml", "msgspec", "asyncio", "ssl"}
+    assert loaded & heavy == set()
+
+
+def test_help_lists_every_command_once(cli: Cli) -> None:
+    """The list shows the host's commands, then those of plugins."""
+    text = cli("--help").out
+    own, _, plugins = text.partition("Commands of plugins:")
+    for name, entry in COMMANDS.items():
+        assert (f"  {name}" in own) != entry.hidden
+        assert entry.hidden or entry.help in own
+    assert "  sandbox" in plugins
+
+
+def test_a_disabled_plugin_adds_no_command(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Process configuration decides which plugins count, also for the list of commands."""
+    monkeypatch.setenv("KAIWO_PLUGINS_DISABLED", "sandbox")
+    assert "sandbox" not in cli("--help").out
+    assert cli("sandbox", "status").code == 2
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_loads_and_has_help(cli: Cli, name: str) -> None:
+    """No entry of the table leads nowhere."""
+    result = cli(name, "--help")
+    assert result.code == 0
+    assert result.out.startswith(f"Usage: kaiwo {name}")
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
+    """A slip of the finger costs no look into the help; it is wrong usage."""
+    result = cli("lst")
+    assert result.code == 2
+    assert 'no such command "lst"; did you mean "list"?' in result.err
+    assert result.out == ""
+
+
+def test_kubectl_finds_it_as_a_plugin() -> None:
+    """Called as kubectl-kaiwo, usage lines say what the user typed."""
+    assert program("/usr/local/bin/kubectl-kaiwo") == "kubectl kaiwo"
+    assert program("/usr/local/bin/kaiwo") == "kaiwo"
+    binary = Path(sys.executable).with_name("kubectl-kaiwo")
+    done = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: kubectl kaiwo ")
+
+
+@click.command()
+@click.option("-o", "own", help="An option that happens to have the same letter.")
+@click.pass_context
+def probe(ctx: click.Context, own: str | None) -> None:
+    """Print what was chosen."""
+    chosen = options.settings(ctx)
+    click.echo(
+        f"{chosen.namespace} {chosen.all_namespaces} {chosen.context} {chosen.kubeconfig} "
+        f"{chosen.output} {chosen.color} {chosen.verbosity} {own}"
+    )
+
+
+@click.group()
+def outer() -> None:
+    """A group that knows nothing of the shared options."""
+
+
+@outer.command()
+def inner() -> None:
+    """Print the namespace."""
+    click.echo(options.settings().namespace)
+
+
+def group_with(**commands: click.Command) -> LazyGroup:
+    """A root group like kaiwo's, with other commands."""
+    table = {name: Entry(f"{__name__}:{name}", "") for name in commands}
+    root = LazyGroup(name="kaiwo", table=table, listed=dict, find=lambda _: None)
+    options.share(root, hidden=False)
+    return root
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-n", "team", "-A", "--context", "c", "--kubeconfig", "k", "--no-color", "-vv", "probe"],
+        ["probe", "-n", "team", "-A", "--context", "c", "--kubeconfig", "k", "--no-color", "-vv"],
+        [
+            "-n",
+            "other",
+            "-A",
+            "-v",
+            "probe",
+            "-n",
+            "team",
+            "--context",
+            "c",
+            "--kubeconfig",
+            "k",
+            "--no-color",
+            "-v",
+        ],
+    ],
+)
+def test_shared_options_work_before_and_after_the_command(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The nearer one wins; what is not repeated stays."""
+    assert run(group_with(probe=probe), args, "kaiwo") == 0
+    assert capsys.readouterr().out == "team True c k None False 2 None\n"
+
+
+def test_an_option_of_the_commands_own_keeps_its_meaning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A plugin's ``-o`` is the plugin's; the shared one is still there before the command's name."""
+    assert run(group_with(probe=probe), ["-o", "json", "probe", "-o", "mine"], "kaiwo") == 0
+    assert capsys.readouterr().out.endswith("json True 0 mine\n")
+
+
+def test_shared_options_reach_the_commands_of_groups(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """``kaiwo sandbox up -n x`` works though the plugin never heard of -n."""
+    assert run(group_with(outer=outer), ["outer", "inner", "-n", "team"], "kaiwo") == 0
+    assert capsys.readouterr().out == "team\n"
+
+
+def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
+    """A broken plugin's command is an error in one line and not a traceback."""
+    with pytest.raises(click.ClickException, match="cannot be loaded from 'nowhere_at_all:x'"):
+        load(Entry("nowhere_at_all:x", ""), "x")
+    with pytest.raises(click.ClickException, match="is no click command"):
+        load(Entry("os:getcwd", ""), "x")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (errors.NotFound(404, "NotFound", 'jobs "x" not found'), 3, 'jobs "x" not found'),
+        (errors.Forbidden(403, "Forbidden", "no rights"), 1, "not allowed: no rights"),
+        (errors.ServerUnavailable(500, "", "etcd is down"), 1, "the API server refused: etcd is down"),
+        (errors.ConnectionLost("refused"), 1, "no answer from the API server: refused"),
+        (errors.CredentialsError("no such context"), 1, "no such context"),
+        (TimeoutError(), 4, "timed out"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (click.Abort(), 130, "interrupted"),
+        (click.UsageError("wrong"), 2, "wrong"),
+        (KeyError("surprise"), 1, "unforeseen KeyError: 'surprise'"),
+    ],
+)
+def test_each_failure_has_its_exit_code(
+    error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0 ok, 1 failed, 2 usage, 3 not found, 4 timed out, 130 interrupted; said on standard error in words."""
+
+    @click.command()
+    def fail() -> None:
+        raise error
+
+    assert run(fail, [], "kaiwo") == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    """``kaiwo manifests crds | head -1`` ends quietly."""
+    binary = Path(sys.executable).with_name("kaiwo")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(
+            [binary, "manifests", "crds"], stdout=closed, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.stderr == ""
+
+
+def test_version_is_known_without_a_cluster(cli: Cli) -> None:
+    """No kubeconfig is no reason to fail."""
+    result = cli("version", "-o", "json")
+    assert result.code == 0
+    assert set(json.loads(result.out)) == {"kaiwo", "python"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_completion_script_names_the_command(cli: Cli, shell: str) -> None:
+    """What a shell evaluates calls kaiwo back."""
+    result = cli("completion", shell)
+    assert result.code == 0
+    assert "_KAIWO_COMPLETE" in result.out
+
+
+def test_completion_of_names_is_silent_without_a_cluster() -> None:
+    """A shell that completes must never print an error."""
+    binary = Path(sys.executable).with_name("kaiwo")
+    environment = {"COMP_WORDS": "kaiwo status ", "COMP_CWORD": "2", "_KAIWO_COMPLETE": "bash_complete"}
+    done = subprocess.run(
+        [binary],
+        env={**environment, "HOME": "/nonexistent", "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_commands_complete() -> None:
+    """``kaiwo sub<TAB>`` gives submit."""
+    binary = Path(sys.executable).with_name("kaiwo")
+    environment = {"COMP_WORDS": "kaiwo sub", "COMP_CWORD": "1", "_KAIWO_COMPLETE": "bash_complete"}
+    done = subprocess.run(
+        [binary], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["plain,submit"]
+
+
+def test_the_root_group_needs_a_command(cli: Cli) -> None:
+    """``kaiwo`` alone shows the help."""
+    assert "Commands:" in cli().out + cli().err
+    assert isinstance(kaiwo, LazyGroup)
