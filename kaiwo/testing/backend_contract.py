@@ -81,8 +81,11 @@ def _allocation(
         nodes=tuple(node_fact(node, vendors) for node in nodes),
         default_resource_key=vendors[0].resource_keys[0] if vendors else "",
     )
-    found = _called(backend.allocate, given)
-    claim(found == _called(backend.allocate, given), f"{workload.name}: allocate answered differently")
+    found = _called("allocate", backend.allocate, given)
+    claim(
+        found == _called("allocate", backend.allocate, given),
+        f"{workload.name}: allocate answered differently",
+    )
     refusal = f"{found.reason}: {found.message}" if isinstance(found, Refusal) else ""
     claim(not refusal, f"{workload.name}: cannot run: {refusal}")
     claim(isinstance(found, Allocation), f"{workload.name}: allocate returned {type(found).__name__}")
@@ -98,9 +101,9 @@ def _check_child(backend: BackEnd, workload: Workload, allocation: Allocation) -
         resolved=Resolved(allocation=allocation, default_image=IMAGE, vendor_keys=keys),
         settings=backend.settings() if backend.settings else None,
     )
-    rendered = _called(backend.render, given)
+    rendered = _called("render", backend.render, given)
     claim(isinstance(rendered, Rendered), f"{workload.name}: render returned {type(rendered).__name__}")
-    again = _called(backend.render, given)
+    again = _called("render", backend.render, given)
     claim(rendered == again, f"{workload.name}: render answered differently the second time")
     child: Object = rendered.child
     claim(child.get("apiVersion") == backend.child.api_version, f"{workload.name}: apiVersion of the child")
@@ -137,9 +140,9 @@ def _check_observed(backend: BackEnd, workload: Workload, child: Object) -> None
 
 
 def _observed(backend: BackEnd, workload: Workload, child: Object) -> Observed:
-    observation = Observation(workload=workload, child=child, pods=(), admission=None, queued=False, now=NOW)
     before = copy.deepcopy(child)
-    found = _called(backend.observe, observation)
+    observation = Observation(workload=workload, child=child, pods=(), admission=None, queued=False, now=NOW)
+    found = _called(f"observe, with the status {child.get('status')!r},", backend.observe, observation)
     claim(isinstance(found, Observed), f"{workload.name}: observe returned {type(found).__name__}")
     claim(child == before, f"{workload.name}: observe changed the child")
     observed: Observed = found
@@ -148,8 +151,11 @@ def _observed(backend: BackEnd, workload: Workload, child: Object) -> Observed:
     return observed
 
 
-def _called(function: Any, given: object) -> Any:
-    return function(given)
+def _called(what: str, function: Any, given: object) -> Any:
+    try:
+        return function(given)
+    except Exception as error:
+        raise AssertionError(f"{what} raised {error!r}") from error
 
 
 def _pod_templates(value: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -1,0 +1,135 @@
+"""The back end contract lets a good back end pass and names what is wrong with a bad one."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo import testing
+from kaiwo.api.field import Field
+from kaiwo.engine.resource import JOB
+from kaiwo.plugin.backends import AllocationInput, BackEnd, Observation, Observed, Rendered, RenderInput
+from kaiwo.plugin.facts import Allocation, Refusal
+from kaiwo.workload.labels import system_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.engine.resource import Object
+
+
+def allocate(given: AllocationInput) -> Allocation:
+    """One pod without GPUs."""
+    del given
+    return Allocation()
+
+
+def child(given: RenderInput) -> Object:
+    """A Job as it should be."""
+    labels = system_labels(given.workload)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": given.workload.name, "labels": labels},
+        "spec": {
+            "template": {
+                "metadata": {"labels": dict(labels)},
+                "spec": {"containers": [{"name": "workload", "image": given.resolved.default_image}]},
+            }
+        },
+    }
+
+
+def render(given: RenderInput) -> Rendered:
+    """What a back end should render."""
+    return Rendered(child(given))
+
+
+def observe(observation: Observation) -> Observed:
+    """What a back end should say of a child that nobody has started."""
+    del observation
+    return Observed("STARTING", "Created", "the Job has no pod yet")
+
+
+GOOD = BackEnd(
+    name="acme",
+    kind="KaiwoJob",
+    child=JOB,
+    fields=(Field("KaiwoJob", ("acmeJob",), dict, "An Acme job."),),
+    chosen=lambda workload: not workload.spec.ray,
+    allocate=allocate,
+    render=render,
+    observe=observe,
+)
+
+
+def test_a_good_backend_passes_built_or_only_declared() -> None:
+    """The contract asks for nothing that cannot be done, and of a declaration only what it declares."""
+    testing.assert_backend_contract(GOOD, [testing.job(), testing.job("other", acmeJob={})])
+    declared = replace(GOOD, allocate=None, render=None, observe=None)
+    testing.assert_backend_contract(declared, [testing.job()])
+
+
+def rendering(change: Callable[[Object], Any]) -> BackEnd:
+    """A back end whose child is changed like this."""
+
+    def changed(given: RenderInput) -> Rendered:
+        made = child(given)
+        change(made)
+        return Rendered(made)
+
+    return replace(GOOD, render=changed)
+
+
+def observing(status: str) -> BackEnd:
+    """A back end that always says this."""
+    return replace(GOOD, observe=lambda _: Observed(status, "Guessed", "it says"))
+
+
+def reads_conditions(observation: Observation) -> Observed:
+    """Fails where a status makes no sense."""
+    for condition in observation.child.get("status", {}).get("conditions", []):
+        condition["type"]
+    return observe(observation)
+
+
+def changes_child(observation: Observation) -> Observed:
+    """Writes notes into what it was given."""
+    observation.child["seen"] = True
+    return observe(observation)
+
+
+COUNTER = itertools.count()
+
+BAD: dict[str, BackEnd] = {
+    "come together": replace(GOOD, observe=None),
+    "does not choose it": replace(GOOD, chosen=lambda _: False),
+    "chosen answers with True or False": replace(GOOD, chosen=lambda workload: workload.spec.user),  # type: ignore[arg-type, return-value]  # the point
+    "serves KaiwoService": replace(GOOD, kind="KaiwoService"),
+    "refuses it": replace(GOOD, check=lambda _: (("spec", "no"),)),
+    "cannot run: NoGPUs": replace(GOOD, allocate=lambda _: Refusal("NoGPUs", "none here")),
+    "GPUs without a resource key": replace(GOOD, allocate=lambda _: Allocation(gpus_per_replica=1)),
+    "apiVersion of the child": rendering(lambda job: job.update(apiVersion="v1")),
+    "kind of the child": rendering(lambda job: job.update(kind="Pod")),
+    "named like it": rendering(lambda job: job["metadata"].update(name="other")),
+    "has a status": rendering(lambda job: job.update(status={})),
+    "null at spec.suspend": rendering(lambda job: job["spec"].update(suspend=None)),
+    "not plain JSON": rendering(lambda job: job["spec"].update(x=(1, 2))),
+    "answered differently the second time": rendering(lambda job: job["spec"].update(x=next(COUNTER))),
+    "the child lacks the label": rendering(lambda job: job["metadata"].update(labels={})),
+    "spec.template lacks the label": rendering(lambda job: job["spec"]["template"].update(metadata={})),
+    "RUNNING is claimed": observing("RUNNING"),
+    "is no status": observing("Running"),
+    "observe, with the status None, raised": replace(GOOD, observe=reads_conditions),
+    "observe changed the child": replace(GOOD, observe=changes_child),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_bad_backend_fails_with_what_is_wrong(message: str) -> None:
+    """An author learns from the kit what a cluster would teach later."""
+    with pytest.raises(AssertionError, match=message):
+        testing.assert_backend_contract(BAD[message], [testing.job()])
