@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo.engine.entry import Entry, Path, Projection, make_decoder
+from kaiwo.engine.entry import Entry, Path, Projection, make_decoder, number
+from kaiwo.engine.index import Index
 from kaiwo.engine.selector import Selector
 from kaiwo.engine.wire import encode
 
@@ -78,8 +79,8 @@ class Store:
         self.handlers: list[Callable[[Event], None]] = []
         self._decode = make_decoder(resource, projection)
         self._entries: dict[_NameKey, Entry] = {}
-        self._owned: dict[str, tuple[Entry, ...]] = {}
-        self._labelled: dict[tuple[str, str], dict[_NameKey, Entry]] = {}
+        self._owned = Index()
+        self._labelled = {label: Index() for label in projection.labels}
 
     def __len__(self) -> int:
         """Number of objects."""
@@ -93,15 +94,16 @@ class Store:
         """One entry."""
         return self._entries.get((namespace, name))
 
-    def owned_by(self, uid: str) -> tuple[Entry, ...]:
+    def owned_by(self, uid: str) -> builtins.list[Entry]:
         """Entries with an owner reference to that uid."""
-        return self._owned.get(uid, ())
+        return self._owned.get(uid)
 
     def labelled(self, label: str, value: str) -> builtins.list[Entry]:
         """Entries with that label; the label must be declared in the projection."""
-        if label not in self.projection.labels:
+        index = self._labelled.get(label)
+        if index is None:
             raise KeyError(f"{self.resource}: no index for label {label}; declare it in Projection.labels")
-        return list(self._labelled.get((label, value), {}).values())
+        return index.get(value)
 
     def decode(self, raw: bytes | msgspec.Raw) -> Entry:
         """An entry from JSON; ValueError when it is no object with a name."""
@@ -113,8 +115,8 @@ class Store:
         A list that is older than what was seen before means that the API server's data were restored
         from a backup: then the list alone counts.
         """
-        listed = {(entry.namespace, entry.name): entry for entry in entries}
-        before, self.version = self.version, _number(version)
+        listed = {entry.key: entry for entry in entries}
+        before, self.version = self.version, number(version)
         if self.version < before:
             for entry in list(self._entries.values()):
                 self._remove(entry)
@@ -132,7 +134,7 @@ class Store:
     def observe(self, type_: str, entry: Entry) -> None:
         """Take a watch event; duplicates and stale ones change nothing."""
         if type_ == "DELETED":
-            known = self._entries.get((entry.namespace, entry.name))
+            known = self._entries.get(entry.key)
             if known is not None and (known.uid == entry.uid or known.version <= entry.version):
                 self._remove(known, entry)
         else:
@@ -141,7 +143,7 @@ class Store:
 
     def progress(self, version: str) -> None:
         """Take note of a bookmark: all events up to this version have been seen."""
-        self.version = max(self.version, _number(version))
+        self.version = max(self.version, number(version))
 
     def assume(self, raw: bytes) -> None:
         """Take the answer to an own write, unless the watch is already past it or does not cover it."""
@@ -151,10 +153,10 @@ class Store:
             self._put(entry)
 
     def _put(self, entry: Entry) -> None:
-        key = (entry.namespace, entry.name)
+        key = entry.key
         old = self._entries.get(key)
         if old is not None:
-            if old.version > entry.version or old.resource_version == entry.resource_version:
+            if old.version >= entry.version > 0:
                 return
             if old.uid != entry.uid:
                 # Deleted and made again between two looks: whoever waits for the deletion must see it.
@@ -165,7 +167,7 @@ class Store:
         self._tell(Event("MODIFIED" if old else "ADDED", self.resource, old, entry))
 
     def _remove(self, known: Entry, last: Entry | None = None) -> None:
-        del self._entries[known.namespace, known.name]
+        del self._entries[known.key]
         self._index(known, None)
         self._tell(Event("DELETED", self.resource, last or known, None, witnessed=last is not None))
 
@@ -176,27 +178,17 @@ class Store:
     def _index(self, old: Entry | None, new: Entry | None) -> None:
         if old is not None:
             for owner in old.owners:
-                rest = tuple(e for e in self._owned.get(owner.uid, ()) if e is not old)
-                if rest:
-                    self._owned[owner.uid] = rest
-                else:
-                    self._owned.pop(owner.uid, None)
+                self._owned.remove(owner.uid, old)
         if new is not None:
             for owner in new.owners:
-                self._owned[owner.uid] = (*self._owned.get(owner.uid, ()), new)
-        for label in self.projection.labels:
-            self._index_label(label, old, new)
-
-    def _index_label(self, label: str, old: Entry | None, new: Entry | None) -> None:
-        before = old.labels.get(label) if old is not None else None
-        after = new.labels.get(label) if new is not None else None
-        if old is not None and before is not None and before != after:
-            bucket = self._labelled[label, before]
-            bucket.pop((old.namespace, old.name), None)
-            if not bucket:
-                del self._labelled[label, before]
-        if new is not None and after is not None:
-            self._labelled.setdefault((label, after), {})[new.namespace, new.name] = new
+                self._owned.add(owner.uid, new)
+        for label, index in self._labelled.items():
+            before = old.labels.get(label) if old is not None else None
+            after = new.labels.get(label) if new is not None else None
+            if old is not None and before is not None:
+                index.remove(before, old)
+            if new is not None and after is not None:
+                index.add(after, new)
 
 
 class Cache:
@@ -281,7 +273,7 @@ class Cache:
         """Objects with an owner reference to a uid, of one kind or of all."""
         if resource is not None:
             store = self._stores.get(resource)
-            return list(store.owned_by(uid)) if store is not None else []
+            return store.owned_by(uid) if store is not None else []
         return [entry for store in self._stores.values() for entry in store.owned_by(uid)]
 
     def labelled(self, resource: Resource, label: str, value: str) -> builtins.list[Entry]:
@@ -294,8 +286,3 @@ class Cache:
         store = self._stores.get(resource)
         if store is not None:
             store.assume(encode(obj))
-
-
-def _number(version: str) -> int:
-    """A resourceVersion as the number it is; 0, older than all, for anything else."""
-    return int(version) if version.isascii() and version.isdigit() else 0
