@@ -204,6 +204,16 @@ def test_a_list_finds_deletes_that_nobody_reported() -> None:
     assert [(e.type, e.entry.name) for e in events] == [("DELETED", "b")]
 
 
+def test_a_deletion_that_was_seen_is_told_apart_from_one_that_was_concluded() -> None:
+    """Only who saw the last state may say how a run ended."""
+    cache = Cache()
+    store, events = filled(cache, job("a"), job("b"))
+    see(store, "DELETED", job("a", 11, status={"succeeded": 1}))
+    store.replace([], "20")
+    assert [(e.entry.name, e.witnessed) for e in events] == [("a", True), ("b", False)]
+    assert events[0].entry.part("status") == {"succeeded": 1}
+
+
 def test_a_successor_of_the_same_name_is_a_delete_and_an_add() -> None:
     """Deleted and made again while nobody looked: both are told, in order."""
     cache = Cache()
