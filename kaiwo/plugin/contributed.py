@@ -23,15 +23,21 @@ def check_contributed(plugin: LoadedPlugin) -> None:
         RefusedPlugin: a field is the host's, or a type has no JSON schema.
     """
     for field in plugin.fields():
-        where = f"field {field.kind}.{'.'.join(field.path)}"
         if _is_hosts(field):
             raise RefusedPlugin(
-                f"declares {where}, which is kaiwo's own; {plugin.distribution} must choose another"
+                f"declares {_where(field)}, which is kaiwo's own; {plugin.distribution} must choose another"
             )
-        _check_type(where, field.annotation)
+    for field in (field for backend in plugin.backends for field in backend.fields):
+        _check_type(_where(field), field.annotation)
+    for source in plugin.sources:
+        _check_type(f"download source {source.name}", source.item)
     settings = plugin.settings_model()
     if settings is not None:
         _check_type("settings", settings)
+
+
+def _where(field: Field) -> str:
+    return f"field {field.kind}.{'.'.join(field.path)}"
 
 
 def _check_type(where: str, annotation: Any) -> None:
