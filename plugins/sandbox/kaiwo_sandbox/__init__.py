@@ -1,1 +1,1 @@
-"""A real control plane on one machine: etcd, the Kubernetes programs, and nodes that only pretend to exist."""
+"""A real control plane on one machine: etcd, the Kubernetes programs, and fake nodes."""

@@ -81,7 +81,7 @@ class Api:
 
         Raises:
             ApiError: the server answered 400 or above.
-            OSError: the connection failed twice; the first failure may only mean that a kept one had been closed.
+            OSError: the connection failed, and a new one did not help if it was a kept one.
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json", "Content-Type": content_type}
@@ -123,7 +123,7 @@ class Api:
         return made
 
     def watch(self, path: str, *, timeout: float) -> Iterator[Object]:
-        """Yield the events of a watch on the collection `path` (existing objects first) for `timeout` seconds.
+        """Yield the events of a watch on the collection `path` (existing objects first), `timeout` s long.
 
         Raises:
             ApiError: the server refused the watch.

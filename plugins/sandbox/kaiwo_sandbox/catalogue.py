@@ -37,7 +37,7 @@ class Program:
 
     @property
     def built_as(self) -> str:
-        """The file name that ``go build -o DIRECTORY`` gives it: the last element that is no major version."""
+        """The file name that Go gives it: the last element of the path that is no major version."""
         elements = self.package.split("/")
         last = elements[-1]
         return elements[-2] if last[:1] == "v" and last[1:].isdigit() else last
@@ -112,4 +112,7 @@ KUBERAY = BinarySet(
 )
 
 SETS = (CORE, KUBERAY)
+ADDON_PROGRAMS = {"kueue": "kueue", "kuberay": "ray-operator", "appwrapper": "appwrapper"}
+"""The program of each addon."""
+
 BARE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")

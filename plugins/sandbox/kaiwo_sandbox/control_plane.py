@@ -1,7 +1,8 @@
 """The command lines and configuration files of etcd, the Kubernetes programs and kwok.
 
-Every program listens on 127.0.0.1. All of them use the administrator's kubeconfig: the controller-manager starts
-quicker than with an account per controller, and roles are tested with the account of the program under test.
+Every program listens on 127.0.0.1. All of them use the administrator's kubeconfig: the controller-manager
+starts quicker than with an account per controller, and roles are tested with the account of the program under
+test.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ GPU_KEYS = ("amd.com/gpu", "nvidia.com/gpu")
 PORT_NAMES = ("etcd", "etcd_peer", "apiserver", "kubelet")
 
 _QPS, _BURST = 500, 1000
-"""Client-side limits; the defaults (20 and 50 requests a second) would be measured instead of the API server."""
+"""Limits per second on the client side; the defaults (20, 50) would be measured instead of the API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Layout:
 
 
 def etcd(binary: Path, layout: Layout) -> list[str]:
-    """Command of etcd, without fsync: a crash of the machine may lose the sandbox, which is thrown away anyway."""
+    """Command of etcd, without fsync: the data are thrown away anyway, and need not survive a power cut."""
     client = f"http://{LOOPBACK}:{layout.ports['etcd']}"
     peer = f"http://{LOOPBACK}:{layout.ports['etcd_peer']}"
     return [
@@ -77,7 +78,7 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
 
 
 def apiserver(binary: Path, layout: Layout) -> list[str]:
-    """Command of kube-apiserver, with aggregator routing so that a Service without pods can lead to a webhook."""
+    """Command of kube-apiserver, with aggregator routing: a Service without pods may lead to a webhook."""
     pki = layout.pki
     return [
         str(binary),

@@ -121,7 +121,7 @@ def _fill(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
 
 
 def _start_addons(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
-    """Start all of them, then wait for each: their kinds are served already, so they need not wait for each other."""
+    """Start all of them, then wait for each; they need not wait for each other's kinds."""
     place = layout(directory, state)
     objects.apply_all(
         api, [item for addon in chosen for item in addon.wiring(Path(state.manifests[addon.name]), place)]

@@ -31,7 +31,7 @@ def node(
     extended: Mapping[str, int] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Object:
-    """A fake node of `cpu` cores and `memory`, with counts of `extended` resources such as ``amd.com/gpu``."""
+    """A fake node with `cpu` cores, `memory`, and counts of `extended` resources such as ``amd.com/gpu``."""
     capacity = {
         "cpu": str(cpu),
         "memory": memory,
@@ -119,7 +119,7 @@ PRESETS: dict[str, Callable[[], list[Object]]] = {
     "amd-nvidia": _amd_nvidia,
     "bench": _bench,
 }
-"""What `--nodes` accepts by name; `amd-nvidia` is two AMD machines, one NVIDIA machine and one without GPUs."""
+"""What `--nodes` accepts by name; `amd-nvidia`: two machines of AMD's, one of NVIDIA's, one without GPUs."""
 
 
 def resolve(choice: str) -> list[Object]:
@@ -158,7 +158,7 @@ def _is_list(document: Any) -> bool:
 
 
 def _as_fake(given: Any, where: str) -> Object:
-    """A copy of a Node object that kwok will play: annotated, with allocatable equal to capacity unless given."""
+    """A copy of a Node for kwok to play: annotated, and allocatable equal to capacity unless given."""
     named = (
         isinstance(given, dict) and given.get("kind") == "Node" and isinstance(given.get("metadata"), dict)
     )

@@ -1,4 +1,4 @@
-"""Where the sandbox keeps its files: a cache that may be deleted at any time, and state per running sandbox."""
+"""Where the sandbox keeps its files: a cache that may be deleted, and state per running sandbox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 def _xdg(variable: str, default: str) -> Path:
-    """The base directory that `variable` names; a relative value counts as unset, as the XDG standard says."""
+    """The base directory that `variable` names; a relative value counts as unset (XDG standard)."""
     value = os.environ.get(variable, "")
     base = Path(value) if Path(value).is_absolute() else Path.home() / default
     return base / "kaiwo" / "sandbox"

@@ -1,7 +1,7 @@
 """Ports that nothing listens on.
 
-They are taken below the kernel's range for outgoing connections (32768 and up by default), so that no client's
-connection can occupy a port while its server is being restarted.
+They are taken below the kernel's range for outgoing connections (32768 and up by default), so that no
+client's connection can occupy a port while its server is being restarted.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _STAT_STATE, _STAT_START_TIME, _STAT_RSS = 0, 19, 21  # positions after the command's closing parenthesis
+_STANDARD_ERROR = 2
 _POLL_SECONDS = 0.05
 _LOG_TAIL_BYTES = 4000
 
@@ -78,6 +79,19 @@ def _start_time(pid: int) -> int:
     return int(text.rpartition(")")[2].split()[_STAT_START_TIME])
 
 
+def _inheritable() -> list[int]:
+    """Descriptors beyond the standard ones that this process got from its own parent, such as make's or a CI's.
+
+    A program that outlives us and keeps such a pipe open would make its reader wait for ever.
+    """
+    found = []
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are wanted, not paths
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself is closed again
+            if int(entry) > _STANDARD_ERROR and os.get_inheritable(int(entry)):
+                found.append(int(entry))
+    return found
+
+
 def start(
     name: str,
     command: Sequence[str],
@@ -86,9 +100,10 @@ def start(
     environment: Mapping[str, str] | None = None,
     stdin: int | None = None,
 ) -> Process:
-    """Start `command` in a session of its own, with output to `directory/logs` and a pid file in `directory/pids`.
+    """Start `command` in a session of its own, with a log and a pid file under `directory`.
 
-    A session of its own keeps Ctrl-C in the terminal from reaching it. Descriptors are not inherited.
+    A session of its own keeps Ctrl-C in the terminal from reaching it. It inherits no other descriptors,
+    and of the environment only what every program needs.
 
     Raises:
         SandboxError: the program cannot be executed.
@@ -112,6 +127,7 @@ def start(
                 stdin_action,
                 (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
+                *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
             ],
             setsid=True,
         )

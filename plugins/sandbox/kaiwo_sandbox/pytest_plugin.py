@@ -1,7 +1,7 @@
 """Fixtures for tests that need a real API server.
 
-`control_plane` is one sandbox for the whole test session, started when the first test asks for it and taken down
-at the end, also when the session is killed. `namespace` is a fresh namespace per test.
+`control_plane` is one sandbox for the whole test session, started when the first test asks for it and taken
+down at the end, also when the session is killed. `namespace` is a fresh namespace per test.
 
 `KAIWO_SANDBOX_REUSE=NAME` uses a sandbox that is already up instead, and leaves it up: quick local runs.
 
@@ -10,6 +10,7 @@ Nothing heavy is imported here, so that collecting pure tests costs nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -29,8 +30,8 @@ _LONGEST_STEM = 40
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A sandbox with the default nodes and no addons, shared by the session's tests."""
-    from kaiwo_sandbox.errors import SandboxError
-    from kaiwo_sandbox.sandbox import Sandbox
+    from kaiwo_sandbox.errors import SandboxError  # noqa: PLC0415 - collecting pure tests must cost nothing
+    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 - likewise
 
     reused = os.environ.get(REUSE_VARIABLE)
     if reused:
@@ -62,14 +63,14 @@ def namespace(control_plane: Sandbox, request: pytest.FixtureRequest) -> Iterato
 
 
 def _teller(config: pytest.Config) -> Callable[[str], None]:
-    """Prints past pytest's capture: a build of ten minutes must not look like a hang."""
+    """Writes past pytest's capture: a build of ten minutes must not look like a hang."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
 
     def say(line: str) -> None:
         capture = config.pluginmanager.getplugin("capturemanager")
-        if capture is None:
-            print(line, flush=True)
-        else:
-            with capture.global_and_fixture_disabled():
-                print(line, flush=True)
+        hidden = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+        with hidden:
+            if reporter is not None:
+                reporter.write_line(line)
 
     return say

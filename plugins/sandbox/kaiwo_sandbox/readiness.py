@@ -43,7 +43,7 @@ def _failure(what: str, directory: Path, watched: Process) -> SandboxError:
     return SandboxError(
         what,
         why=process.log_tail(directory, watched.name) or "It printed nothing.",
-        next_step="Run 'kaiwo sandbox down' and 'kaiwo sandbox up' again; the machine may have been overloaded.",
+        next_step="Run 'kaiwo sandbox down' and 'kaiwo sandbox up' again; the machine may be overloaded.",
     )
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import (
@@ -39,6 +38,7 @@ from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from kaiwo_sandbox.api import Object
     from kaiwo_sandbox.state import State
@@ -132,7 +132,10 @@ class Sandbox:
                 raise SandboxError(
                     f"The sandbox {name!r} is already up.",
                     why=f"Its programs run, with files in {directory}.",
-                    next_step="Use it, choose another --name, or run 'kaiwo sandbox down' first.",
+                    next_step=(
+                        f'Use it: eval "$(kaiwo sandbox env --name {name})". Or stop it first: '
+                        f"kaiwo sandbox down --name {name}. Or choose another --name."
+                    ),
                 )
             _remove(directory)
             make_private(directory)

@@ -1,8 +1,8 @@
 """A copy of etcd's data taken right after the first start, so that the next start and a reset take seconds.
 
-etcd is stopped with SIGSTOP while its files are copied: it then writes nothing, and a data directory copied like
-that is what it would find after a crash, which it recovers from. A copy serves one combination of programs,
-addons and certificate authority (service account tokens and webhooks' CA bundles in it are of that authority).
+etcd is stopped with SIGSTOP while its files are copied: it then writes nothing, and a data directory copied
+like that is what it would find after a crash, which it recovers from. A copy serves one combination of
+programs, addons and certificate authority, because service account tokens in it are signed by that authority.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _kind(addons: Sequence[str]) -> str:
 
 def location(*, binaries_key: str, addons: Sequence[str], authority: str) -> Path:
     """Where the copy for this combination lies, if there is one."""
-    digest = hashlib.sha256("\n".join([VERSION, binaries_key, authority]).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{VERSION}\n{binaries_key}\n{authority}".encode()).hexdigest()[:16]
     return _root() / f"{_kind(addons)}.{digest}"
 
 

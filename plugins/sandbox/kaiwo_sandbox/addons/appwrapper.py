@@ -25,7 +25,7 @@ _HEALTH = "appwrapper_health"
 
 
 def _objects(manifests: Path) -> list[Object]:
-    definitions = objects.read_all(sorted(manifests.glob("workload.codeflare.dev_*.yaml")))
+    definitions = objects.read_kinds(manifests, "CustomResourceDefinition")
     return [objects.namespace(NAMESPACE), *definitions]
 
 

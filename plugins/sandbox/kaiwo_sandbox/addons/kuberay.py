@@ -19,7 +19,7 @@ _HEALTH = "kuberay_health"
 
 
 def _objects(manifests: Path) -> list[Object]:
-    return objects.read_all(sorted(manifests.glob("ray.io_*.yaml")))
+    return objects.read_kinds(manifests, "CustomResourceDefinition")
 
 
 def _command(binary: Path, layout: Layout) -> list[str]:

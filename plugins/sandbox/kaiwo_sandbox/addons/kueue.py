@@ -1,7 +1,7 @@
 """Kueue: its CRDs and webhooks, with the manager on this machine instead of in a pod.
 
-The API server calls the webhooks at ``https://127.0.0.1:PORT``, with the sandbox's authority as CA bundle, so that
-neither a Service nor an address besides loopback is needed.
+The API server calls the webhooks at ``https://127.0.0.1:PORT``, with an authority of ours as CA bundle.
+So neither a Service nor an address besides loopback is needed, nor root to make one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _OTHER_NAMESPACES: Object = {
         }
     ]
 }
-"""Which namespaces' jobs and pods Kueue looks at. The webhooks and the configuration must agree: a job that the
-webhook suspends and the controller then ignores waits for ever."""
+"""Which namespaces' jobs and pods Kueue looks at. The webhooks and the configuration must agree: a job that
+the webhook suspends and the controller then ignores waits for ever."""
 
 _CONVERTED = ("clusterqueues", "localqueues", "workloads", "cohorts", "multikueueclusters")
 """The kinds whose versions differ and are converted by the webhook, as in the project's own deployment."""
@@ -57,12 +57,12 @@ FRAMEWORKS = (
 
 
 def _objects(manifests: Path) -> list[Object]:
-    definitions = objects.read_all(sorted(manifests.glob(f"{_GROUP}_*.yaml")))
+    definitions = objects.read_kinds(manifests, "CustomResourceDefinition")
     return [objects.namespace(NAMESPACE), *definitions]
 
 
 def _webhooks(manifests: Path) -> list[Object]:
-    return objects.read_all([manifests / "manifests.yaml"])
+    return objects.read_kinds(manifests, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def _client_config(layout: Layout, path: str) -> Object:
@@ -93,7 +93,10 @@ def _secret(layout: Layout) -> Object:
 def _wiring(manifests: Path, layout: Layout) -> list[Object]:
     wired = [_secret(layout)]
     for configuration in _webhooks(manifests):
-        configuration["metadata"]["name"] = f"kueue-{configuration['metadata']['name']}"
+        name = configuration["metadata"]["name"].removeprefix("kueue-")
+        configuration["metadata"]["name"] = (
+            f"kueue-{name}"  # as in the release; in the module it has no prefix
+        )
         for webhook in configuration["webhooks"]:
             webhook["clientConfig"] = _client_config(layout, webhook["clientConfig"]["service"]["path"])
             if not any(_GROUP in rule["apiGroups"] for rule in webhook["rules"]):

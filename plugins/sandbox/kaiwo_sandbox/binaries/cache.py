@@ -20,7 +20,7 @@ _KEY_LENGTH = 16
 def key(binary_set: BinarySet) -> str:
     """A name for exactly this content: versions, checksums, packages, flags, operating system and processor.
 
-    The Go version is left out: another compiler makes the same programs, and its upgrade should not cost a build.
+    The Go version is left out: another compiler makes the same programs, and should not cost a build.
     """
     digest = hashlib.sha256()
     parts = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.paths import cache_dir, make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from kaiwo_sandbox.catalogue import BinarySet
 
@@ -55,7 +54,7 @@ def _go() -> str:
 
 
 def _environment(build_cache: Path) -> dict[str, str]:
-    """Go's environment: static binaries, a compiler cache of our own, no workspace around the wrapper module."""
+    """Go's environment: static binaries, a compiler cache of our own, no workspace around us."""
     return {
         **os.environ,
         "GOCACHE": str(build_cache),
@@ -72,8 +71,8 @@ def _minutes(seconds: float) -> str:
 def build_set(binary_set: BinarySet, say: Say) -> None:
     """Build the set into the cache, telling `say` what appears and how long it takes.
 
-    The compiler cache is kept when a build fails, so that the next one goes on from there, and removed when it
-    succeeded. The caller holds the set's lock.
+    The compiler cache is kept when a build fails, so that the next one goes on from there, and removed
+    when it succeeded. The caller holds the set's lock.
 
     Raises:
         SandboxError: Go is missing or too old, the disk is nearly full, or the build failed.
@@ -101,29 +100,28 @@ def build_set(binary_set: BinarySet, say: Say) -> None:
         for name in ("go.mod", "go.sum"):
             (module / name).write_bytes(binary_set.wrapper.joinpath(name).read_bytes())
         environment = _environment(build_cache)
-        _run(binary_set, go, module, made, environment, say)
+        _run(binary_set, [go, *_arguments(binary_set, made)], work, environment, say)
         for program in binary_set.programs:
             (made / program.built_as).rename(prepared / "bin" / program.name)
         copy_manifests(binary_set, go, module, prepared / "manifests", environment)
         cache.store(binary_set, prepared)
-    _remove_build_cache(build_cache)
-
-
-def _remove_build_cache(build_cache: Path) -> None:
     shutil.rmtree(build_cache, ignore_errors=True)
 
 
+def _arguments(binary_set: BinarySet, made: Path) -> list[str]:
+    return ["build", "-trimpath", "-ldflags", binary_set.ldflags, "-o", f"{made}/", "tool"]
+
+
 def _run(
-    binary_set: BinarySet, go: str, module: Path, made: Path, environment: Mapping[str, str], say: Say
+    binary_set: BinarySet, command: list[str], work: Path, environment: Mapping[str, str], say: Say
 ) -> None:
-    command = [go, "build", "-trimpath", "-ldflags", binary_set.ldflags, "-o", f"{made}/", "tool"]
-    log = module / "build.log"
+    log = work / "build.log"
     with log.open("wb") as output:
         build = subprocess.Popen(
-            command, cwd=module, env=environment, stdout=output, stderr=subprocess.STDOUT
+            command, cwd=work / "module", env=environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            _watch(build, binary_set, made, log, say)
+            _watch(build, binary_set, work, say)
         except BaseException:
             build.terminate()
             build.wait()
@@ -134,11 +132,11 @@ def _run(
         raise SandboxError(
             f"go build of the '{binary_set.name}' set failed with code {build.returncode}.",
             why="\n".join(problem[-12:]) or "It printed nothing; it may have been stopped by a signal.",
-            next_step="Check that Go's module proxy can be reached (go env GOPROXY), then run the command again.",
+            next_step="Check that Go's module proxy answers (go env GOPROXY), then run the command again.",
         )
 
 
-def _watch(build: subprocess.Popen[bytes], binary_set: BinarySet, made: Path, log: Path, say: Say) -> None:
+def _watch(build: subprocess.Popen[bytes], binary_set: BinarySet, work: Path, say: Say) -> None:
     """One line per finished binary, and one every half minute in between."""
     started = last = time.monotonic()
     estimate = binary_set.minutes * 60
@@ -147,13 +145,13 @@ def _watch(build: subprocess.Popen[bytes], binary_set: BinarySet, made: Path, lo
         ended = _ended(build)
         now = time.monotonic()
         clock = f"{_minutes(now - started)} of about {_minutes(max(estimate, now - started))}"
-        for built_as in [name for name in waiting if _written(made / name)]:
+        for built_as in [name for name in waiting if _written(work / "made" / name)]:
             say(f"  {clock}  {waiting.pop(built_as)} built, {len(waiting)} to go")
             last = now
         if ended:
             return
         if now - last >= _LINE_EVERY_SECONDS:
-            say(f"  {clock}  {_activity(log)}, {len(waiting)} to go")
+            say(f"  {clock}  {_activity(work / 'build.log')}, {len(waiting)} to go")
             last = now
 
 
@@ -188,7 +186,7 @@ def copy_manifests(
         place = target / source.addon
         place.mkdir(parents=True)
         for pattern in source.files:
-            found: Sequence[str] = sorted(glob.glob(str(directory / pattern)))
+            found = sorted(directory.glob(pattern))
             if not found:
                 raise SandboxError(
                     f"Module {source.module} has no {pattern}.",
@@ -196,7 +194,7 @@ def copy_manifests(
                     next_step="This version of the sandbox and go.mod do not fit together; please report it.",
                 )
             for file in found:
-                shutil.copyfile(file, place / Path(file).name)
+                shutil.copyfile(file, place / file.name)
 
 
 def _module_directory(go: str, module: Path, path: str, environment: Mapping[str, str]) -> Path:

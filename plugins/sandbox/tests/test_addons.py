@@ -1,0 +1,177 @@
+"""The controllers besides Kubernetes really work: admission, conversion, Ray and AppWrapper."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo_sandbox import addons
+from kaiwo_sandbox.errors import SandboxError
+from kaiwo_sandbox.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kaiwo_sandbox.api import Object
+
+SECONDS = 60.0
+QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+OLD_KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
+CONTAINER = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+
+
+def test_an_unknown_addon_is_refused_before_anything_starts() -> None:
+    """With the names that exist."""
+    with pytest.raises(SandboxError, match="appwrapper, kuberay, kueue"):
+        addons.load(["kueue", "slurm"])
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[Sandbox]:
+    """A sandbox with all addons and a queue `team` with 4 cores in namespace default."""
+    sandbox = Sandbox.up("with-addons", addons=list(addons.ADDONS), owned=True)
+    try:
+        _make_queue(sandbox)
+        yield sandbox
+    finally:
+        sandbox.down()
+
+
+def _make_queue(sandbox: Sandbox) -> None:
+    flavors = [{"name": "any", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]
+    for collection, kind, name, spec in (
+        ("resourceflavors", "ResourceFlavor", "any", {}),
+        (
+            "clusterqueues",
+            "ClusterQueue",
+            "all",
+            {
+                "namespaceSelector": {},
+                "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+            },
+        ),
+        ("namespaces/default/localqueues", "LocalQueue", "team", {"clusterQueue": "all"}),
+    ):
+        sandbox.api.create(
+            f"{KUEUE}/{collection}",
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": kind,
+                "metadata": {"name": name},
+                "spec": spec,
+            },
+        )
+
+
+def _wait(sandbox: Sandbox, collection: str, name: str, condition: Callable[[Object], object]) -> Object:
+    last: Any = None
+    for event in sandbox.api.watch(f"{collection}?fieldSelector=metadata.name%3D{name}", timeout=SECONDS):
+        last = event["object"]
+        if condition(last):
+            return dict(last)
+    pytest.fail(f"{name} did not get there in {SECONDS:.0f} s: {json.dumps(last)}")
+
+
+def _job(name: str, *, cpu: str = "1") -> Object:
+    container = {**CONTAINER, "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": QUEUE},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+@pytest.mark.cluster
+def test_a_job_with_a_queue_label_is_admitted_and_finishes(full: Sandbox) -> None:
+    """Kueue's webhook suspends it, its controller admits it, and Kubernetes runs it."""
+    assert full.api.create(JOBS, _job("queued"))["spec"]["suspend"] is True
+    _wait(full, JOBS, "queued", lambda job: job["status"].get("completionTime"))
+    events = full.api.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dqueued")
+    assert "Admitted by clusterQueue all" in {item.get("message") for item in events["items"]}
+
+
+@pytest.mark.cluster
+def test_a_job_beyond_the_quota_waits(full: Sandbox) -> None:
+    """It stays suspended and its Workload says why."""
+    full.api.create(JOBS, _job("large", cpu="50"))
+    path = f"{KUEUE}/namespaces/default/workloads"
+    for event in full.api.watch(path, timeout=SECONDS):
+        if not event["object"]["metadata"]["name"].startswith("job-large-"):
+            continue
+        conditions = event["object"].get("status", {}).get("conditions") or []
+        pending = [item for item in conditions if item["type"] == "QuotaReserved"]
+        if pending:
+            break
+    else:
+        pytest.fail("no condition was written")
+    assert pending[0]["reason"] == "Pending"
+    assert "insufficient quota for cpu in flavor any" in pending[0]["message"]
+    assert full.api.get(f"{JOBS}/large")["spec"]["suspend"] is True
+
+
+@pytest.mark.cluster
+def test_older_versions_are_converted(full: Sandbox) -> None:
+    """The conversion webhook is reached: v1beta1 has another spelling of admission checks."""
+    queue = full.api.get(f"{OLD_KUEUE}/clusterqueues/all")
+    assert queue["apiVersion"] == "kueue.x-k8s.io/v1beta1"
+    assert queue["spec"]["flavorFungibility"]["whenCanBorrow"] == "MayStopSearch"
+
+
+@pytest.mark.cluster
+def test_kubernetes_own_namespace_is_left_alone(full: Sandbox) -> None:
+    """A Job there is neither suspended nor held, label or not."""
+    jobs = "/apis/batch/v1/namespaces/kube-system/jobs"
+    assert not full.api.create(jobs, _job("system"))["spec"].get("suspend")
+
+
+@pytest.mark.cluster
+def test_a_ray_cluster_becomes_ready(full: Sandbox) -> None:
+    """KubeRay makes its pods, through Kueue's quota."""
+    clusters = "/apis/ray.io/v1/namespaces/default/rayclusters"
+    template = {"spec": {"containers": [CONTAINER]}}
+    full.api.create(
+        clusters,
+        {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": {"name": "ray", "labels": QUEUE},
+            "spec": {"headGroupSpec": {"rayStartParams": {}, "template": template}},
+        },
+    )
+    _wait(full, clusters, "ray", lambda item: item.get("status", {}).get("state") == "ready")
+
+
+@pytest.mark.cluster
+def test_an_app_wrapper_runs_what_it_wraps(full: Sandbox) -> None:
+    """Queued as a whole, then its Job is created and completes."""
+    wrappers = "/apis/workload.codeflare.dev/v1beta2/namespaces/default/appwrappers"
+    inner = _job("inner")
+    inner["metadata"] = {"name": "inner"}
+    full.api.create(
+        wrappers,
+        {
+            "apiVersion": "workload.codeflare.dev/v1beta2",
+            "kind": "AppWrapper",
+            "metadata": {"name": "wrapper", "labels": QUEUE},
+            "spec": {"components": [{"template": inner}]},
+        },
+    )
+    _wait(full, wrappers, "wrapper", lambda item: item.get("status", {}).get("phase") == "Succeeded")
+
+
+@pytest.mark.cluster
+def test_addons_come_back_after_a_reset(full: Sandbox) -> None:
+    """From the copy of etcd's data, with webhooks wired to the ports of now; queues are gone."""
+    full.reset()
+    assert full.status().ready
+    assert full.api.get(f"{KUEUE}/clusterqueues")["items"] == []
+    _make_queue(full)
+    full.api.create(JOBS, _job("after"))
+    _wait(full, JOBS, "after", lambda job: job["status"].get("completionTime"))

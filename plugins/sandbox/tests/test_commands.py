@@ -1,0 +1,113 @@
+"""`kaiwo sandbox` on the command line: data on standard output, talk on standard error, errors in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kaiwo.cli import failures
+from kaiwo.cli.options import Settings
+from kaiwo_sandbox.commands import sandbox
+from kaiwo_sandbox.plugin import kaiwo_commands
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(*arguments: str) -> Result:
+    """Call the command as `kaiwo` would."""
+    return CliRunner().invoke(sandbox, arguments, obj=Settings())
+
+
+def test_the_plugin_declares_the_group_that_the_host_loads() -> None:
+    """`load` names a click group with the promised commands."""
+    (command,) = kaiwo_commands()
+    assert (command.name, command.load) == ("sandbox", "kaiwo_sandbox.commands:sandbox")
+    assert {"up", "down", "status", "env", "build"} <= set(sandbox.commands)
+
+
+@pytest.mark.parametrize("module", ["kaiwo_sandbox.plugin", "kaiwo_sandbox.pytest_plugin"])
+def test_what_every_start_imports_is_light(module: str) -> None:
+    """`kaiwo --help` and the collection of pure tests must not pay for certificates, YAML or click."""
+    heavy = ("cryptography", "yaml", "click", "kaiwo_sandbox.sandbox", "http.client", "ssl")
+    code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
+    before = f"import sys, pytest, pluggy; print([name for name in {heavy!r} if name in sys.modules])"
+    found, base = (
+        subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, check=True).stdout
+        for each in (code, before)
+    )
+    assert found == base
+
+
+def test_status_without_sandboxes_says_how_to_start_one(home: Path) -> None:
+    """And prints no data."""
+    del home
+    result = run("status")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert "kaiwo sandbox up" in result.stderr
+
+
+def test_down_of_nothing_is_no_error(home: Path) -> None:
+    """It can be repeated, for example after a crash, and leaves no file of its own."""
+    result = run("down", "--name", "ghost")
+    assert result.exit_code == 0
+    assert "nothing to do" in result.stderr
+    assert not (home / "state").exists() or not list((home / "state").rglob("*.lock"))
+
+
+@pytest.mark.parametrize("command", ["env", "reset"])
+def test_a_sandbox_that_is_not_up_is_exit_code_3(home: Path, command: str) -> None:
+    """The code for what does not exist, with the command that changes it."""
+    del home
+    result = run(command, "--name", "ghost")
+    assert result.exit_code == failures.NOT_FOUND
+    assert "kaiwo sandbox up --name ghost" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("up", "--name", "../etc"), "lower-case letters"),
+        (("down", "--name", "/"), "lower-case letters"),
+        (("up", "--with", "kueue,volcano"), "'volcano'"),
+        (("up", "--nodes", "no-such-file"), "amd-nvidia"),
+        (("up", "--binaries", "/nonexistent"), "not a directory"),
+    ],
+)
+def test_bad_input_is_explained_and_starts_nothing(home: Path, arguments: tuple[str, ...], text: str) -> None:
+    """The message says what, why and what to do; there is no traceback."""
+    result = run(*arguments)
+    assert result.exit_code == failures.FAILED
+    assert text in result.stderr
+    assert "next:" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list((home / "state").rglob("pids"))
+
+
+def test_an_unwritable_home_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file where the cache should be must not end in a traceback."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    result = run("up", "--name", "x")
+    assert result.exit_code == failures.FAILED
+    assert "could not use" in result.stderr
+
+
+def test_build_lists_where_the_programs_lie(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that somebody can check what would run."""
+    assets = home / "assets"
+    assets.mkdir()
+    for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"):
+        (assets / name).write_text("#!/bin/sh")
+        (assets / name).chmod(0o755)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    result = run("build", "--with", "", "--binaries", str(assets))
+    assert result.exit_code == 0, result.stderr
+    assert str(assets / "etcd") in result.stderr

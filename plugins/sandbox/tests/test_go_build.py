@@ -1,0 +1,176 @@
+"""Building with Go: announced, shown, done once, and cleaned up. The Go command here is a stand-in."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo_sandbox.binaries import cache, ensure, go_build
+from kaiwo_sandbox.catalogue import KUBERAY
+from kaiwo_sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BUILDS = """
+modules = pathlib.Path({modules!r})
+if arguments[0] == 'list':
+    print(modules)
+elif arguments[0] == 'build':
+    assert arguments[-1] == 'tool' and '-trimpath' in arguments
+    assert os.environ['CGO_ENABLED'] == '0'
+    print('go: downloading example.test v1', flush=True)
+    pathlib.Path(os.environ['GOCACHE']).mkdir(parents=True, exist_ok=True)
+    time.sleep(0.3)
+    for line in open('go.mod'):
+        if line.startswith('tool ') or line.startswith('\\t') and ' ' not in line.strip():
+            name = line.split()[-1].split('/')
+            name = name[-2] if name[-1] == 'v3' else name[-1]
+            path = pathlib.Path(arguments[arguments.index('-o') + 1]) / name
+            path.write_text('#!/bin/sh')
+            path.chmod(0o755)
+"""
+FAILS = """
+pathlib.Path(os.environ['GOCACHE']).mkdir(parents=True, exist_ok=True)
+print('go: downloading example.test v1')
+print('example.test/x: undefined: Y')
+sys.exit(1)
+"""
+
+
+@pytest.fixture
+def modules(tmp_path: Path) -> Path:
+    """A module directory that has all files that addons need."""
+    directory = tmp_path / "modules"
+    for source in ("config/components/crd/bases", "config/crd/bases", "config/components/webhook"):
+        (directory / source).mkdir(parents=True)
+        (directory / source / "manifests.yaml").write_text("kind: CustomResourceDefinition\n")
+    return directory
+
+
+def test_a_build_announces_its_length_before_it_starts(
+    home: Path, fake_go: Callable[[str], Path], modules: Path
+) -> None:
+    """A person who waits ten minutes must know it in the first second, and what for."""
+    del home
+    fake_go(BUILDS.format(modules=str(modules)))
+    said: list[str] = []
+    ensure(["kuberay"], say=said.append)
+    assert "about 9 minutes" in said[0]
+    assert "etcd" in said[0]
+    built = [line for line in said if " built, " in line]
+    assert len(built) == 8  # one line per binary
+    assert all("of about" in line for line in built)
+
+
+def test_a_successful_build_leaves_binaries_and_manifests_and_nothing_else(
+    home: Path, fake_go: Callable[[str], Path], modules: Path
+) -> None:
+    """The compiler cache of 3.4 GB is not kept."""
+    fake_go(BUILDS.format(modules=str(modules)))
+    found = ensure(["kueue", "kuberay", "appwrapper"], say=lambda _line: None)
+    assert sorted(path.name for path in found.programs.values()) == sorted(found.programs)
+    assert all(path.is_file() for path in found.programs.values())
+    assert set(found.manifests) == {"kueue", "kuberay", "appwrapper"}
+    left = {path.name.partition("-")[0] for path in (home / "cache" / "kaiwo" / "sandbox").iterdir()}
+    assert left == {"core", "kuberay"}
+
+
+def test_two_ups_at_once_build_once(home: Path, fake_go: Callable[[str], Path], modules: Path) -> None:
+    """The second waits for the first, says so, and uses its result."""
+    del home
+    calls = fake_go(BUILDS.format(modules=str(modules)))
+    said: list[str] = []
+    threads = [threading.Thread(target=ensure, kwargs={"say": said.append}) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls.read_text().split().count("build") == 1
+    assert sum("waiting for it" in line for line in said) == 1
+
+
+def test_a_second_start_needs_no_go_at_all(
+    home: Path, fake_go: Callable[[str], Path], modules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was built once is used for ever, without asking anybody."""
+    del home
+    fake_go(BUILDS.format(modules=str(modules)))
+    first = ensure(say=lambda _line: None)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert ensure(say=lambda _line: None) == first
+
+
+def test_a_failed_build_says_what_the_compiler_said_and_keeps_its_cache(
+    home: Path, fake_go: Callable[[str], Path]
+) -> None:
+    """The next try goes on from there; nothing half-made counts as built."""
+    fake_go(FAILS)
+    with pytest.raises(SandboxError, match="undefined: Y") as caught:
+        go_build.build_set(KUBERAY, lambda _line: None)
+    assert "downloading" not in str(caught.value)
+    assert not cache.complete(KUBERAY)
+    assert (home / "cache" / "kaiwo" / "sandbox" / "go-build-kuberay").is_dir()
+
+
+def test_without_go_the_other_sources_are_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without Go learns about all three ways on."""
+    del home
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SandboxError) as caught:
+        ensure(say=lambda _line: None)
+    for way in ("Install Go 1.26", "KUBEBUILDER_ASSETS", "KAIWO_SANDBOX_IMAGES"):
+        assert way in caught.value.next_step
+
+
+def test_an_old_go_is_refused_before_anything_is_downloaded(
+    home: Path, fake_go: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would fail minutes later with an error about go.mod."""
+    del home
+    calls = fake_go("")
+    monkeypatch.setenv("FAKE_GO_VERSION", "go1.24.1")
+    with pytest.raises(SandboxError, match=r"go1\.24\.1, older than Go 1\.26"):
+        ensure(say=lambda _line: None)
+    assert calls.read_text().split() == ["env"]
+
+
+def test_a_full_disk_is_noticed_before_the_build(
+    home: Path, fake_go: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Better than an error of the linker after nine minutes."""
+    del home
+    fake_go("")
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 1 << 30}))
+    with pytest.raises(SandboxError, match=r"1\.0 GiB free"):
+        ensure(say=lambda _line: None)
+
+
+def test_an_explicit_directory_is_used_before_everything_else(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Binaries that somebody has anyway need no cache, no network and no Go."""
+    names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+    directory = home / "assets"
+    directory.mkdir()
+    for name in names:
+        (directory / name).write_text("#!/bin/sh")
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(directory))
+    from_environment = ensure(say=lambda _line: None)
+    assert {path.parent for path in from_environment.programs.values()} == {directory}
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nonexistent")
+    assert ensure(directory=directory, say=lambda _line: None) == from_environment
+
+
+def test_an_explicit_directory_that_is_not_there_is_an_error(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who names a directory does not want a build of ten minutes instead."""
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(home / "nothing"))
+    with pytest.raises(SandboxError, match="KUBEBUILDER_ASSETS"):
+        ensure(say=lambda _line: None)

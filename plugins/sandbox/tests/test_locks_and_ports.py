@@ -1,0 +1,91 @@
+"""Locks between processes, and free ports."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo_sandbox.errors import SandboxError
+from kaiwo_sandbox.locks import locked
+from kaiwo_sandbox.ports import LOOPBACK, free_ports, wait_until_free
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOLDER = """
+import sys
+from pathlib import Path
+from kaiwo_sandbox.locks import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_waits_for_another_process_and_says_so(tmp_path: Path) -> None:
+    """Two commands that would make the same thing do it once, and the second tells why it waits."""
+    path = tmp_path / "lock"
+    said: list[str] = []
+    entered = threading.Event()
+
+    def enter() -> None:
+        with locked(path, on_wait=lambda: said.append("waiting")):
+            entered.set()
+
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        waiter = threading.Thread(target=enter)
+        waiter.start()
+        assert not entered.wait(0.3)
+        holder.kill()  # the kernel releases what a dead process held
+        assert entered.wait(10)
+        waiter.join()
+    assert said == ["waiting"]
+
+
+def test_a_lock_whose_file_its_holder_removed_still_excludes(tmp_path: Path) -> None:
+    """`down` removes the lock file it holds; who waited must not share the lock with who came after."""
+    path = tmp_path / "lock"
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        for _ in range(20):
+            with locked(path):
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+                path.unlink()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+
+
+def test_free_ports_are_different_and_can_be_listened_on() -> None:
+    """Each program of a sandbox gets one of its own."""
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    for port in ports:
+        with socket.socket() as sock:
+            sock.bind((LOOPBACK, port))
+
+
+def test_a_port_that_stays_taken_is_reported() -> None:
+    """A restart on the same port cannot work then, and the message says so instead of a bind error."""
+    with socket.socket() as sock:
+        sock.bind((LOOPBACK, free_ports(1)[0]))
+        sock.listen()
+        with pytest.raises(SandboxError, match="still taken"):
+            wait_until_free(sock.getsockname()[1], timeout=0.2)

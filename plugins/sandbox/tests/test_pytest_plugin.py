@@ -1,0 +1,101 @@
+"""The fixtures for other test suites."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo_sandbox import process
+from kaiwo_sandbox.paths import cache_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory of the test's own, with the real cache: other sessions' sandboxes are not seen.
+
+    The cache must be named before `pytester` gives the inner session another home without binaries.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_dir().parents[1]))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("KAIWO_SANDBOX_REUSE", raising=False)
+    return tmp_path / "state"
+
+
+USES_BOTH = """
+def test_first(control_plane, namespace):
+    assert control_plane.api.get(f"/api/v1/namespaces/{namespace}")["status"]["phase"] == "Active"
+
+def test_second(control_plane, namespace):
+    assert namespace.startswith("test-second-")
+"""
+
+
+def test_a_reused_sandbox_that_is_not_up_is_explained(
+    home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable is easily forgotten in a shell; the error names it and what to do."""
+    del home
+    monkeypatch.setenv("KAIWO_SANDBOX_REUSE", "ghost")
+    pytester.makepyfile(USES_BOTH)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*KAIWO_SANDBOX_REUSE names the sandbox 'ghost'*"])
+
+
+def test_collecting_tests_starts_nothing(home: Path, pytester: pytest.Pytester) -> None:
+    """Neither a sandbox nor the import of its code."""
+    pytester.makepyfile(USES_BOTH)
+    result = pytester.runpytest_subprocess("--collect-only", "-q")
+    result.stdout.fnmatch_lines(["*2 tests collected*"])
+    assert not (home / "state").exists()
+
+
+@pytest.mark.cluster
+def test_one_control_plane_serves_a_session_and_is_gone_afterwards(
+    own_state: Path, pytester: pytest.Pytester
+) -> None:
+    """With warnings as errors: no connection or process object is left unclosed."""
+    pytester.makepyfile(USES_BOTH)
+    result = pytester.runpytest_subprocess("-W", "error", "-p", "no:asyncio")
+    result.assert_outcomes(passed=2)
+    assert not _left(own_state)
+
+
+@pytest.mark.cluster
+def test_a_killed_session_leaves_nothing(own_state: Path, pytester: pytest.Pytester) -> None:
+    """SIGKILL gives the session no chance to clean up; the sandbox goes all the same."""
+    pytester.makepyfile(
+        """
+        import time
+        def test_hangs(control_plane):
+            print("up", flush=True)
+            time.sleep(600)
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=pytester.path) as session:
+        assert session.stdout is not None
+        for line in session.stdout:
+            if "up" in line.split():
+                break
+        (directory,) = (path for path in _left(own_state) if path.is_dir())
+        running = process.recorded(directory)
+        session.send_signal(signal.SIGKILL)
+    assert {"etcd", "kube-apiserver", "kwok"} <= set(running)
+    deadline = time.monotonic() + 30
+    while _left(own_state) or any(each.alive() for each in running.values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def _left(state: Path) -> list[Path]:
+    """What sandboxes have left in the state directory."""
+    return list((state / "kaiwo" / "sandbox").glob("*"))
