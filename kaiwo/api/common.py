@@ -10,12 +10,12 @@ from kaiwo.api.base import Model
 from kaiwo.api.core import EnvVar, LocalObjectReference, ResourceRequirements, SecretVolume
 from kaiwo.api.rules import entrypoint_rules
 from kaiwo.api.scalars import (
-    INT32_MAX,
     LABEL_VALUE,
     Count,
     DurationText,
     Entrypoint,
     ObjectName,
+    Positive,
 )
 from kaiwo.api.storage import StorageSpec
 
@@ -158,7 +158,7 @@ class JobSpec(CommonSpec):
     """``spec`` of a KaiwoJob, without what back ends contribute."""
 
     replicas: Annotated[
-        int, Field(ge=1, le=INT32_MAX, description="Number of Ray workers. A plain batch job ignores it.")
+        Positive, Field(description="Number of Ray workers. A plain batch job ignores it.")
     ] = 1
 
 

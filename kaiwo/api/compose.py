@@ -100,7 +100,7 @@ def compose_spec(
     overrides: dict[str, Any] = {}
     if kind == "KaiwoConfig":
         overrides["plugins"] = _settings_model(settings or {})
-    return _extended(_SPECS[kind], root, (), overrides)
+    return _extended(_SPECS[kind], root, overrides)
 
 
 def status_model(kind: Kind) -> type[Model]:
@@ -139,9 +139,7 @@ def _settings_model(settings: Mapping[str, type[BaseModel]]) -> Any:
     return create_model("PluginSettings", __base__=_SettingsBase, **definitions) | None
 
 
-def _extended(
-    base: type[BaseModel], branch: _Branch, path: tuple[str, ...], overrides: Mapping[str, Any]
-) -> type[Model]:
+def _extended(base: type[BaseModel], branch: _Branch, overrides: Mapping[str, Any]) -> type[Model]:
     """A model like ``base`` with the contributions below it, and without places nobody contributes to."""
     definitions: dict[str, Any] = {}
     waiting = dict(branch.below)
@@ -153,16 +151,16 @@ def _extended(
             definitions[name] = (overrides[name], _like(info))
         elif below is None and contributed:
             continue
-        elif below is None:
+        elif below is None and not _has_places(info.annotation):
             definitions[name] = (_with_metadata(info), _like(info))
-        elif below.leaf:
+        elif below and below.leaf:
             if not contributed:
                 raise FieldConflict(f"{_where(below.leaf)} is a field of the host")
             definitions[name] = _contribution(below.leaf, alias)
         else:
             inner = _unwrapped(info.annotation)
             inner = inner if _is_model(inner) else Model
-            deeper = _extended(inner, below, (*path, alias), {})
+            deeper = _extended(inner, below or _Branch(), {})
             definitions[name] = (
                 deeper | None,
                 PydanticField(default=None, alias=alias, description=info.description),
@@ -172,9 +170,18 @@ def _extended(
         if below.leaf:
             definitions[python_name] = _contribution(below.leaf, alias)
         else:
-            deeper = _extended(Model, below, (*path, alias), {})
+            deeper = _extended(Model, below, {})
             definitions[python_name] = (deeper | None, PydanticField(default=None, alias=alias))
     return create_model(base.__name__, __base__=Model, __doc__=base.__doc__, **definitions)
+
+
+def _has_places(annotation: Any) -> bool:
+    """Whether somewhere in a model there is a field that exists only as far as plugins contribute to it."""
+    model = _unwrapped(annotation)
+    return _is_model(model) and any(
+        any(isinstance(mark, Contributed) for mark in info.metadata) or _has_places(info.annotation)
+        for info in model.model_fields.values()
+    )
 
 
 def _contribution(contribution: Field, alias: str) -> tuple[Any, Any]:

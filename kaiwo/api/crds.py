@@ -148,7 +148,8 @@ def render_crd(kind: CustomKind) -> Object:
         "properties": {
             "apiVersion": {"type": "string", "description": f"{resource.api_version}"},
             "kind": {"type": "string", "description": resource.kind},
-            "metadata": {"type": "object"},
+            # Naming the name lets a rule say that it is the name that is wrong.
+            "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
             "spec": spec,
             "status": status,
         },

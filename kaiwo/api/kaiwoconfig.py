@@ -9,7 +9,6 @@ from pydantic import Field
 from kaiwo.api.base import Model
 from kaiwo.api.core import ResourceRequirements
 from kaiwo.api.scalars import (
-    INT32_MAX,
     QUALIFIED_NAME,
     WHOLE_UNITS,
     Count,
@@ -17,6 +16,7 @@ from kaiwo.api.scalars import (
     MountPath,
     ObjectName,
     Opaque,
+    Positive,
     QuantityText,
 )
 from kaiwo.api.status import Conditions
@@ -82,7 +82,7 @@ class ExpectedGpus(Model):
     model: Annotated[
         str | None, Field(min_length=1, max_length=63, description="GPU model (mi300x); any if left out.")
     ] = None
-    gpus_per_node: Annotated[int, Field(ge=1, le=INT32_MAX, description="GPUs of one such node.")]
+    gpus_per_node: Annotated[Positive, Field(description="GPUs of one such node.")]
     max_nodes: Annotated[Count, Field(description="How many such nodes there can be.")]
 
 

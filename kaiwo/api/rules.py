@@ -37,13 +37,13 @@ def object_rules(blocks: Iterable[str]) -> list[Object]:
             "rule": f"oldSelf.hasValue() || {_name_matches(PLAIN)}",
             "optionalOldSelf": True,
             "message": _name_message(PLAIN),
-            "reason": "FieldValueInvalid",
+            "fieldPath": ".metadata.name",
         },
         {
             "rule": f"oldSelf.hasValue() || !({on_ray}) || ({_name_matches(ON_RAY)})",
             "optionalOldSelf": True,
-            "message": f"on Ray, {_name_message(ON_RAY)}",
-            "reason": "FieldValueInvalid",
+            "message": f"on Ray it {_name_message(ON_RAY)}",
+            "fieldPath": ".metadata.name",
         },
     ]
 
@@ -54,16 +54,19 @@ def spec_rules(blocks: Iterable[str]) -> list[Object]:
         {
             "rule": "!(has(self.preferredTopologyLabel) && has(self.requiredTopologyLabel))",
             "message": TOPOLOGY_MESSAGE,
+            "fieldPath": ".requiredTopologyLabel",
         },
         {
             "rule": "(has(self.ray) && self.ray) == (has(oldSelf.ray) && oldSelf.ray)",
-            "message": f"ray {RAY_MESSAGE}",
+            "message": RAY_MESSAGE,
+            "fieldPath": ".ray",
         },
     ]
     rules.extend(
         {
             "rule": f"has(self.{name}) == has(oldSelf.{name})",
-            "message": f"whether {name} is given {RAY_MESSAGE}",
+            "message": f"whether it is given {RAY_MESSAGE}",
+            "fieldPath": f".{name}",
         }
         for name in _ray(blocks)
     )
@@ -84,4 +87,4 @@ def _name_matches(rule: NameRule) -> str:
 
 
 def _name_message(rule: NameRule) -> str:
-    return f"metadata.name may have at most {rule.limit} characters and only {rule.words}"
+    return f"may have at most {rule.limit} characters and only {rule.words}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from kaiwo.api import duration, quantity
 
@@ -55,8 +55,15 @@ def _entrypoint(value: str) -> str:
     return value
 
 
-Count: TypeAlias = Annotated[int, Field(ge=0, le=INT32_MAX)]
-"""A number of GPUs, nodes or pods, zero included."""
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Count: TypeAlias = Annotated[int, Field(ge=0, le=INT32_MAX), BeforeValidator(_whole)]
+"""A number of GPUs, nodes or pods, zero included; ``4.0`` is one, since the API server takes it as one."""
+
+Positive: TypeAlias = Annotated[int, Field(ge=1, le=INT32_MAX), BeforeValidator(_whole)]
+"""A number of which there is at least one."""
 
 QuantityValue: TypeAlias = Annotated[
     str | int,

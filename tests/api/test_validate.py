@@ -96,8 +96,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(preferredTopologyLabel="rack", requiredTopologyLabel="rack"),
         (
-            "spec.requiredTopologyLabel: preferredTopologyLabel and requiredTopologyLabel exclude each other: "
-            "give one of them"
+            "spec.requiredTopologyLabel: preferredTopologyLabel and requiredTopologyLabel exclude each "
+            "other: give one of them"
         ),
     ),
     (
@@ -127,8 +127,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(podTemplateSpecLabels={"a b": "c"}),
         (
-            'spec.podTemplateSpecLabels["a b"]: "a b" is no label key; write it like team or example.com/team, '
-            "at most 63 after the slash"
+            'spec.podTemplateSpecLabels["a b"]: "a b" is no label key; write it like team or '
+            "example.com/team, at most 63 after the slash"
         ),
     ),
     (
@@ -179,15 +179,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(name="Train_1"),
         (
-            "metadata.name: \"Train_1\" may have only lower-case letters, digits and '-', with a letter or digit "
-            'at both ends; for example "train-1"'
+            "metadata.name: \"Train_1\" may have only lower-case letters, digits and '-', with a letter or "
+            'digit at both ends; for example "train-1"'
         ),
     ),
     (
         obj(name="übung"),
         (
-            "metadata.name: \"übung\" may have only lower-case letters, digits and '-', with a letter or digit "
-            'at both ends; for example "bung"'
+            "metadata.name: \"übung\" may have only lower-case letters, digits and '-', with a letter or "
+            'digit at both ends; for example "bung"'
         ),
     ),
     (
@@ -197,15 +197,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(name="a" * 48, ray=True),
         (
-            f'metadata.name: "{"a" * 48}" has 48 characters, at most 47 are possible; for example "{"a" * 47}" '
-            "(a workload on Ray)"
+            f'metadata.name: "{"a" * 48}" has 48 characters, at most 47 are possible; for example '
+            f'"{"a" * 47}" (a workload on Ray)'
         ),
     ),
     (
         obj(name="1st", rayJob={}),
         (
-            "metadata.name: \"1st\" may have only lower-case letters, digits and '-', with a letter first and a "
-            'letter or digit last; for example "w-1st" (a workload on Ray)'
+            "metadata.name: \"1st\" may have only lower-case letters, digits and '-', with a letter first "
+            'and a letter or digit last; for example "w-1st" (a workload on Ray)'
         ),
     ),
     ({**obj(), "sepc": {}}, 'sepc: is not a known field (did you mean "spec"?)'),
