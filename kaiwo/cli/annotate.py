@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.cli.documents import parse
 from kaiwo.cli.output import clean, to_yaml
-from kaiwo.cli.paths import undot
+from kaiwo.cli.paths import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ def annotated(obj: Object, origins: Mapping[str, tuple[str, str]]) -> str:
     lines = text.splitlines()
     positions = next(iter(parse(text))).positions
     for written, (origin, words) in origins.items():
-        path = undot(written)
+        path = walk(obj, written)
         if path is None or path not in positions:
             continue
         index = positions[path][0] - 1

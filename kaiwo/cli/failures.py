@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ def translated(error: Exception) -> Failure | None:
                 str(error), "kubectl config get-contexts, then --context NAME or --kubeconfig FILE"
             )
         case errors.ConnectionLost():
-            return Failure(f"no answer from the API server: {error}", "kubectl cluster-info")
+            return Failure(f"no answer from the API server: {plain(error)}", "kubectl cluster-info")
         case errors.Forbidden():
             return Failure(f"not allowed: {error}", "kubectl auth whoami; ask an administrator for the right")
         case errors.NotFound():
@@ -87,3 +88,8 @@ def translated(error: Exception) -> Failure | None:
         case TimeoutError():
             return Failure("timed out", code=TIMED_OUT)
     return None
+
+
+def plain(error: Exception) -> str:
+    """An error's text without the Python objects that a library put into it."""
+    return re.sub(r" ssl:<[^>]*>", "", str(error))

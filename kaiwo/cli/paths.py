@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a value is: keys and list indexes from the document's root."""
@@ -26,6 +26,9 @@ def dot(path: Path) -> str:
 
 _SEGMENT = re.compile(r'\.?([^.\[\]"]+)|\[(\d+)\]|\[["\']?([^\]"\']+)["\']?\]')
 
+_QUOTED = re.compile(r'\["([^"]+)"\]')
+_INDEX = re.compile(r"\[(\d+)\]")
+
 
 def undot(text: str) -> Path | None:
     """The path that `dot`, the API server or ``--set`` writes; None for text that is none."""
@@ -38,3 +41,33 @@ def undot(text: str) -> Path | None:
         name, index, key = match.groups()
         path.append(int(index) if index is not None else name or key)
     return tuple(path) if path and end == len(text) else None
+
+
+def walk(value: Any, text: str) -> Path | None:
+    """The path in a value that a text names, also where a key contains dots: ``limits.amd.com/gpu``.
+
+    None when there is no such value.
+    """
+    path: list[str | int] = []
+    rest = text
+    while rest:
+        if isinstance(value, dict):
+            rest = rest.removeprefix(".")
+            quoted = _QUOTED.match(rest)
+            fitting = [key for key in value if rest == key or rest.startswith((f"{key}.", f"{key}["))]
+            if quoted and quoted.group(1) in value:
+                key, rest = quoted.group(1), rest[quoted.end() :]
+            elif fitting:
+                key = max(fitting, key=len)
+                rest = rest[len(key) :]
+            else:
+                return None
+            path.append(key)
+            value = value[key]
+            continue
+        index = _INDEX.match(rest)
+        if not isinstance(value, list) or index is None or int(index.group(1)) >= len(value):
+            return None
+        path.append(int(index.group(1)))
+        value, rest = value[int(index.group(1))], rest[index.end() :]
+    return tuple(path)

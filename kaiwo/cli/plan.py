@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kaiwo.cli import intake, kit
-from kaiwo.cli.failures import FAILED, USAGE, Failure
+from kaiwo.cli.failures import FAILED, USAGE, Failure, plain
 from kaiwo.cli.kinds import BY_KIND, SHORT
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.cli.manifest import Manifest
     from kaiwo.cli.surroundings import Surroundings
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Plan
 
@@ -34,12 +36,19 @@ class _Planned:
         plan: what the operator would do.
         objects: the objects it would create, with their origins.
         patches: changes to objects that exist.
+        refusals: what the API server would say to the objects.
     """
 
     manifest: Manifest
     plan: Plan
     objects: tuple[tuple[Object, Mapping[str, tuple[str, str]]], ...]
     patches: tuple[Object, ...]
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether nothing keeps it from running."""
+        return not self.refusals and self.status.get("status") not in _STATES
 
     @property
     def label(self) -> str:
@@ -76,7 +85,7 @@ def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, 
     _data(planned, explain=explain)
     for one in planned:
         _verdict(one)
-    if any(one.status.get("status") in _STATES for one in planned):
+    if not all(one.runs for one in planned):
         raise click.exceptions.Exit(FAILED)
 
 
@@ -104,7 +113,7 @@ def _plan_all(
                 found = around(surroundings.online(cluster, plugins))
                 return [_plan(manifest, plugins, found, cluster) for manifest in manifests]
         except (CredentialsError, ConnectionLost, Forbidden) as error:
-            kit.say(f"no cluster: {error}")
+            kit.say(f"no cluster: {plain(error)}")
     if nodes is None:
         kit.say("planned without a cluster: documented defaults, GPU capacity is not checked (--nodes FILE)")
     else:
@@ -142,7 +151,28 @@ def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cl
         for write in outcome.writes
         if isinstance(write, Patch)
     )
-    return _Planned(manifest, outcome, tuple(rendered), patches)
+    refusals = () if cluster is None else _refusals(cluster, outcome)
+    return _Planned(manifest, outcome, tuple(rendered), patches, refusals)
+
+
+def _refusals(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
+    """What the API server says against the objects; nothing is created."""
+    from kaiwo.engine.errors import Invalid  # noqa: PLC0415
+    from kaiwo.workload.model import Apply, Create  # noqa: PLC0415
+
+    found = []
+    for write in outcome.writes:
+        if isinstance(write, Create | Apply):
+            resource, obj = write.resource, write.obj
+            try:
+                cluster.run(functools.partial(_try, resource, obj))
+            except Invalid as error:
+                found.append(str(error))
+    return tuple(found)
+
+
+async def _try(resource: Resource, obj: Object, client: Client) -> Object:
+    return await client.create(resource, obj, dry_run=True)
 
 
 def _as_stored(cluster: Cluster, manifest: Manifest) -> Object:
@@ -193,6 +223,10 @@ def _verdict(one: _Planned) -> None:
     status = one.status
     if status.get("status") in _STATES:
         kit.say(f"{one.label}: would not run: {status.get('reason')}: {status.get('message')}")
+        return
+    for refusal in one.refusals:
+        kit.say(f"{one.label}: would not run: InvalidSpec: {refusal}")
+    if one.refusals:
         return
     creates = ", ".join(f"{obj['kind']} {obj['metadata']['name']}" for obj, _ in one.objects)
     if one.plan.writes and creates:

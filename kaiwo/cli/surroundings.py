@@ -205,6 +205,7 @@ def _assumed(plugins: Plugins, models: tuple[str, ...]) -> tuple[NodeFact, ...]:
         VendorGpus(vendor.name, NodeGpus(model=model, count=_PLENTY, resource_key=key))
         for vendor in plugins.vendors
         for key in vendor.resource_keys
+        if "*" not in key
         for model in models
     ]
     return (NodeFact(name="assumed", gpus=tuple(gpus)),)
