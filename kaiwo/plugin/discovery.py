@@ -42,11 +42,13 @@ class AnnouncedField:
         kind: ``KaiwoJob``, ``KaiwoService`` or ``KaiwoConfig``.
         path: dotted path below ``spec``, for example ``rayJob``.
         distribution: name of the distribution.
+        package: import package whose plugin declares it.
     """
 
     kind: str
     path: str
     distribution: str
+    package: str
 
 
 def installed_plugins() -> tuple[Candidate, ...]:
@@ -70,7 +72,7 @@ def announced_fields() -> tuple[AnnouncedField, ...]:
     for entry, distribution, _ in _entries(FIELD_GROUP):
         kind, dot, path = entry.name.partition(".")
         if dot and path:
-            fields.append(AnnouncedField(kind=kind, path=path, distribution=distribution))
+            fields.append(AnnouncedField(kind, path, distribution, entry.module))
     return tuple(sorted(fields))
 
 

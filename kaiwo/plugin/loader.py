@@ -103,8 +103,8 @@ def load(
     loaded, results = _load_all(chosen, lambda candidate: _within(deadline, candidate, hooks))
     states += results
     states.sort(key=lambda state: (state.name, state.distribution))
-    unselected = _unselected_fields(loaded) if hooks is None else {}
-    plugins = Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected)
+    unselected, broken = _missing_fields(candidates, loaded, states) if hooks is None else ({}, {})
+    plugins = Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected, broken_fields=broken)
     missing = [state for state in states if state.name in selection.required and state.state != "loaded"]
     if missing:
         raise RequiredPluginError(missing, plugins)
@@ -227,10 +227,32 @@ def _unknown(selection: Selection, candidates: Sequence[Candidate]) -> list[Plug
     return states
 
 
-def _unselected_fields(loaded: Sequence[LoadedPlugin]) -> dict[tuple[str, str], str]:
+def _missing_fields(
+    candidates: Sequence[Candidate], loaded: Sequence[LoadedPlugin], states: Sequence[PluginState]
+) -> tuple[dict[tuple[str, str], str], dict[tuple[str, str], str]]:
+    """Announced fields that no loaded plugin declares: those left out, and those of broken plugins."""
     declared = {(field.kind, ".".join(field.path)) for plugin in loaded for field in plugin.fields()}
-    announced = {(field.kind, field.path): field.distribution for field in announced_fields()}
-    return {key: distribution for key, distribution in announced.items() if key not in declared}
+    reasons = {(state.name, state.distribution): state.message for state in states if state.state == "broken"}
+    broken_packages = {
+        (
+            c.distribution,
+            c.module.partition(".")[0],
+        ): f"plugin {c.name} of {c.distribution} is broken: {reason}"
+        for c in candidates
+        if (reason := reasons.get((c.name, c.distribution)))
+    }
+    unselected: dict[tuple[str, str], str] = {}
+    broken: dict[tuple[str, str], str] = {}
+    for field in announced_fields():
+        key = (field.kind, field.path)
+        if key in declared:
+            continue
+        why = broken_packages.get((field.distribution, field.package.partition(".")[0]))
+        if why:
+            broken[key] = why
+        else:
+            unselected[key] = field.distribution
+    return unselected, broken
 
 
 def _state(candidate: Candidate, state: Any, message: str = "") -> PluginState:

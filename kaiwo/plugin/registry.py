@@ -127,13 +127,16 @@ class Plugins:
     Attributes:
         loaded: loaded plugins, sorted by name.
         states: states of all, sorted by name and distribution.
-        unselected_fields: fields of installed distributions that no loaded plugin declares:
+        unselected_fields: fields of installed plugins that configuration left out:
             ``("KaiwoJob", "rayJob")`` to the distribution's name.
+        broken_fields: fields of plugins that are broken: ``("KaiwoJob", "rayJob")`` to which plugin of which
+            distribution, and why.
     """
 
     loaded: tuple[LoadedPlugin, ...] = ()
     states: tuple[PluginState, ...] = ()
     unselected_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    broken_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[BackEnd, ...]:

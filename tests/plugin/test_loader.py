@@ -238,6 +238,16 @@ def test_fields_of_an_unselected_distribution_are_known_without_importing_it(
     assert state(plugins, "ghost").state == "not-selected"
 
 
+def test_fields_of_a_broken_plugin_are_told_apart_from_those_left_out(install: Callable[..., str]) -> None:
+    """A user whose field nobody serves is not told to select what is selected and broken."""
+    install("broken", RAISES, fields=("KaiwoJob.brokenJob",))
+    plugins = load(only("broken"))
+    assert ("KaiwoJob", "brokenJob") not in plugins.unselected_fields
+    assert plugins.broken_fields["KaiwoJob", "brokenJob"] == (
+        "plugin broken of kaiwo-broken is broken: RuntimeError: no driver here"
+    )
+
+
 def test_a_field_that_a_loaded_plugin_declares_is_not_called_unselected() -> None:
     """Only what is missing is reported as missing."""
     plugins = load(only("ray_job"))

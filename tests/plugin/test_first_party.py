@@ -1,0 +1,49 @@
+"""What the project's own distributions promise in their metadata is what their plugins do."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaiwo.plugin.discovery import announced_fields
+from kaiwo.plugin.loader import load
+from kaiwo.plugin.selection import Selection
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+PROJECTS: list[dict[str, Any]] = [
+    tomllib.loads(path.read_text(encoding="utf-8"))["project"] | {"folder": path.parent.name}
+    for path in sorted(PLUGINS.glob("*/pyproject.toml"))
+]
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project["folder"])
+def test_a_plugin_alone_loads_and_declares_the_fields_that_its_metadata_announces(
+    project: dict[str, Any],
+) -> None:
+    """What is said about a plugin that is not selected comes true when it is; and no plugin needs another."""
+    name, distribution = project["folder"], project["name"]
+    assert distribution == f"kaiwo-{name.replace('_', '-')}"
+    assert list(project["entry-points"]["kaiwo.plugins"]) == [name]
+    (plugin,) = load(Selection(names=(name,), required=frozenset({name}))).loaded
+    assert (plugin.name, plugin.distribution) == (name, distribution)
+    declared = {(field.kind, ".".join(field.path)) for field in plugin.fields()}
+    assert declared == {
+        (field.kind, field.path) for field in announced_fields() if field.distribution == distribution
+    }
+
+
+def test_all_of_them_load_together() -> None:
+    """Installing everything is a working installation."""
+    names = tuple(project["folder"] for project in PROJECTS)
+    plugins = load(Selection(names=names, required=frozenset(names)))
+    assert {plugin.name for plugin in plugins.loaded} == set(names)
+    assert {backend.name for backend in plugins.backends} == {
+        "batch_job",
+        "deployment",
+        "ray_job",
+        "ray_service",
+    }
+    assert {vendor.name for vendor in plugins.vendors} == {"amd", "nvidia"}
