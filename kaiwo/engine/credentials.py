@@ -11,6 +11,8 @@ import base64
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from kaiwo.engine import kubeconfig as files
 from kaiwo.engine.auth import Authenticator, Headers, Static, TokenFile, exec_plugin, identity_provider
@@ -114,6 +116,7 @@ def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> Connection:
         server,
         ssl_context=files.tls(cluster, {}, f"service account {service_account}"),
         namespace=namespace_file.read_text().strip() if namespace_file.is_file() else "default",
+        proxy=_proxy(cluster, f"service account {service_account}"),
         authenticator=TokenFile(service_account / "token"),
     )
 
@@ -161,11 +164,26 @@ def _from_files(paths: list[Path], context: str | None) -> Connection:
         cluster["server"],
         ssl_context=files.tls(cluster, user, chosen.where),
         namespace=chosen.namespace,
-        proxy=cluster.get("proxy-url") or None,
+        proxy=_proxy(cluster, chosen.where),
         server_hostname=cluster.get("tls-server-name") or None,
     )
     connection.use(_authenticator(chosen, connection))
     return connection
+
+
+def _proxy(cluster: Object, where: str) -> str | None:
+    """The cluster's own proxy, else that of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as other clients do."""
+    server = urlsplit(cluster["server"])
+    found = cluster.get("proxy-url")
+    if not found and server.hostname not in ("localhost", "127.0.0.1", "::1"):
+        proxies = getproxies()
+        bypass = proxy_bypass(server.netloc.rpartition("@")[2])
+        found = None if bypass else proxies.get(server.scheme)
+    if not found:
+        return None
+    if urlsplit(str(found)).scheme not in ("http", "https"):
+        raise CredentialsError(f"{where}: proxy {found!r}: only http and https proxies are supported")
+    return str(found)
 
 
 def _authenticator(chosen: files.Chosen, connection: Connection) -> Authenticator:

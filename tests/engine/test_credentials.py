@@ -156,6 +156,23 @@ def test_a_file_that_is_no_kubeconfig_is_refused_without_quoting_it(tmp_path: Pa
     assert "SECRET" not in str(caught.value)
 
 
+def test_the_usual_proxy_variables_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """proxy-url comes first; NO_PROXY and loopback addresses go around; what cannot be used is refused."""
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "inside.example")
+    for server, proxy in (
+        ("http://outside.example:6443", "http://proxy:3128"),
+        ("http://inside.example:6443", None),
+        ("http://127.0.0.1:6443", None),
+    ):
+        assert load(write(tmp_path / "k", config(server=server))).proxy == proxy
+    own: dict[str, Any] = {"server": "http://outside.example", "proxy-url": "http://own:1"}
+    socks: dict[str, Any] = {"proxy-url": "socks5://x:1"}
+    assert load(write(tmp_path / "k", config(**own))).proxy == "http://own:1"
+    with pytest.raises(CredentialsError, match="only http and https proxies"):
+        load(write(tmp_path / "k", config(**socks)))
+
+
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     """With the way to name another one."""
     with pytest.raises(CredentialsError, match=r"no such file.*--kubeconfig"):

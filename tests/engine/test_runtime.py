@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.errors import NotFound, NotLeading
+from kaiwo.engine.credentials import load
+from kaiwo.engine.errors import EngineError, NotFound, NotLeading
 from kaiwo.engine.lease import Lease
 from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import CONFIG_MAP, LEASE, Resource
@@ -256,3 +258,39 @@ async def test_an_api_server_that_goes_away_and_comes_back_is_caught_up_with(
         proxy.clear()
         await wait_for_data(client, namespace, "one-copy", {"x": "3"})
         await wait_for_data(client, namespace, "two-copy", {"x": "2"})
+
+
+async def test_an_api_server_that_is_restarted_under_load_is_caught_up_with() -> None:
+    """Killed and started again while objects are made: every copy is there in the end, once."""
+    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 -- heavy, and only this test has one of its own
+
+    sandbox = await asyncio.to_thread(Sandbox.up, f"engine-{os.getpid()}", nodes="none", owned=True)
+    try:
+        connection = load(sandbox.kubeconfig)
+        async with Client(connection) as client, Process(connection, "default", "a").running() as process:
+            await eventually(lambda: process.engine.leading)
+
+            async def make() -> None:
+                for number in range(60):
+                    obj = {
+                        "apiVersion": "v1",
+                        "kind": "ConfigMap",
+                        "metadata": {"name": f"n{number}", "namespace": "default", "labels": {"copy": "yes"}},
+                        "data": {"x": str(number)},
+                    }
+                    while True:
+                        try:
+                            await client.apply(CONFIG_MAP, obj, field_manager="load")
+                            break
+                        except EngineError:
+                            await asyncio.sleep(0.2)
+                    await asyncio.sleep(0.05)
+
+            load_task = asyncio.create_task(make())
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(sandbox.restart_api_server)
+            await load_task
+            for number in range(60):
+                await wait_for_data(client, "default", f"n{number}-copy", {"x": str(number)})
+    finally:
+        await asyncio.to_thread(sandbox.down)
