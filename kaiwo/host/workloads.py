@@ -159,7 +159,7 @@ class WorkloadController:
         self._remember(memory, before, view, backend, written)
         status = written.part("status", "status")
         ended = status in TERMINAL
-        if ended or view.live is not None:
+        if ended or _has_child(view, entry.uid):
             self._memories.waiting.discard(key)
         else:
             self._memories.waiting.add(key)
@@ -244,3 +244,9 @@ class WorkloadController:
             live = str(view.live["metadata"].get("resourceVersion") or "")
             versions = (*versions[:at], live, *versions[at + 1 :])
         memory.seen = (written.resource_version, *versions, *before[1 + len(self._children) :])
+
+
+def _has_child(view: View, uid: str) -> bool:
+    """Whether the object under the child's name is the workload's own."""
+    owners = view.live["metadata"].get("ownerReferences") or () if view.live is not None else ()
+    return any(owner.get("controller") and owner.get("uid") == uid for owner in owners)

@@ -156,6 +156,13 @@ class OperatorProcess:
         """Status code and JSON of /readyz."""
         return self._http("/readyz", json.loads)
 
+    def readyz_when_up(self, timeout: float = 30.0) -> int:
+        """Status code of /readyz once the caches are synced, leader or not; 503 if they never are."""
+        end = time.monotonic() + timeout
+        while (code := self.readyz()[0]) != 200 and time.monotonic() < end:  # noqa: PLR2004  HTTP's OK
+            time.sleep(1.0)
+        return code
+
     def metrics(self) -> dict[str, float]:
         """Every sample of /metrics, as ``name{labels}`` to its value."""
         _, text = self._http("/metrics", str)

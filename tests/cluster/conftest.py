@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,7 @@ from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.resource import Object
@@ -36,7 +37,7 @@ def crds(control_plane: Any) -> None:
             control_plane.api.watch(f"{base}?fieldSelector=metadata.name%3D{name}", timeout=60)
         ) as changes:
             for change in changes:
-                conditions = change["object"].get("status", {}).get("conditions", [])
+                conditions = (change["object"].get("status") or {}).get("conditions") or []
                 if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
                     break
 
@@ -63,23 +64,33 @@ async def proxy(connection: Connection) -> AsyncIterator[FaultProxy]:
 
 
 @pytest.fixture
-def operator(control_plane: Any, crds: None, namespace: str) -> Iterator[Callable[..., OperatorProcess]]:
-    """Start operators: ``operator(kubeconfig=..., plugins=..., leader_election=...)``; all end with the test.
+async def operator(
+    control_plane: Any, crds: None, namespace: str
+) -> AsyncIterator[Callable[..., Awaitable[OperatorProcess]]]:
+    """A function that starts an operator, with the arguments of `OperatorProcess`.
 
-    They look after the test's namespace only and use a Lease of their own.
+    It is ready when the function returns (unless ``ready=False``), looks after the test's namespace only, has
+    a Lease of its own, and ends with the test. Waiting happens in threads: a fault proxy runs in the test's
+    loop.
     """
     del crds
     lease = f"kaiwo-{secrets.token_hex(4)}"
-    with ExitStack() as stack:
+    started: list[OperatorProcess] = []
 
-        def start(**how: Any) -> OperatorProcess:
-            how.setdefault("kubeconfig", control_plane.kubeconfig)
-            how.setdefault("leader_election", False)
-            how.setdefault("lease_name", lease)
-            args = [*how.pop("args", ()), "--watch-namespace", namespace]
-            return stack.enter_context(OperatorProcess(args=args, **how))
+    async def start(*, ready: bool = True, **how: Any) -> OperatorProcess:
+        how.setdefault("kubeconfig", control_plane.kubeconfig)
+        how.setdefault("leader_election", False)
+        how.setdefault("lease_name", lease)
+        args = [*how.pop("args", ()), "--watch-namespace", namespace]
+        process = OperatorProcess(args=args, **how).start()
+        started.append(process)
+        if ready:
+            await asyncio.to_thread(process.wait_ready)
+        return process
 
-        yield start
+    yield start
+    for process in started:
+        await asyncio.to_thread(process.close)
 
 
 class Lab:

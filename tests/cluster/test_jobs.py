@@ -13,19 +13,21 @@ from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from kaiwo.engine.resource import Object
     from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
 pytestmark = pytest.mark.cluster
 
 
-async def test_a_gpu_job_runs_to_complete(operator: Callable[..., OperatorProcess], lab: Any) -> None:
+async def test_a_gpu_job_runs_to_complete(operator: Start, lab: Any) -> None:
     """One GPU, one pod, COMPLETE; with the times, the split and one event per transition."""
-    operator().wait_ready()
+    await operator()
     created = await lab.submit("train", gpus=1, user="Jane.Doe+x@Amd.com", entrypoint="echo hello")
 
     status = await lab.reaches("train", "COMPLETE")
@@ -46,10 +48,10 @@ async def test_a_gpu_job_runs_to_complete(operator: Callable[..., OperatorProces
 
 
 async def test_from_creation_to_pending_and_its_job_are_two_writes(
-    operator: Callable[..., OperatorProcess], lab: Any, proxy: FaultProxy, tmp_path: Path
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
 ) -> None:
     """One POST of the Job, one patch of the status; nothing else but Events."""
-    operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig")).wait_ready()
+    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
     await lab.submit("held", gpus=1, pods={"kaiwo-sandbox/start-delay": "600s"})
     await lab.reaches("held", "PENDING", "STARTING")
 
@@ -63,10 +65,10 @@ async def test_from_creation_to_pending_and_its_job_are_two_writes(
 
 
 async def test_nothing_is_written_at_rest(
-    operator: Callable[..., OperatorProcess], lab: Any, proxy: FaultProxy, tmp_path: Path
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
 ) -> None:
     """Finished, running and refused workloads cost no write, at rest and when the operator restarts."""
-    process = operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig")).wait_ready()
+    process = await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
     await lab.submit("done")
     await lab.submit("runs", gpus=1, pods={"kaiwo-sandbox/forever": "true"})
     await lab.submit("refused", gpus=4096)
@@ -79,17 +81,17 @@ async def test_nothing_is_written_at_rest(
     await asyncio.sleep(10)
     assert proxy.writes()[before:] == []
 
-    assert process.stop() == 0
-    process.start().wait_ready()
+    assert await asyncio.to_thread(process.stop) == 0
+    await asyncio.to_thread(process.start().wait_ready)
     await asyncio.sleep(3)
     assert proxy.writes()[before:] == []
 
 
 async def test_a_job_of_an_absent_vendor_says_so_and_runs_when_a_node_joins(
-    operator: Callable[..., OperatorProcess], lab: Any, condition: Any, control_plane: Any
+    operator: Start, lab: Any, condition: Any, control_plane: Any
 ) -> None:
     """The refusal names vendor and count; no polling is needed to heal."""
-    operator().wait_ready()
+    await operator()
     await lab.submit("waits", gpus=3, gpuVendor="nvidia", gpuModels=["nvidiah999"])
     status = await lab.reaches("waits", "ERROR")
     schedulable = condition(status, "Schedulable")
@@ -114,22 +116,18 @@ def _node(name: str, product: str) -> Object:
     return found
 
 
-async def test_an_unknown_vendor_is_answered_with_the_loaded_ones(
-    operator: Callable[..., OperatorProcess], lab: Any
-) -> None:
+async def test_an_unknown_vendor_is_answered_with_the_loaded_ones(operator: Start, lab: Any) -> None:
     """A typo in the vendor costs one look at the status."""
-    operator().wait_ready()
+    await operator()
     await lab.submit("typo", gpus=1, gpuVendor="nvidai")
     status = await lab.reaches("typo", "ERROR", reason="VendorNotLoaded")
     assert "nvidia" in status["message"]
     assert "amd" in status["message"]
 
 
-async def test_an_exit_code_ends_in_failed_with_the_code(
-    operator: Callable[..., OperatorProcess], lab: Any
-) -> None:
+async def test_an_exit_code_ends_in_failed_with_the_code(operator: Start, lab: Any) -> None:
     """FAILED, once, with the exit code; never a second run."""
-    operator().wait_ready()
+    await operator()
     await lab.submit("breaks", pods={"kaiwo-sandbox/exit-code": "3"})
     status = await lab.reaches("breaks", "FAILED")
     assert "3" in status["message"]
@@ -148,21 +146,17 @@ async def _events(lab: Any, name: str, awaited: str) -> list[tuple[str, str, str
     return found
 
 
-async def test_an_image_that_cannot_be_pulled_is_said(
-    operator: Callable[..., OperatorProcess], lab: Any
-) -> None:
+async def test_an_image_that_cannot_be_pulled_is_said(operator: Start, lab: Any) -> None:
     """The kubelet's words are the workload's message."""
-    operator().wait_ready()
+    await operator()
     await lab.submit("pulls", pods={"kaiwo-sandbox/image-pull-error": "manifest unknown"})
     status = await lab.reaches("pulls", "PENDING", "STARTING", reason="ImagePullBackOff")
     assert "manifest unknown" in status["message"] or "registry.example/train:1" in status["message"]
 
 
-async def test_sixteen_gpus_in_one_pod_are_refused_with_the_nearest_count(
-    operator: Callable[..., OperatorProcess], lab: Any
-) -> None:
+async def test_sixteen_gpus_in_one_pod_are_refused_with_the_nearest_count(operator: Start, lab: Any) -> None:
     """No child is made for what can never run, and the message says what could."""
-    operator().wait_ready()
+    await operator()
     await lab.submit("wide", gpus=16)
     status = await lab.reaches("wide", "ERROR")
     assert "16" in status["message"]
@@ -170,11 +164,9 @@ async def test_sixteen_gpus_in_one_pod_are_refused_with_the_nearest_count(
     assert await lab.jobs() == []
 
 
-async def test_a_deleted_child_is_made_again_while_the_job_has_not_ended(
-    operator: Callable[..., OperatorProcess], lab: Any
-) -> None:
+async def test_a_deleted_child_is_made_again_while_the_job_has_not_ended(operator: Start, lab: Any) -> None:
     """To delete the Job is no way to end a workload."""
-    operator().wait_ready()
+    await operator()
     await lab.submit("again", pods={"kaiwo-sandbox/forever": "true"})
     await lab.reaches("again", "RUNNING")
     [first] = await lab.jobs()
@@ -187,10 +179,10 @@ async def test_a_deleted_child_is_made_again_while_the_job_has_not_ended(
 
 
 async def test_an_immutable_change_is_refused_and_the_run_goes_on(
-    operator: Callable[..., OperatorProcess], lab: Any, condition: Any
+    operator: Start, lab: Any, condition: Any
 ) -> None:
     """SpecApplied says which field; the running Job is not touched."""
-    operator().wait_ready()
+    await operator()
     await lab.submit("fixed", gpus=1, pods={"kaiwo-sandbox/forever": "true"})
     await lab.reaches("fixed", "RUNNING")
     [before] = await lab.jobs()

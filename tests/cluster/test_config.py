@@ -1,0 +1,125 @@
+"""KaiwoConfig while the operator runs: deleted, nonsensical, edited, misnamed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.engine.errors import Invalid, NotFound
+from kaiwo.host.kinds import KAIWO_CONFIG
+from kaiwo.testing.operator import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object
+    from kaiwo.testing.operator import OperatorProcess
+
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(autouse=True)
+async def pristine(client: Client) -> AsyncIterator[None]:
+    """The KaiwoConfig is the whole cluster's: begin without one, and leave none behind."""
+    await clear(client)
+    yield
+    await clear(client)
+
+
+async def clear(client: Client) -> None:
+    """Delete every KaiwoConfig."""
+    for config in [config async for config in client.list(KAIWO_CONFIG)]:
+        await client.delete(KAIWO_CONFIG, None, config["metadata"]["name"])
+
+
+def is_ready(generation: int) -> Callable[[Object | None], bool]:
+    """Whether that generation is reported as in force."""
+
+    def holds(obj: Object | None) -> bool:
+        status = (obj or {}).get("status", {})
+        ready = [c for c in status.get("conditions", []) if c["type"] == "Ready"]
+        return bool(ready) and ready[0]["status"] == "True" and status["observedGeneration"] >= generation
+
+    return holds
+
+
+async def test_a_missing_config_is_made_with_defaults_and_made_again(operator: Start, client: Client) -> None:
+    """Deleting it is no outage; the queue's name comes from the process setting."""
+    with pytest.raises(NotFound):
+        await client.get(KAIWO_CONFIG, None, "kaiwo")
+    await operator(env={"DEFAULT_CLUSTER_QUEUE_NAME": "research"})
+    first = await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
+    assert first is not None
+    assert first["spec"]["defaultClusterQueueName"] == "research"
+    assert {"name": "batch_job", "state": "loaded"}.items() <= first["status"]["plugins"][0].items()
+
+    await client.delete(KAIWO_CONFIG, None, "kaiwo")
+
+    def again(obj: Object | None) -> bool:
+        return obj is not None and obj["metadata"]["uid"] != first["metadata"]["uid"] and is_ready(1)(obj)
+
+    await until(client, KAIWO_CONFIG, None, "kaiwo", again)
+
+
+async def test_nonsense_is_refused_with_the_field_and_the_last_values_stay(
+    operator: Start, lab: Any, client: Client
+) -> None:
+    """A typo in the configuration stops nobody."""
+    await operator()
+    await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
+    for nonsense, field in (
+        ({"ray": {"headPodMemory": "banana"}}, "spec.ray.headPodMemory"),
+        ({"resourceMonitoring": {"profile": "cpu"}}, "spec.resourceMonitoring.profile"),
+        ({"nodes": {"expectedGpus": [{"vendor": "amd", "gpusPerNode": -1, "maxNodes": 1}]}}, "gpusPerNode"),
+    ):
+        with pytest.raises(Invalid) as caught:
+            await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", {"spec": nonsense})
+        assert field in str(caught.value)
+    await lab.submit("goes-on")
+    await lab.reaches("goes-on", "COMPLETE")
+
+
+async def test_another_name_is_told_that_it_does_not_count(operator: Start, client: Client) -> None:
+    """Nobody wonders why the edits of the wrong object have no effect."""
+    await operator()
+    wrong = {
+        "apiVersion": KAIWO_CONFIG.api_version,
+        "kind": "KaiwoConfig",
+        "metadata": {"name": "mine"},
+        "spec": {},
+    }
+    await client.create(KAIWO_CONFIG, wrong)
+
+    def told(obj: Object | None) -> bool:
+        conditions = (obj or {}).get("status", {}).get("conditions", [])
+        return any((c["status"], c["reason"]) == ("False", "NotTheSingleton") for c in conditions)
+
+    await until(client, KAIWO_CONFIG, None, "mine", told)
+
+
+async def test_an_edit_wakes_what_waits_and_changes_no_existing_child(
+    operator: Start, lab: Any, client: Client
+) -> None:
+    """Expected nodes make a waiting workload schedulable; a running one keeps what it was made with."""
+    await operator()
+    await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
+    await lab.submit("runs", pods={"kaiwo-sandbox/forever": "true"})
+    await lab.submit("waits", gpus=64)
+    await lab.reaches("waits", "ERROR")
+    await lab.reaches("runs", "RUNNING")
+    [before] = await lab.jobs()
+
+    edit = {
+        "nodes": {"expectedGpus": [{"vendor": "amd", "gpusPerNode": 64, "maxNodes": 1}]},
+        "scheduling": {"kubeSchedulerName": "another-scheduler"},
+    }
+    await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", {"spec": edit})
+
+    await lab.reaches("waits", "PENDING", "STARTING")
+    jobs = {job["metadata"]["name"]: job for job in await lab.jobs()}
+    assert jobs["waits"]["spec"]["template"]["spec"]["schedulerName"] == "another-scheduler"
+    assert jobs["runs"]["spec"] == before["spec"]
