@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,12 @@ FIELD_PLUGINS = (
     "storage_s3_gcs_azure_git_hf",
 )
 """First-party plugins that add fields or settings to the host's kinds."""
+
+
+@pytest.fixture(scope="session")
+def crd_files() -> list[Path]:
+    """The rendered definitions of the repository."""
+    return sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
 
 
 @pytest.fixture(scope="session")

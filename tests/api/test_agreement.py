@@ -7,7 +7,6 @@ which judges by the CRDs of the repository.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +15,11 @@ import yaml
 from kaiwo.api.validate import Validator
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kaiwo.plugin.registry import Plugins
     from kaiwo_sandbox.sandbox import Sandbox
 
-CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
 _PLURALS = {"KaiwoJob": "kaiwojobs", "KaiwoService": "kaiwoservices", "KaiwoConfig": "kaiwoconfigs"}
 _SERVED_WITHIN_SECONDS = 30
 
@@ -181,6 +181,7 @@ INVALID: dict[str, dict[str, Any]] = {
     "entrypoint of 1 MB": job(entrypoint="x" * 1_000_000),
     "entrypoint of too many bytes": job(entrypoint="é" * 65_536),
     "quantity with a blank": job(resources={"limits": {"memory": "1 Gi"}}),
+    "truth as quantity": job(resources={"limits": {"cpu": True}}),
     "quantity as fraction": job(resources={"limits": {"cpu": 1.5}}),
     "quantity in lower case": job(resources={"limits": {"memory": "1gi"}}),
     "days": job(duration="1d"),
@@ -229,9 +230,9 @@ def validator(first_party: Plugins) -> Validator:
 
 
 @pytest.fixture(scope="module")
-def api_server(control_plane: Sandbox) -> Sandbox:
+def api_server(control_plane: Sandbox, crd_files: list[Path]) -> Sandbox:
     """A control plane that serves the CRDs of the repository."""
-    for path in CRDS:
+    for path in crd_files:
         crd = yaml.safe_load(path.read_text())
         control_plane.api.apply(
             f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['metadata']['name']}", crd

@@ -319,7 +319,7 @@ spec_fields = st.sampled_from(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.sampled_from(["KaiwoJob", "KaiwoService", "KaiwoConfig"]),
     st.dictionaries(spec_fields | st.text(max_size=5), json_values, max_size=4) | json_values,
