@@ -7,6 +7,7 @@ event never undoes what this process has just written.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cache", "Entry", "Event", "Path", "Projection", "Store"]
 
+_log = logging.getLogger(__name__)
 _NameKey = tuple[str, str]
 
 
@@ -173,7 +175,10 @@ class Store:
 
     def _tell(self, event: Event) -> None:
         for handler in self.handlers:
-            handler(event)
+            try:
+                handler(event)
+            except Exception:  # noqa: BLE001 -- a reader's defect must not leave the store half updated
+                _log.exception("a reader of %s failed at %s of %r", self.resource, event.type, event.entry)
 
     def _index(self, old: Entry | None, new: Entry | None) -> None:
         if old is not None:

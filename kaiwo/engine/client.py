@@ -86,9 +86,19 @@ class Client:
         """Close all connections."""
         await self._transport.close()
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        """One object; NotFound when there is none."""
-        return await self._send(Request("get", str(resource), "GET", _path(resource, namespace, name)))
+    async def get(
+        self, resource: Resource, namespace: str | None, name: str, *, urgent: bool = False
+    ) -> Object:
+        """One object; NotFound when there is none.
+
+        Args:
+            resource: the kind.
+            namespace: None for cluster-scoped kinds.
+            name: of the object.
+            urgent: does not wait for other requests; for the lease.
+        """
+        path = _path(resource, namespace, name)
+        return await self._send(Request("get", str(resource), "GET", path, urgent=urgent))
 
     async def pages(
         self,
@@ -138,7 +148,7 @@ class Client:
         field_manager: str | None = None,
         field_validation: FieldValidation | None = None,
         dry_run: bool = False,
-        gated: bool = True,
+        urgent: bool = False,
     ) -> Object:
         """POST an object; AlreadyExists when the name is taken.
 
@@ -151,7 +161,7 @@ class Client:
             field_manager: whose fields these are.
             field_validation: what to do about unknown fields; the API server's default is Warn.
             dry_run: ask what would come out, change nothing.
-            gated: whether the gate is asked; only the lease itself is written without it.
+            urgent: neither asks the gate nor waits for other requests; for the lease itself.
         """
         path = _path(resource, _namespace(obj)) + _query(
             fieldManager=field_manager, fieldValidation=field_validation, dryRun="All" if dry_run else None
@@ -162,8 +172,9 @@ class Client:
             "POST",
             path,
             encode(obj),
-            mutating=gated and not dry_run,
+            mutating=not dry_run,
             repeatable=dry_run,
+            urgent=urgent,
         )
         return await self._send(request)
 
@@ -237,7 +248,7 @@ class Client:
         return await self._send_to(uid, request)
 
     async def replace(
-        self, resource: Resource, obj: Object, *, subresource: str | None = None, gated: bool = True
+        self, resource: Resource, obj: Object, *, subresource: str | None = None, urgent: bool = False
     ) -> Object:
         """PUT a whole object; Conflict unless its resourceVersion is still the current one.
 
@@ -245,11 +256,11 @@ class Client:
             resource: the kind.
             obj: the object as read, with changes.
             subresource: for example ``status``.
-            gated: whether the gate is asked; only the lease itself is written without it.
+            urgent: neither asks the gate nor waits for other requests; for the lease itself.
         """
         path = _path(resource, _namespace(obj), obj["metadata"]["name"], subresource)
         request = Request(
-            "replace", str(resource), "PUT", path, encode(obj), mutating=gated, repeatable=False
+            "replace", str(resource), "PUT", path, encode(obj), mutating=True, repeatable=False, urgent=urgent
         )
         return await self._send(request)
 

@@ -120,7 +120,7 @@ class Lease:
         self._renewed = None
         try:
             async with asyncio.timeout(self._duration - self._renew_deadline):
-                lease = await self._client.get(LEASE, self._namespace, self._name)
+                lease = await self._client.get(LEASE, self._namespace, self._name, urgent=True)
                 spec = lease.get("spec") or {}
                 if spec.get("holderIdentity") == self.identity:
                     lease["spec"] = {
@@ -129,7 +129,7 @@ class Lease:
                         "leaseDurationSeconds": 1,
                         "renewTime": _now(),
                     }
-                    await self._client.replace(LEASE, lease, gated=False)
+                    await self._client.replace(LEASE, lease, urgent=True)
         except (EngineError, TimeoutError) as error:
             _log.warning("lease %s/%s not released, it will run out: %s", self._namespace, self._name, error)
 
@@ -155,9 +155,9 @@ class Lease:
         lease = self._mine if self._renewed is not None else None
         if lease is None:
             try:
-                lease = await self._client.get(LEASE, self._namespace, self._name)
+                lease = await self._client.get(LEASE, self._namespace, self._name, urgent=True)
             except NotFound:
-                self._keep(await self._client.create(LEASE, self._new(), gated=False))
+                self._keep(await self._client.create(LEASE, self._new(), urgent=True))
                 return True
         spec: Object = lease.get("spec") or {}
         self._note(lease)
@@ -177,7 +177,7 @@ class Lease:
             }
         else:
             return False
-        self._keep(await self._client.replace(LEASE, lease, gated=False))
+        self._keep(await self._client.replace(LEASE, lease, urgent=True))
         return True
 
     def _keep(self, lease: Object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ LONGEST_PAUSE = 15.0
 JSON = "application/json"
 _UNAUTHORIZED = 401
 _SUCCESS = 300
+_FREE = contextlib.nullcontext()
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +56,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         mutating: whether the write gate is asked.
         repeatable: whether sending it twice does no harm. Others are repeated only when the API server
             surely has not carried them out.
+        urgent: neither waits for a slot nor asks the gate: the lease must be renewed while everything else
+            is stuck, and acquired while the gate is shut.
     """
 
     verb: str
@@ -64,6 +68,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     content_type: str = JSON
     mutating: bool = False
     repeatable: bool = True
+    urgent: bool = False
 
 
 class Transport:
@@ -159,8 +164,9 @@ class Transport:
         return headers
 
     async def _once(self, request: Request, headers: dict[str, str]) -> bytes:
-        async with self._slots:
-            if request.mutating and self.gate is not None and not self.gate():
+        async with _FREE if request.urgent else self._slots:
+            shut = request.mutating and not request.urgent and self.gate is not None and not self.gate()
+            if shut:
                 raise NotLeading(f"{request.verb} {request.resource}: held back, this process does not lead")
             started = time.monotonic()
             status = 0

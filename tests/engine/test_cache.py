@@ -340,3 +340,19 @@ def test_a_kind_that_nobody_registered_reads_as_empty() -> None:
     assert cache.owned_by("u", JOB) == []
     assert not cache.synced(JOB)
     cache.assume(JOB, job())
+
+
+def test_a_reader_that_fails_harms_neither_the_store_nor_other_readers() -> None:
+    """A plugin's subscriber raises: the cache and everybody else go on."""
+    cache = Cache()
+    store = cache.register(JOB)
+    told: list[str] = []
+
+    def broken(_: Event) -> None:
+        raise ZeroDivisionError
+
+    cache.subscribe(JOB, broken)
+    cache.subscribe(JOB, lambda event: told.append(event.entry.name))
+    store.replace([store.decode(msgspec.json.encode(job(name))) for name in ("a", "b")], "9")
+    assert told == ["a", "b"]
+    assert store.synced

@@ -234,6 +234,27 @@ async def test_a_server_that_never_answers_ends_in_a_time_limit(proxy: FaultProx
             await client.get(CONFIG_MAP, namespace, "a")
 
 
+async def test_the_lease_does_not_wait_for_requests_that_are_stuck(
+    proxy: FaultProxy, namespace: str, config_map: Callable[..., Object]
+) -> None:
+    """All slots are taken by requests that hang, and the gate is shut: urgent requests go through."""
+    proxy.hang(method="PATCH", times=None)
+    async with Client(proxy.connection, timeout=10.0, concurrency=2) as client:
+        stuck = [
+            asyncio.create_task(client.apply(CONFIG_MAP, config_map(f"n{n}"), field_manager="me"))
+            for n in range(5)
+        ]
+        await asyncio.sleep(0.1)
+        client.gate = lambda: False
+        async with asyncio.timeout(5):
+            made = await client.create(CONFIG_MAP, config_map("a"), urgent=True)
+            await client.get(CONFIG_MAP, namespace, "a", urgent=True)
+            await client.replace(CONFIG_MAP, made, urgent=True)
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+
+
 async def test_a_wrong_token_is_refused_and_asked_for_again_once(connection: Connection) -> None:
     """401 leads to one renewal of the credentials, then to Forbidden."""
     asked: list[bool] = []

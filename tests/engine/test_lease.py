@@ -23,24 +23,25 @@ class LeaseServer:
         self.writes = 0
         self.away = False
 
-    async def get(self, _resource: Resource, _namespace: str, _name: str) -> Object:
+    async def get(self, _resource: Resource, _namespace: str, _name: str, *, urgent: bool) -> Object:
         """Read."""
+        assert urgent
         if self.away:
             raise ConnectionLost("away")
         if self.lease is None:
             raise NotFound(404)
         return copy.deepcopy(self.lease)
 
-    async def create(self, _resource: Resource, obj: Object, *, gated: bool) -> Object:
+    async def create(self, _resource: Resource, obj: Object, *, urgent: bool) -> Object:
         """POST."""
-        assert not gated
+        assert urgent
         if self.lease is not None:
             raise AlreadyExists(409)
         return self._store(obj)
 
-    async def replace(self, _resource: Resource, obj: Object, *, gated: bool) -> Object:
+    async def replace(self, _resource: Resource, obj: Object, *, urgent: bool) -> Object:
         """PUT with resourceVersion."""
-        assert not gated
+        assert urgent
         if self.away:
             raise ConnectionLost("away")
         assert self.lease is not None
@@ -195,9 +196,10 @@ async def test_two_that_take_over_at_the_same_moment_do_not_both_lead(
     await b._attempt()
     await c._attempt()
     clock.now += 11
-    seen = await server.get(None, "", "")  # type: ignore[arg-type]  # the fake ignores what is asked for
+    seen = await server.get(None, "", "", urgent=True)  # type: ignore[arg-type]  # the fake ignores what is asked for
 
-    async def stale(_resource: Resource, _namespace: str, _name: str) -> Object:
+    async def stale(_resource: Resource, _namespace: str, _name: str, *, urgent: bool) -> Object:
+        assert urgent
         return copy.deepcopy(seen)
 
     assert await b._attempt()
