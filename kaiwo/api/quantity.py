@@ -52,19 +52,6 @@ class Quantity:
     nano: int
     form: Form = "decimal"
 
-    @classmethod
-    def of(cls, value: float | str | Decimal | Quantity, form: Form = "decimal") -> Quantity:
-        """A quantity from a number, or from text as :func:`parse_quantity` takes it.
-
-        Raises:
-            InvalidQuantity: the text is no quantity.
-        """
-        if isinstance(value, Quantity):
-            return value
-        if isinstance(value, str):
-            return parse_quantity(value)
-        return cls(_round_away(Fraction(value) * NANO), form)
-
     @property
     def value(self) -> Decimal:
         """The amount as an exact decimal number."""
@@ -128,9 +115,6 @@ class Quantity:
         if self.form == "exponent":
             return f"{digits}e{exponent}" if exponent else str(digits)
         return f"{digits}{_DECIMAL_SUFFIX[exponent]}"
-
-
-ZERO = Quantity(0)
 
 
 def parse_quantity(text: str | float) -> Quantity:
