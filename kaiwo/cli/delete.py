@@ -39,7 +39,7 @@ def delete(*, names: Sequence[str], yes: bool, ignore_not_found: bool, wait: boo
         raise Failure("delete does not take -A", "name the namespace with -n", code=USAGE)
     with kit.cluster() as cluster:
         doomed = _resolve(cluster, names, ignore_not_found=ignore_not_found)
-        if doomed and not yes and sys.stdin.isatty():
+        if doomed and not yes and on_terminal():
             _confirm(cluster, [obj for _, obj in doomed])
         going: list[tuple[Resource, Object]] = []
         for resource, obj in doomed:
@@ -48,6 +48,11 @@ def delete(*, names: Sequence[str], yes: bool, ignore_not_found: bool, wait: boo
             kit.say(f"{_label(obj)} deleted")
         if wait:
             _wait(cluster, going, timeout)
+
+
+def on_terminal() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty()
 
 
 def _resolve(

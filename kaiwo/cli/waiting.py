@@ -46,14 +46,7 @@ def wait_for(cluster: Cluster, objects: Sequence[Object], timeout: float | None)
                 del open_[uid]
                 failed += [outcome] if outcome else []
         if open_ and deadline is not None and time.monotonic() >= deadline:
-            waiting = ", ".join(
-                f"{_label(obj)} ({told[uid][0] or 'not yet seen by the operator'})"
-                for uid, obj in open_.items()
-            )
-            first = next(iter(open_.values()))
-            raise Failure(
-                f"timed out; still open: {waiting}", f"kaiwo status {_label(first)}", code=TIMED_OUT
-            )
+            raise _late(open_, told)
         if open_:
             time.sleep(
                 INTERVAL if deadline is None else max(0.05, min(INTERVAL, deadline - time.monotonic()))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import pytest
@@ -20,7 +20,10 @@ from kaiwo.cli.main import COMMANDS, kaiwo, program
 from kaiwo.engine import errors
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from collections.abc import Callable
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
 
 
 def modules_after(code: str) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from kaiwo.cli import manifest
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from collections.abc import Callable
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
+
 
 HEAD = "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJob\nmetadata:\n  name: train\n"
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from collections.abc import Callable
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
 
 
 def sent(cli: Cli, *args: str) -> dict[str, Any]:

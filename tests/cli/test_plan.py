@@ -1,0 +1,141 @@
+"""``kaiwo plan`` without a cluster: objects on standard output, the verdict on standard error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo.cli.annotate import annotated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
+
+
+NODE = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    name: one
+    labels: {amd.com/gpu.product-name: AMD_Instinct_MI300X}
+  status:
+    allocatable: {amd.com/gpu: "8"}
+    conditions: [{type: Ready, status: "True"}]
+"""
+
+pytestmark = pytest.mark.usefixtures("job_file")
+
+
+def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
+    """Standard output is a manifest and nothing else; without a cluster that is said, and what it means."""
+    result = cli("plan", "-f", "job.yaml")
+    assert result.code == 0
+    (job,) = yaml.safe_load_all(result.out)
+    assert (job["kind"], job["metadata"]["name"]) == ("Job", "train")
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"]["limits"]["amd.com/gpu"] == "1"
+    assert "planned without a cluster: documented defaults, GPU capacity is not checked" in result.err
+    assert "job/train: would create Job train" in result.err
+
+
+def test_any_number_of_gpus_is_planned_when_no_nodes_are_known(cli: Cli) -> None:
+    """Not knowing nodes is no reason to refuse, also with a model asked for."""
+    result = cli("plan", "-f", "job.yaml", "--offline", "--set", "gpus=64", "--set", "gpuModels=[mi300x]")
+    assert result.code == 0
+
+
+def test_nodes_of_a_file_decide_whether_it_runs(cli: Cli) -> None:
+    """What does not fit is refused with the reason and the nearest that fits, and exit code 1."""
+    Path("nodes.yaml").write_text(NODE)
+    assert cli("plan", "-f", "job.yaml", "--offline", "--nodes", "nodes.yaml").code == 0
+    result = cli("plan", "-f", "job.yaml", "--offline", "--nodes", "nodes.yaml", "--set", "gpus=16")
+    assert result.code == 1
+    assert "job/train: would not run: GPUsExceedNode: asked for 16 amd GPUs" in result.err
+    assert "nearest that fits: 8" in result.err
+
+
+def test_a_cluster_without_nodes_can_be_assumed(cli: Cli) -> None:
+    """``--nodes none`` is an empty cluster."""
+    result = cli("plan", "-f", "job.yaml", "--offline", "--nodes", "none")
+    assert result.code == 1
+    assert "would not run: NoGPUs" in result.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "--nodes nodes.yaml: cannot be read"),
+        ("kind: Pod\n", "--nodes nodes.yaml: holds no Node"),
+        ("a: [\n", "nodes.yaml:2:1: not YAML"),
+    ],
+)
+def test_a_node_file_that_cannot_be_used_is_told(cli: Cli, content: str | None, message: str) -> None:
+    """With the command that writes a good one."""
+    if content is not None:
+        Path("nodes.yaml").write_text(content)
+    result = cli("plan", "-f", "job.yaml", "--offline", "--nodes", "nodes.yaml")
+    assert result.code == 2
+    assert f"error: {message}" in result.err
+    assert "kubectl get nodes -o yaml" in result.err
+
+
+def test_explain_tells_where_each_value_comes_from(cli: Cli) -> None:
+    """The origin stands at the value's line; the output stays the same YAML."""
+    plain = cli("plan", "-f", "job.yaml", "--offline")
+    explained = cli("plan", "-f", "job.yaml", "--offline", "--explain")
+    lines = [line.strip() for line in explained.out.splitlines()]
+    assert "image: example.org/train:1  # user: spec.image" in lines
+    assert any(line.startswith("amd.com/gpu: '1'  # nodes: ") for line in lines)
+    assert yaml.safe_load(explained.out) == yaml.safe_load(plain.out)
+
+
+def test_explain_for_programs(cli: Cli) -> None:
+    """With -o json each object comes with a mapping of paths to origins."""
+    result = cli("plan", "-f", "job.yaml", "--offline", "--explain", "-o", "json")
+    (entry,) = json.loads(result.out)
+    assert entry["object"]["kind"] == "Job"
+    assert entry["origins"]["spec.template.spec.containers[0].image"] == ["user", "spec.image"]
+
+
+def test_plan_refuses_what_submit_refuses(cli: Cli) -> None:
+    """The same checks with the same words."""
+    result = cli("plan", "-f", "job.yaml", "--offline", "--set", "gpus=-1")
+    assert result.code == 2
+    assert result.err.splitlines()[0].startswith("--set gpus: spec.gpus: -1 is less than 0")
+    assert result.err.splitlines()[-1] == "error: 1 problem; nothing was planned"
+
+
+def test_plan_with_other_plugins(cli: Cli) -> None:
+    """Without the vendor's plugin the plan says what the operator would say."""
+    result = cli("plan", "-f", "job.yaml", "--offline", "--plugins", "batch_job")
+    assert result.code == 1
+    assert "would not run: VendorNotLoaded" in result.err
+
+
+texts = st.text(max_size=12)
+objects = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries({"name": texts}),
+        "spec": st.dictionaries(texts, texts | st.lists(texts | st.integers(), max_size=3), max_size=4),
+    }
+)
+
+
+@given(objects, texts)
+def test_comments_never_change_what_is_meant(obj: dict[str, Any], words: str) -> None:
+    """Whatever an object holds and a plugin says of it, the annotated YAML reads back as the object."""
+    paths = ["metadata", "metadata.name", "spec", *(f"spec.{key}" for key in obj["spec"])]
+    paths += [f"spec.{key}[0]" for key in obj["spec"]]
+    origins = dict.fromkeys(paths, ("plugin", words))
+    assert yaml.safe_load(annotated(obj, origins)) == obj
