@@ -91,23 +91,27 @@ def started(pods: Iterable[Object]) -> datetime | None:
     return min((at for at in times if at is not None), default=None)
 
 
-def problem(pods: Iterable[Object], before: str = "") -> Finding | None:
+def problem(pods: Iterable[Object], before: Finding | None = None) -> Finding | None:
     """The worst trouble of any of the pods, None when there is none.
 
     Args:
         pods: pods of the current run.
-        before: the reason told last. A kubelet that cannot pull alternates between two reasons; it stays the
-            later one, so that the alternation is not told again and again.
+        before: what was told last. A kubelet that cannot pull an image alternates between two reasons and
+            texts; once it backs off, what was told stays, so that the alternation is not told again and again.
     """
     found = [finding for pod in pods for finding in _problems(pod)]
     if not found:
         return None
     worst = min(found, key=lambda finding: _RANK.get(finding.reason, len(_RANK)))
-    if worst.reason == "ErrImagePull" and before == "ImagePullBackOff":
-        return Finding(before, worst.message)
-    return worst
+    if worst.reason not in _PULLING or before is None or before.reason != _PULLING[0]:
+        return worst
+    message = worst.message.replace(worst.reason, before.reason, 1)
+    known = before.message.find(message.partition(_PULLS)[0])
+    return Finding(before.reason, before.message[known:] if known >= 0 else message)
 
 
+_PULLING = ("ImagePullBackOff", "ErrImagePull")
+_PULLS = ": image "
 _RAN = ("running", "terminated")
 _ORDER = (*_WAITING, "Evicted", "VolumeNotBound", "Unschedulable")
 _RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
@@ -125,7 +129,7 @@ def _problems(pod: Object) -> Iterator[Finding]:
             if reason in _IMAGE:
                 # The kubelet's own text alternates with the reason; the image is what one needs to know.
                 yield Finding(
-                    reason, f"{what}: image {container.get('image', '')!r} cannot be pulled{_why(waiting)}"
+                    reason, f"{what}{_PULLS}{container.get('image', '')!r} cannot be pulled{_why(waiting)}"
                 )
             elif reason == "CrashLoopBackOff":
                 yield Finding(reason, what + _last_exit(container))

@@ -104,10 +104,14 @@ def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> 
     )
 
 
+def _told(seen: Observation) -> Finding:
+    return Finding(seen.workload.status.reason, seen.workload.status.message)
+
+
 def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Observed:
     running = [pod for pod in pods if podtruth.runs(pod)]
     started = podtruth.started(pods)
-    finding = podtruth.problem(pods, seen.workload.status.reason)
+    finding = podtruth.problem(pods, _told(seen))
     wake: float | None = None
     if finding is None:
         finding, wake = podtruth.unscheduled(pods, seen.now)

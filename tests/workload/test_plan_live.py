@@ -1,0 +1,511 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.diagnosis import DiagnosisRule
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.model import Apply, Patch, Rejection
+
+if TYPE_CHECKING:
+    from conftest import World
+
+    from kaiwo.engine.resource import Object
+
+BEGUN = "2026-01-02T03:04:10Z"
+STARTED = "2026-01-02T03:04:15Z"
+ENDED = "2026-01-02T03:05:15Z"
+RUNNING = {"name": "workload", "state": {"running": {"startedAt": STARTED}}}
+EXITED = {"name": "workload", "state": {"terminated": {"exitCode": 0, "startedAt": STARTED}}}
+
+
+def states(world: World) -> list[str]:
+    """Plan once, write all statuses, and tell the words."""
+    plan = world.plan()
+    assert not plan.writes
+    world.events += plan.events
+    if plan.statuses:
+        world.obj = {**world.obj, "status": plan.statuses[-1]}
+    assert world.plan().statuses == ()
+    return [status["status"] for status in plan.statuses]
+
+
+def run(world: World) -> None:
+    """Let the Job's container run."""
+    world.live(status={"startTime": BEGUN, "active": 1})
+    world.set(pods=(world.pod(phase="Running", containerStatuses=[RUNNING]),))
+
+
+def complete(world: World) -> None:
+    """Let the Job end well."""
+    conditions = [{"type": "Complete", "status": "True", "lastTransitionTime": ENDED}]
+    world.live(status={"startTime": BEGUN, "completionTime": ENDED, "conditions": conditions})
+    world.set(pods=(world.pod(phase="Succeeded", containerStatuses=[EXITED]),))
+
+
+def test_a_job_that_is_watched_takes_one_status_for_each_step(world: World) -> None:
+    """STARTING, RUNNING, COMPLETE, with the times of what really happened and one event each."""
+    world.settle()
+    run(world)
+    assert states(world) == ["RUNNING"]
+    assert world.status["startTime"] == STARTED
+    assert "completionTime" not in world.status
+    complete(world)
+    assert states(world) == ["COMPLETE"]
+    assert (world.status["completionTime"], world.status["duration"]) == (ENDED, 60)
+    assert [event.reason for event in world.events] == [
+        "WorkloadStarting",
+        "WorkloadRunning",
+        "WorkloadComplete",
+    ]
+
+
+def test_missed_steps_are_written_in_order(world: World) -> None:
+    """A job that ran while nobody looked still passes through what recorded facts prove."""
+    world.settle()
+    complete(world)
+    plan = world.plan()
+    assert [status["status"] for status in plan.statuses] == ["RUNNING", "COMPLETE"]
+    assert plan.statuses[0]["startTime"] == STARTED
+    assert "completionTime" not in plan.statuses[0]
+    assert [event.reason for event in plan.events] == ["WorkloadRunning", "WorkloadComplete"]
+
+
+def test_a_finished_job_without_pods_still_has_its_times(world: World) -> None:
+    """When the pods are gone the Job's own start is the next best."""
+    world.settle()
+    complete(world)
+    world.set(pods=())
+    states(world)
+    assert (world.status["startTime"], world.status["duration"]) == (BEGUN, 65)
+
+
+def failed(world: World, reason: str, container: Object) -> None:
+    """Let the Job end badly."""
+    condition = {
+        "type": "Failed",
+        "status": "True",
+        "reason": reason,
+        "message": "Job has reached the specified backoff limit",
+        "lastTransitionTime": ENDED,
+    }
+    world.live(status={"startTime": BEGUN, "conditions": [condition]})
+    state = {"terminated": {"startedAt": STARTED, **container}}
+    pod = world.pod(phase="Failed", containerStatuses=[{"name": "workload", "state": state}])
+    world.set(pods=(pod,) if container else ())
+
+
+@pytest.mark.parametrize(
+    ("reason", "container", "told", "words"),
+    [
+        ("BackoffLimitExceeded", {"exitCode": 3}, "ExitCode", "exited with code 3"),
+        ("BackoffLimitExceeded", {"exitCode": 137, "reason": "OOMKilled"}, "OOMKilled", "OOMKilled"),
+        ("DeadlineExceeded", {"exitCode": 143}, "DeadlineExceeded", "activeDeadlineSeconds"),
+        ("BackoffLimitExceeded", {}, "BackoffLimitExceeded", "backoff limit"),
+    ],
+)
+def test_a_failed_job_says_how(world: World, reason: str, container: Object, told: str, words: str) -> None:
+    """Exit code, memory or deadline stand in the message, and the job is never run again."""
+    world.settle()
+    failed(world, reason, container)
+    assert states(world)[-1] == "FAILED"
+    assert world.status["reason"] == told
+    assert words in world.status["message"]
+    assert world.status["completionTime"] == ENDED
+    world.set(live=None, pods=())
+    assert states(world) == []
+
+
+def waiting(reason: str, message: str = "") -> Object:
+    """Status of a pod whose container waits."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "True"}],
+        "containerStatuses": [{"name": "workload", "image": "no/such:1", "state": state}],
+    }
+
+
+@pytest.mark.parametrize(
+    "reason", ["ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError", "CrashLoopBackOff"]
+)
+def test_a_container_that_cannot_start_is_the_reason(world: World, reason: str) -> None:
+    """The trouble of the pod is the workload's reason at once, with a warning, and RUNNING is not claimed."""
+    world.settle()
+    world.set(pods=(world.pod(**waiting(reason, "Secret not found")),))
+    assert states(world) == ["STARTING"]
+    assert world.status["reason"] == reason
+    assert "workload" in world.status["message"]
+    assert (world.events[-1].type, world.events[-1].reason) == ("Warning", reason)
+
+
+def test_a_kubelet_that_alternates_is_told_once(world: World) -> None:
+    """ErrImagePull and ImagePullBackOff take turns; that writes nothing."""
+    world.settle()
+    world.set(pods=(world.pod(**waiting("ErrImagePull", "rpc error")),))
+    states(world)
+    world.set(pods=(world.pod(**waiting("ImagePullBackOff", "Back-off pulling image")),))
+    assert states(world) == ["STARTING"]
+    for _ in range(3):
+        world.set(pods=(world.pod(**waiting("ErrImagePull", "not found")),))
+        assert states(world) == []
+        world.set(pods=(world.pod(**waiting("ImagePullBackOff", "Back-off pulling image")),))
+        assert states(world) == []
+
+
+def unschedulable(text: str) -> Object:
+    """Status of a pod that the scheduler cannot place."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    return {"phase": "Pending", "conditions": [condition]}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("0/3 nodes are available: 3 Insufficient cpu.", "Unschedulable"),
+        ("pod has unbound immediate PersistentVolumeClaims", "VolumeNotBound"),
+    ],
+)
+def test_the_schedulers_text_is_the_message(world: World, text: str, reason: str) -> None:
+    """Why a pod has no node is told in the scheduler's words."""
+    world.settle()
+    world.set(pods=(world.pod(**unschedulable(text)),))
+    states(world)
+    assert world.status["reason"] == reason
+    assert text in world.status["message"]
+
+
+def test_a_missing_scheduler_is_noticed_after_half_a_minute(world: World) -> None:
+    """A pod nobody looks at names its scheduler, exactly when patience is over."""
+    world.settle()
+    world.set(pods=(world.pod(phase="Pending"),))
+    assert world.plan().wake_after == 30.0
+    world.at(NOW + timedelta(seconds=30))
+    states(world)
+    assert world.status["reason"] == "SchedulerMissing"
+    assert "'kaiwo-scheduler'" in world.status["message"]
+    assert world.plan().wake_after is None
+
+
+def test_a_running_job_with_a_stuck_pod_says_so(world: World) -> None:
+    """One of two pods runs: RUNNING, and the trouble of the other is told."""
+    world.settle()
+    run(world)
+    world.set(pods=(*world.facts.pods, world.pod(**waiting("ImagePullBackOff"))))
+    states(world)
+    assert (world.status["status"], world.status["reason"]) == ("RUNNING", "ImagePullBackOff")
+    assert world.status["message"].startswith("1 of 2 pods run")
+
+
+def test_a_suspended_job_without_a_queue_waits_for_its_owner(world: World) -> None:
+    """Who suspends a Job sees PENDING, and our fields do not fight it."""
+    world.settle()
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": True})
+    assert states(world) == ["PENDING"]
+    assert world.status["reason"] == "Suspended"
+
+
+def test_pods_of_another_run_do_not_count(world: World) -> None:
+    """A terminating pod, or one of an earlier Job, does not make a job RUNNING."""
+    world.settle()
+    terminating = world.pod(phase="Running", containerStatuses=[RUNNING])
+    terminating["metadata"]["deletionTimestamp"] = STARTED
+    other = world.pod(phase="Running", containerStatuses=[RUNNING])
+    other["metadata"]["ownerReferences"][0]["uid"] = "other"
+    world.set(pods=(terminating, other))
+    assert states(world) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"image": "other"}, "spec.image"),
+        ({"gpus": 1}, "spec.gpus"),
+        ({"env": [{"name": "A", "value": "1"}]}, "spec.env"),
+        ({"job": {"spec": {"template": {"spec": {}}}}}, "spec.job.spec.template"),
+        ({"user": "other"}, "spec.user"),
+        ({"entrypoint": None}, "spec.entrypoint"),
+        ({"ray": True}, "spec.ray"),
+        ({"rayJob": {"spec": {"a": 1}}}, "spec.rayJob"),
+    ],
+)
+def test_what_cannot_change_is_refused_and_nothing_is_touched(
+    world: World, spec: dict[str, Any], field: str
+) -> None:
+    """A changed field is named; the running Job and its status go on; putting it back heals."""
+    world.settle()
+    before = dict(world.obj["spec"])
+    world.writes.clear()
+    world.edit(**spec)
+    world.settle()
+    assert world.writes == []
+    applied = world.condition("SpecApplied")
+    assert (applied["status"], applied["reason"]) == ("False", "Immutable")
+    assert field in applied["message"]
+    assert world.status["status"] == "STARTING"
+    assert world.status["observedGeneration"] == 2
+    world.obj["spec"] = before
+    world.settle()
+    assert world.condition("SpecApplied")["status"] == "True"
+    assert world.writes == []
+
+
+def test_defaults_that_appear_change_nothing(world: World) -> None:
+    """A field that is now written out with its default is no change."""
+    world.settle()
+    world.edit(gpus=0, replicas=1, gpuVendor="amd", ray=False, dangerous=False)
+    world.settle()
+    assert world.condition("SpecApplied")["status"] == "True"
+
+
+def test_what_may_change_reaches_the_job_as_named_keys(world: World) -> None:
+    """Parallelism, deadline and time to live are patched on exactly this Job, and nothing else is."""
+    world.settle()
+    world.writes.clear()
+    spec = {"parallelism": 2, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 10}
+    world.edit(job={"spec": spec}, duration="1h")
+    world.settle()
+    (patch,) = world.writes
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"] == spec
+    assert patch.body["metadata"].keys() == {"annotations"}
+    assert world.condition("SpecApplied")["status"] == "True"
+    world.writes.clear()
+    world.edit(job={"spec": {"parallelism": 2}})
+    world.settle()
+    assert world.writes[0].body["spec"] == {"activeDeadlineSeconds": None, "ttlSecondsAfterFinished": 3600}
+
+
+def test_metadata_reach_the_job_itself_only(world: World) -> None:
+    """Labels of a live workload move to its Job, removed ones leave it; pods are not touched."""
+    world.obj["metadata"]["labels"] = {"a": "1", "b": "1"}
+    world.settle()
+    world.writes.clear()
+    world.obj["metadata"]["labels"] = {"a": "2", "kueue.x-k8s.io/queue-name": "q"}
+    world.obj["metadata"]["annotations"] = {"note": "n"}
+    world.settle()
+    (patch,) = world.writes
+    assert patch.body.keys() == {"metadata"}
+    assert patch.body["metadata"]["labels"] == {"a": "2", "b": None}
+    assert patch.body["metadata"]["annotations"]["note"] == "n"
+
+
+def test_an_edited_child_is_restored_but_for_the_fields_of_others(world: World) -> None:
+    """Our labels and our spec fields come back; foreign labels and suspend stay."""
+    world.obj["spec"]["job"] = {"spec": {"parallelism": 2}}
+    world.settle()
+    world.writes.clear()
+    live = world.facts.live
+    assert live is not None
+    labels = {**live["metadata"]["labels"], "kaiwo.silogen.ai/name": "forged", "theirs": "x"}
+    world.live(
+        metadata={**live["metadata"], "labels": labels},
+        spec={**live["spec"], "parallelism": 5, "suspend": True},
+    )
+    world.settle()
+    (patch,) = world.writes
+    assert patch.body == {
+        "metadata": {"labels": {"kaiwo.silogen.ai/name": "train"}},
+        "spec": {"parallelism": 2},
+    }
+
+
+def test_a_field_that_another_manager_owns_is_left(world: World) -> None:
+    """Who owns a field by server-side apply keeps it."""
+    world.obj["spec"]["job"] = {"spec": {"parallelism": 2}}
+    world.settle()
+    world.writes.clear()
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "parallelism": 5})
+    world.set(owners={("spec", "parallelism"): "autoscaler"})
+    world.settle()
+    assert world.writes == []
+
+
+def test_a_child_found_after_a_crash_is_adopted(world: World) -> None:
+    """A Job that was created and never reported is ours: nothing is created twice."""
+    world.settle()
+    del world.obj["status"]
+    world.writes.clear()
+    world.settle()
+    assert world.writes == []
+    assert world.status["childUID"] == "uid-of-train"
+
+
+def test_a_lost_record_is_written_anew(world: World) -> None:
+    """Somebody who removes our annotation does not stop the workload."""
+    world.settle()
+    world.writes.clear()
+    assert world.facts.live is not None
+    metadata = {**world.facts.live["metadata"], "annotations": {"kaiwo.silogen.ai/resolved": "{broken"}}
+    world.live(metadata=metadata)
+    world.settle()
+    assert len(world.writes) == 1
+    world.edit(image="other")
+    world.settle()
+    assert world.condition("SpecApplied")["reason"] == "Immutable"
+
+
+def test_neither_configuration_nor_nodes_touch_a_running_job(world: World) -> None:
+    """What was resolved stays: an edit of KaiwoConfig or a lost node changes no child and no status."""
+    world.obj["spec"]["gpus"] = 8
+    world.settle()
+    world.set(
+        nodes=(),
+        config=dataclasses.replace(world.facts.config, kube_scheduler_name="x", default_ray_image="y"),
+    )
+    plan = world.plan()
+    assert (plan.writes, plan.statuses) == ((), ())
+
+
+def test_a_rejected_change_is_told_and_not_repeated(world: World) -> None:
+    """The API server's text stands in the condition while the Job goes on."""
+    world.settle()
+    world.writes.clear()
+    world.edit(job={"spec": {"activeDeadlineSeconds": -1}})
+    world.set(rejection=Rejection(world.registry.backends[0].child, 422, "Invalid", "must be positive"))
+    world.settle()
+    assert world.writes == []
+    assert "must be positive" in world.condition("SpecApplied")["message"]
+    assert world.status["status"] == "STARTING"
+
+
+def test_a_change_that_cannot_be_read_leaves_the_job(world: World) -> None:
+    """A spec that lost its sense is told; what runs, runs."""
+    world.settle()
+    world.writes.clear()
+    world.edit(gpus="many")
+    plan = world.plan()
+    assert plan.writes == ()
+    (status,) = plan.statuses
+    assert status["status"] == "STARTING"
+    world.obj = {**world.obj, "status": status}
+    assert world.condition("SpecApplied")["reason"] == "InvalidSpec"
+    assert world.plan().statuses == ()
+
+
+def test_a_volume_grows_and_never_shrinks(world: World) -> None:
+    """A larger size is applied to the claim, a smaller one refused."""
+    world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
+    world.settle()
+    world.writes.clear()
+    world.edit(storage={"storageEnabled": True, "data": {"storageSize": "20Gi"}})
+    world.settle()
+    grown, patch = world.writes
+    assert isinstance(grown, Apply)
+    assert grown.obj["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert "spec" not in patch.body
+    world.writes.clear()
+    world.edit(storage={"storageEnabled": True, "data": {"storageSize": "5Gi"}})
+    world.settle()
+    assert world.writes == []
+    assert "spec.storage.data.storageSize" in world.condition("SpecApplied")["message"]
+
+
+def test_the_state_of_volumes_is_told(world: World) -> None:
+    """A volume that is not bound is named with its class; that is no error of the workload."""
+    world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
+    world.settle()
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    pending = {**world.facts.auxiliaries[key], "status": {"phase": "Pending"}}
+    world.set(auxiliaries={key: pending})
+    states(world)
+    assert world.condition("StorageReady")["reason"] == "VolumePending"
+    assert world.status["status"] == "STARTING"
+    world.set(auxiliaries={})
+    states(world)
+    assert world.condition("StorageReady")["reason"] == "VolumeMissing"
+
+
+def queue(world: World, admission: Admission | None) -> None:
+    """Load a queue system that says this of every child."""
+    system = QueueSystem(
+        "q",
+        assign=lambda workload, _: QueueAssignment(
+            workload.spec.cluster_queue or "main", {"queue": workload.spec.cluster_queue or "main"}
+        ),
+        admission=lambda _, __: admission,
+    )
+    world.registry = dataclasses.replace(world.registry, queue=system)
+
+
+def test_admission_decides_while_a_queue_manages_the_job(world: World) -> None:
+    """Waiting with the queue's own text, then admitted, then evicted with a new start time."""
+    queue(world, Admission("pending", "Pending", "insufficient quota for cpu"))
+    world.settle()
+    assert (world.status["status"], world.status["message"]) == ("PENDING", "insufficient quota for cpu")
+    assert world.condition("Admitted")["status"] == "False"
+    queue(world, Admission("admitted", "Admitted", "The workload is admitted"))
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": False})
+    run(world)
+    assert states(world) == ["STARTING", "RUNNING"]
+    assert world.condition("Admitted")["status"] == "True"
+    queue(world, Admission("evicted", "Preempted", "made room"))
+    world.set(pods=())
+    assert states(world) == ["PENDING"]
+    assert "startTime" not in world.status
+
+
+def test_a_queue_can_be_changed_until_it_admits(world: World) -> None:
+    """Before admission the label moves; after it the change is refused."""
+    queue(world, Admission("pending", "Pending", "waits"))
+    world.obj["spec"]["clusterQueue"] = "one"
+    world.settle()
+    world.writes.clear()
+    world.edit(clusterQueue="two")
+    world.settle()
+    assert world.writes[0].body["metadata"]["labels"] == {"queue": "two"}
+    world.writes.clear()
+    queue(world, Admission("admitted", "Admitted", "in"))
+    world.edit(clusterQueue="three")
+    world.settle()
+    assert world.writes == []
+    assert "spec.clusterQueue" in world.condition("SpecApplied")["message"]
+
+
+def test_a_job_that_its_queue_ignores_runs_outside_quota(world: World) -> None:
+    """Pods are followed, the condition is Unknown, and one warning says it."""
+    queue(world, Admission("unmanaged", "NotManagedByQueue", "nobody manages it"))
+    plan = world.settle()
+    assert world.condition("Admitted")["status"] == "Unknown"
+    assert [event.reason for event in plan.events if event.type == "Warning"] == ["NotManagedByQueue"]
+
+
+def test_a_diagnosis_rule_explains_after_the_hosts_own(world: World) -> None:
+    """A plugin's finding replaces the plain reason, not a known one; a rule that raises is passed over."""
+
+    def broken(_: object) -> Finding:
+        raise RuntimeError
+
+    rules = (
+        DiagnosisRule("broken", broken),
+        DiagnosisRule("xid", lambda _: Finding("XidError", "GPU fell off")),
+    )
+    world.registry = dataclasses.replace(world.registry, diagnosis=rules)
+    world.settle()
+    assert world.status["reason"] == "XidError"
+    world.set(pods=(world.pod(**waiting("ImagePullBackOff")),))
+    states(world)
+    assert world.status["reason"] == "ImagePullBackOff"
+
+
+def test_conditions_of_others_stay_and_times_move_with_the_status_only(world: World) -> None:
+    """A foreign condition survives; ours keeps its time while its status stays."""
+    foreign = {"type": "Theirs", "status": "True", "reason": "X", "message": "", "lastTransitionTime": BEGUN}
+    world.obj["status"] = {"conditions": [foreign]}
+    world.settle()
+    since = world.condition("Schedulable")["lastTransitionTime"]
+    world.at(NOW + timedelta(hours=1))
+    world.edit(image="other")
+    world.settle()
+    assert world.condition("Theirs") == foreign
+    assert world.condition("Schedulable")["lastTransitionTime"] == since
+    assert world.condition("SpecApplied")["lastTransitionTime"] == "2026-01-02T04:04:06Z"
