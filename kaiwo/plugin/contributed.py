@@ -34,6 +34,7 @@ def check_contributed(plugin: LoadedPlugin) -> None:
     settings = plugin.settings_model()
     if settings is not None:
         _check_type("settings", settings)
+        _check_defaults(settings)
 
 
 def _where(field: Field) -> str:
@@ -48,6 +49,16 @@ def _check_type(where: str, annotation: Any) -> None:
     except Exception as error:  # a plugin's own types may raise anything
         reason = " ".join(str(error).split())
         raise RefusedPlugin(f"{where}: its type has no JSON schema: {reason}") from error
+
+
+def _check_defaults(settings: type[BaseModel]) -> None:
+    try:
+        settings()
+    except Exception as error:  # a plugin's own validators may raise anything
+        reason = " ".join(str(error).split())
+        raise RefusedPlugin(
+            f"settings: cannot be left out of KaiwoConfig, give defaults: {reason}"
+        ) from error
 
 
 def _is_hosts(field: Field) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kaiwo.plugin.loader import load
+from kaiwo.plugin.checks import RefusedPlugin, checked_declarations
+from kaiwo.plugin.loader import HOOKS, load
 from kaiwo.plugin.selection import Selection
 
 if TYPE_CHECKING:
@@ -159,3 +163,39 @@ def test_a_type_without_json_schema_is_refused(
     install("acme", f"{IMPORTS}{odd}\n@hookimpl\ndef kaiwo_backends():\n    return [{declaration}]\n")
     (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
     assert state.message.startswith(f"{where}: its type has no JSON schema")
+
+
+def test_settings_can_be_left_out(install: Callable[..., str]) -> None:
+    """A KaiwoConfig without the plugin's section is the usual case, so every setting needs a default."""
+    demanding = "\nclass Demanding(BaseModel):\n    endpoint: str\n"
+    hook = "\n@hookimpl\ndef kaiwo_backends():\n    return [backend(settings=Demanding)]\n"
+    install("acme", IMPORTS + demanding + hook)
+    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    assert state.message.startswith("settings: cannot be left out of KaiwoConfig, give defaults: ")
+    assert "endpoint" in state.message
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.just(len) | st.just(object),
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize(("hook", "declaration"), [(hook, type_) for hook, (_, type_) in HOOKS.items()])
+@given(data=st.data())
+def test_a_declaration_of_anything_is_taken_or_refused_and_never_crashes(
+    data: st.DataObject, hook: str, declaration: type
+) -> None:
+    """The loader answers every lie of a plugin with a message, not with an error of its own."""
+    values = {field.name: data.draw(ANYTHING) for field in fields(declaration)}
+    values["name"] = data.draw(st.just("acme") | ANYTHING)
+    returned = data.draw(st.just([declaration(**values)]) | ANYTHING)
+    taken: tuple[object, ...] = ()
+    message = hook
+    try:
+        taken = checked_declarations(hook, declaration, returned)
+    except RefusedPlugin as refusal:
+        message = str(refusal)
+    assert message.startswith(hook)
+    assert all(isinstance(item, declaration) for item in taken)

@@ -6,8 +6,10 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from pydantic import BaseModel, Field
 
+import kaiwo_batch_job.plugin
 from kaiwo import testing
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
@@ -143,3 +145,29 @@ def test_everything_the_kit_offers_is_there() -> None:
         assert f"`{name}`" in (testing.__doc__ or "")
     with pytest.raises(AttributeError, match="no attribute 'surely_not'"):
         testing.surely_not  # noqa: B018 - looking it up is the test
+
+
+def test_rendering_shows_what_would_be_created_without_the_operators_bookkeeping() -> None:
+    """A golden file holds what a user would see, and is the same every time."""
+    loaded = testing.plugins(kaiwo_batch_job.plugin)
+    text = testing.render(testing.job(image="registry.example/a:1", entrypoint="echo hi\necho ho"), loaded)
+    (made,) = yaml.safe_load_all(text)
+    assert (made["kind"], made["metadata"]["name"]) == ("Job", "train")
+    assert "kaiwo.silogen.ai/resolved" not in text
+    assert text == testing.render(
+        testing.job(image="registry.example/a:1", entrypoint="echo hi\necho ho"), loaded
+    )
+
+
+def test_rendering_what_cannot_run_fails_with_the_reason() -> None:
+    """A test that renders a workload nobody serves says so instead of showing nothing."""
+    with pytest.raises(AssertionError, match="nothing would be created: BackendNotLoaded: "):
+        testing.render(testing.job(), testing.plugins())
+
+
+def test_the_configuration_counts_when_rendering() -> None:
+    """A plugin's test can show what an administrator's setting changes."""
+    loaded = testing.plugins(kaiwo_batch_job.plugin)
+    config = testing.config(scheduling={"kubeSchedulerName": "packer"})
+    (made,) = yaml.safe_load_all(testing.render(testing.job(), loaded, config=config))
+    assert made["spec"]["template"]["spec"]["schedulerName"] == "packer"
