@@ -80,7 +80,7 @@ def _start_time(pid: int) -> int:
 
 
 def _inheritable() -> list[int]:
-    """Descriptors beyond the standard ones that this process got from its own parent, such as make's or a CI's.
+    """Descriptors beyond the standard ones that this process got from its parent, such as make's pipe.
 
     A program that outlives us and keeps such a pipe open would make its reader wait for ever.
     """

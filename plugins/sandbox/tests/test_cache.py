@@ -85,7 +85,7 @@ def test_a_set_counts_as_complete_only_with_all_programs(home: Path, module: Pat
 
 @pytest.mark.parametrize("binary_set", SETS, ids=lambda each: each.name)
 def test_every_program_has_a_tool_line_in_its_wrapper_module(binary_set: BinarySet) -> None:
-    """`go build tool` builds what go.mod lists; a program without a line would be missing after ten minutes."""
+    """`go build tool` builds what go.mod lists; a program without a line would be missing at the end."""
     text = binary_set.wrapper.joinpath("go.mod").read_text()
     tools = {line.strip().removeprefix("tool ") for line in text.splitlines()}
     for program in binary_set.programs:

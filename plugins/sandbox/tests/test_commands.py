@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
-from kaiwo.cli import failures
-from kaiwo.cli.options import Settings
+from kaiwo.cli import kit
 from kaiwo_sandbox.commands import sandbox
 from kaiwo_sandbox.plugin import kaiwo_commands
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 def run(*arguments: str) -> Result:
     """Call the command as `kaiwo` would."""
-    return CliRunner().invoke(sandbox, arguments, obj=Settings())
+    return CliRunner().invoke(sandbox, arguments, obj=kit.Settings())
 
 
 def test_the_plugin_declares_the_group_that_the_host_loads() -> None:
@@ -65,7 +64,7 @@ def test_a_sandbox_that_is_not_up_is_exit_code_3(home: Path, command: str) -> No
     """The code for what does not exist, with the command that changes it."""
     del home
     result = run(command, "--name", "ghost")
-    assert result.exit_code == failures.NOT_FOUND
+    assert result.exit_code == kit.NOT_FOUND
     assert "kaiwo sandbox up --name ghost" in result.stderr
 
 
@@ -82,7 +81,7 @@ def test_a_sandbox_that_is_not_up_is_exit_code_3(home: Path, command: str) -> No
 def test_bad_input_is_explained_and_starts_nothing(home: Path, arguments: tuple[str, ...], text: str) -> None:
     """The message says what, why and what to do; there is no traceback."""
     result = run(*arguments)
-    assert result.exit_code == failures.FAILED
+    assert result.exit_code == kit.FAILED
     assert text in result.stderr
     assert "next:" in result.stderr
     assert "Traceback" not in result.stderr
@@ -96,7 +95,7 @@ def test_an_unwritable_home_is_explained(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     result = run("up", "--name", "x")
-    assert result.exit_code == failures.FAILED
+    assert result.exit_code == kit.FAILED
     assert "could not use" in result.stderr
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
-import urllib.request
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaiwo_sandbox import nodes
 from kaiwo_sandbox.api import NOT_FOUND, ApiError
-from kaiwo_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kaiwo_sandbox.api import Object
+    from kaiwo_sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.cluster
 
@@ -111,12 +112,11 @@ def test_the_default_nodes_are_ready_with_their_gpus(control_plane: Sandbox) -> 
 
 def test_the_token_has_the_same_rights_as_the_certificate(control_plane: Sandbox) -> None:
     """Programs that cannot use client certificates get a bearer token."""
-    request = urllib.request.Request(
-        f"{control_plane.url}/api/v1/nodes", headers={"Authorization": f"Bearer {control_plane.token}"}
-    )
     context = ssl.create_default_context(cafile=str(control_plane.ca_file))
-    with urllib.request.urlopen(request, context=context, timeout=10) as answer:
-        assert json.load(answer)["kind"] == "NodeList"
+    host = control_plane.url.removeprefix("https://")
+    with closing(http.client.HTTPSConnection(host, context=context, timeout=10)) as connection:
+        connection.request("GET", "/api/v1/nodes", headers={"Authorization": f"Bearer {control_plane.token}"})
+        assert json.load(connection.getresponse())["kind"] == "NodeList"
 
 
 def test_a_pod_without_annotations_runs_until_it_is_deleted(control_plane: Sandbox, namespace: str) -> None:
@@ -285,3 +285,26 @@ def test_an_error_of_the_server_is_told_in_its_words(control_plane: Sandbox) -> 
     with pytest.raises(ApiError, match='404 namespaces "nope" not found') as caught:
         control_plane.api.get("/api/v1/namespaces/nope")
     assert caught.value.status == NOT_FOUND
+
+
+def test_suspending_a_job_takes_its_pods_away_and_resuming_brings_new_ones(
+    control_plane: Sandbox, namespace: str
+) -> None:
+    """What a queue system does to make room; fake pods must give way as real ones do."""
+    make_job(control_plane, namespace, "pausable", forever="true")
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    for suspend, active in ((False, 1), (True, 0), (False, 1)):
+        control_plane.api.request(
+            "PATCH",
+            f"{jobs}/pausable",
+            {"spec": {"suspend": suspend}},
+            content_type="application/merge-patch+json",
+        )
+        wait_for(
+            control_plane,
+            jobs,
+            "pausable",
+            lambda job, active=active: job["status"].get("active", 0) == active,  # type: ignore[misc]  # bound at once
+        )
+        pods = control_plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+        assert len([pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]) == active

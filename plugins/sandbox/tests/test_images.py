@@ -40,47 +40,27 @@ def layer(files: dict[str, bytes | str], *, compressed: bool = True) -> bytes:
     return gzip.compress(buffer.getvalue()) if compressed else buffer.getvalue()
 
 
+Answer = tuple[int, bytes, dict[str, str]]
+"""Status, body and headers."""
+
+
 class FakeRegistry:
-    """Content by digest, with anonymous tokens and blobs redirected to another server, as big registries do."""
+    """Content by digest, with anonymous tokens and blobs redirected elsewhere."""
 
     def __init__(self) -> None:
         self.content: dict[str, bytes] = {}
-        self.tokens_wanted = True
         self.seen: list[tuple[str, str | None]] = []
         self.servers = [self._serve(storage=False), self._serve(storage=True)]
         self.host, self.storage = (f"127.0.0.1:{server.server_port}" for server in self.servers)
 
     def _serve(self, *, storage: bool) -> ThreadingHTTPServer:
-        registry_ = self
+        answer = self._from_storage if storage else self._from_registry
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                token = self.headers.get("Authorization")
-                registry_.seen.append((("storage" if storage else "") + self.path, token))
-                if storage:
-                    self._answer(200, registry_.content[self.path.removeprefix("/")])
-                elif self.path.startswith("/token?"):
-                    self._answer(200, b'{"token": "letmein"}')
-                elif registry_.tokens_wanted and token != "Bearer letmein":
-                    realm = (
-                        f'Bearer realm="http://{registry_.host}/token",service="r",scope="repository:x:pull"'
-                    )
-                    self._answer(401, b"", {"WWW-Authenticate": realm})
-                else:
-                    self._content()
-
-            def _content(self) -> None:
-                _, _, digest = self.path.rpartition("/")
-                if digest not in registry_.content:
-                    self._answer(404, b"")
-                elif "/blobs/" in self.path:
-                    self._answer(307, b"", {"Location": f"http://{registry_.storage}/{digest}"})
-                else:
-                    self._answer(200, registry_.content[digest])
-
-            def _answer(self, code: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+                code, body, headers = answer(self.path, self.headers.get("Authorization"))
                 self.send_response(code)
-                for key, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+                for key, value in {"Content-Length": str(len(body)), **headers}.items():
                     self.send_header(key, value)
                 self.end_headers()
                 self.wfile.write(body)
@@ -92,17 +72,39 @@ class FakeRegistry:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return server
 
+    def _from_storage(self, path: str, token: str | None) -> Answer:
+        self.seen.append((f"storage{path}", token))
+        return 200, self.content[path.removeprefix("/")], {}
+
+    def _from_registry(self, path: str, token: str | None) -> Answer:
+        self.seen.append((path, token))
+        if path.startswith("/token?"):
+            return 200, b'{"token": "letmein"}', {}
+        if token != "Bearer letmein":
+            realm = f"http://{self.host}/token"
+            challenge = f'Bearer realm="{realm}",service="r",scope="repository:x:pull"'
+            return 401, b"", {"WWW-Authenticate": challenge}
+        digest = path.rpartition("/")[2]
+        if digest not in self.content:
+            return 404, b"", {}
+        if "/blobs/" in path:
+            return 307, b"", {"Location": f"http://{self.storage}/{digest}"}
+        return 200, self.content[digest], {}
+
     def close(self) -> None:
+        """Stop both servers."""
         for server in self.servers:
             server.shutdown()
             server.server_close()
 
     def add(self, content: bytes) -> str:
+        """Keep a blob or manifest and return its digest."""
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         self.content[digest] = content
         return digest
 
     def add_json(self, document: object) -> str:
+        """Keep a document and return its digest."""
         return self.add(json.dumps(document).encode())
 
     def add_image(self, *layers: bytes, architecture: str | None = "amd64") -> str:
@@ -118,6 +120,7 @@ class FakeRegistry:
         return self.add_json({"schemaVersion": 2, "manifests": entries})
 
     def write(self, file: Path, digest: str, **entry: str) -> Path:
+        """Write a list of images in which every program comes from this one."""
         image = {"image": f"{self.host}/team/tools@{digest}", **entry}
         file.write_text(yaml.safe_dump({"programs": dict.fromkeys(PROGRAMS, image)}))
         return file

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo_sandbox import paths
 from kaiwo_sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_directories_follow_the_xdg_variables(home: Path) -> None:

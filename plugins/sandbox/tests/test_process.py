@@ -41,7 +41,10 @@ def test_a_started_program_is_found_again_by_its_pid_file(tmp_path: Path) -> Non
 
 def test_kill_ends_a_program_that_ignores_the_polite_signal(tmp_path: Path) -> None:
     """`down` leaves nothing behind, whatever the program thinks of it."""
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('set', flush=True); time.sleep(60)"
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('set', flush=True); time.sleep(60)"
+    )
     started = process.start("stubborn", [sys.executable, "-c", code], directory=tmp_path)
     _wait_for_log(tmp_path, "stubborn", "set")
     started.signal(signal.SIGTERM)
@@ -63,9 +66,12 @@ def test_a_program_does_not_inherit_descriptors_or_the_environment(
 ) -> None:
     """Secrets in the caller's environment do not end up in a long-lived process or its log."""
     monkeypatch.setenv("MY_SECRET", "hunter2")
-    code = "import os; print(sorted(os.listdir('/proc/self/fd'))); print('MY_SECRET' in os.environ); print('end')"
+    code = (
+        "import os; print(sorted(os.listdir('/proc/self/fd'))); "
+        "print('MY_SECRET' in os.environ); print('end')"
+    )
     with (tmp_path / "open").open("w") as file:
-        os.set_inheritable(file.fileno(), True)
+        os.set_inheritable(file.fileno(), True)  # noqa: FBT003 - it takes no keyword
         process.start("nosy", [sys.executable, "-c", code], directory=tmp_path)
     _wait_for_log(tmp_path, "nosy", "end")
     descriptors, secret, _ = process.log_tail(tmp_path, "nosy").splitlines()[-3:]
