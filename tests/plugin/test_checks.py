@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaiwo.plugin.checks import RefusedPlugin, checked_declarations
@@ -183,6 +183,7 @@ ANYTHING = st.recursive(
 
 
 @pytest.mark.parametrize(("hook", "declaration"), [(hook, type_) for hook, (_, type_) in HOOKS.items()])
+@settings(deadline=None, max_examples=50)  # a busy machine is no defect
 @given(data=st.data())
 def test_a_declaration_of_anything_is_taken_or_refused_and_never_crashes(
     data: st.DataObject, hook: str, declaration: type
