@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
 from kaiwo.engine.client import STALL
-from kaiwo.engine.errors import ConnectionLost, EngineError, Gone, NotFound
+from kaiwo.engine.errors import ApiError, ConnectionLost, EngineError, Gone, NotFound
 from kaiwo.engine.wire import decode_object
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ class Reflector:
         self._count(reason)
         if time.monotonic() - started >= HEALTHY_AFTER:
             self._retry.reset()
-        pause = self._retry.next()
+        asked = error.retry_after if isinstance(error, ApiError) and error.retry_after else 0.0
+        pause = max(self._retry.next(), min(asked, RETRY[1]))
         self.problem = f"{type(error).__name__}: {error}"
         level = logging.INFO if reason == "gone" else logging.WARNING
         _log.log(level, "%s: %s; listing again in %.1f s", self.store.resource, error, pause)

@@ -7,16 +7,16 @@ import base64
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import in_cluster, load, static
 from kaiwo.engine.errors import CredentialsError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def config(user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
@@ -27,6 +27,11 @@ def config(user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]
         "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
         "users": [{"name": "u", "user": user or {}}],
     }
+
+
+def text(path: str | Path) -> str:
+    """Content of a file."""
+    return Path(path).read_text()
 
 
 def write(path: Path, content: dict[str, Any]) -> Path:
@@ -201,6 +206,51 @@ async def test_plain_values_make_a_connection() -> None:
     connection = static("http://127.0.0.1:8080/", token="t")
     assert connection.server == "http://127.0.0.1:8080"
     assert await connection.headers() == {"Authorization": "Bearer t"}
+
+
+async def test_a_token_of_an_identity_provider_is_taken_as_long_as_it_lasts(tmp_path: Path) -> None:
+    """OpenID Connect users of a kubeconfig are served through the `kubernetes` package."""
+    parts = [json.dumps(part).encode() for part in ({"alg": "none"}, {"exp": 7258118400, "p": "xx"})]
+    token = ".".join([*(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts), "sig"])
+    user = {"auth-provider": {"name": "oidc", "config": {"id-token": token, "idp-issuer-url": "https://x"}}}
+    connection = load(write(tmp_path / "k", config(user)))
+    assert await connection.headers() == {"Authorization": f"Bearer {token}"}
+    nothing = {"auth-provider": {"name": "oidc", "config": {"id-token": "no.token"}}}
+    with pytest.raises(CredentialsError, match="gave no token"):
+        await load(write(tmp_path / "n", config(nothing))).headers()
+
+
+@pytest.mark.cluster
+async def test_a_pod_reaches_the_api_server_with_its_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: Any
+) -> None:
+    """Address from the environment, CA, token and namespace from the mount."""
+    (tmp_path / "token").write_text(control_plane.token)
+    (tmp_path / "ca.crt").write_text(text(control_plane.ca_file))
+    (tmp_path / "namespace").write_text("kaiwo-system")
+    address = urlsplit(control_plane.url)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(address.hostname))
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(address.port))
+    connection = in_cluster(tmp_path)
+    assert connection.namespace == "kaiwo-system"
+    async with Client(connection) as client:
+        assert (await client.get_json("/api/v1/namespaces/default"))["kind"] == "Namespace"
+
+
+@pytest.mark.cluster
+async def test_a_certificate_from_a_credential_plugin_is_used(tmp_path: Path, control_plane: Any) -> None:
+    """A plugin may hand out a client certificate in place of a token."""
+    certificate = text(control_plane.client_certificate)
+    key = text(control_plane.client_key)
+    status = {"clientCertificateData": certificate, "clientKeyData": key}
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    user = plugin(tmp_path, f"print({json.dumps(answer)!r})")
+    path = write(
+        tmp_path / "k",
+        config(user, **{"server": control_plane.url, "certificate-authority": str(control_plane.ca_file)}),
+    )
+    async with Client(load(path)) as client:
+        assert (await client.get_json("/api/v1/namespaces/default"))["kind"] == "Namespace"
 
 
 def test_loading_does_not_import_the_kubernetes_package(tmp_path: Path) -> None:
