@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import kaiwo_batch_job.plugin
 import pytest
-from kaiwo_gpu_gaudi import plugin
 
+import kaiwo_batch_job.plugin
 from kaiwo import testing
+from kaiwo_gpu_gaudi import plugin
 
 GOLDEN = Path(__file__).parent / "golden"
 GAUDI3 = testing.node(

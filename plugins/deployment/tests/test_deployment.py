@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from kaiwo_deployment import plugin
-
 from kaiwo import testing
 from kaiwo.api.workload import Workload
+from kaiwo_deployment import plugin
 
 
 def test_it_serves_kaiwoservices_without_ray() -> None:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from kaiwo_kueue import plugin
 from pydantic import ValidationError
 
 from kaiwo import testing
+from kaiwo_kueue import plugin
 
 
 def test_namespaces_are_labelled_unless_the_administrator_says_otherwise() -> None:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from kaiwo_ray_job import plugin
-
 from kaiwo import testing
 from kaiwo.api.workload import Workload
+from kaiwo_ray_job import plugin
 
 
 def test_it_serves_kaiwojobs_that_ask_for_ray_or_embed_a_rayjob() -> None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from kaiwo_ray_service import plugin
 from pydantic import ValidationError
 
 from kaiwo import testing
 from kaiwo.api.workload import Workload
+from kaiwo_ray_service import plugin
 
 
 def test_it_serves_kaiwoservices_that_ask_for_ray_or_embed_a_rayservice() -> None:
