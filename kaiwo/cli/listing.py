@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, userconfig, workloads
+from kaiwo.cli import kit, userconfig, watching, workloads
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.kinds import SHORT, WORDS, WORKLOADS, not_installed
 from kaiwo.cli.kit import Column
@@ -53,6 +53,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     help="Only workloads in this state; may be given several times.",
 )
 @click.option("--config", metavar="FILE", help="kaiwoconfig.yaml, which says who you are.")
+@click.option("-w", "--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 def list_command(
     *,
     kinds: tuple[Resource, ...],
@@ -61,28 +62,35 @@ def list_command(
     queue: str | None,
     words: Sequence[str],
     config: str | None,
+    watch: bool,
 ) -> None:
     """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
     if user and all_users:
         raise Failure("--user and --all-users exclude each other", "leave one out", code=USAGE)
     own = None if all_users else userconfig.load(config).user
     with kit.cluster() as cluster:
-        found = fetch(cluster, kinds)
-        place = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
-    chosen = [obj for obj in found if _wanted(obj, user, queue, words)]
-    chosen.sort(
-        key=lambda obj: (
-            not (own and workloads.same_user(workloads.user(obj), own)),
-            obj["metadata"]["namespace"],
-            obj["metadata"]["name"],
-            obj["kind"],
-        )
-    )
-    if not chosen and kit.settings().output in (None, "table", "wide"):
-        filtered = " like that" if user or queue or words or len(kinds) < len(WORKLOADS) else ""
-        kit.say(f"no workloads{filtered} in {place}")
-    several = len({workloads.user(obj) for obj in chosen}) > 1
-    kit.emit(chosen, columns(everywhere=kit.settings().all_namespaces, users=all_users or several))
+
+        def show() -> None:
+            chosen = [obj for obj in fetch(cluster, kinds) if _wanted(obj, user, queue, words)]
+            chosen.sort(key=lambda obj: _rank(obj, own))
+            if not chosen and kit.settings().output in (None, "table", "wide"):
+                filtered = " like that" if user or queue or words or len(kinds) < len(WORKLOADS) else ""
+                place = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
+                kit.say(f"no workloads{filtered} in {place}")
+            several = len({workloads.user(obj) for obj in chosen}) > 1
+            kit.emit(chosen, columns(everywhere=cluster.everywhere, users=all_users or several))
+
+        if watch:
+            watching.watch(show)
+        else:
+            show()
+
+
+def _rank(obj: Object, own: str | None) -> tuple[bool, str, str, str]:
+    """Own workloads first, then by namespace and name."""
+    metadata = obj["metadata"]
+    mine = own is not None and workloads.same_user(workloads.user(obj), own)
+    return not mine, metadata["namespace"], metadata["name"], obj["kind"]
 
 
 def fetch(cluster: Cluster, kinds: Sequence[Resource]) -> list[Object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, page
+from kaiwo.cli import kit, page, watching
 from kaiwo.cli.kinds import WORKLOADS, find
 from kaiwo.engine.resource import EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 
@@ -44,20 +44,29 @@ class Found:
 
 @click.command()
 @click.argument("name", shell_complete=kit.complete_names(WORKLOADS))
-def status(*, name: str) -> None:
+@click.option("-w", "--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
+def status(*, name: str, watch: bool) -> None:
     """Show one workload: state, reason, objects, pods, conditions, events.
 
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
     """
     with kit.cluster() as cluster:
-        _, workload = find(cluster, name)
-        if kit.settings().output not in (None, "table", "wide"):
-            kit.emit([workload], one=True)
-            return
-        loaded = kit.plugins()
-        kinds = dict.fromkeys([*(b.child for b in loaded.backends), SERVICE, PERSISTENT_VOLUME_CLAIM])
-        found = gather(cluster, workload, list(kinds))
-    page.write(workload, found, datetime.now(UTC))
+        kinds: list[Resource] = []
+
+        def show() -> None:
+            _, workload = find(cluster, name)
+            if kit.settings().output not in (None, "table", "wide"):
+                kit.emit([workload], one=True)
+                return
+            if not kinds:
+                children = (backend.child for backend in kit.plugins().backends)
+                kinds.extend(dict.fromkeys([*children, SERVICE, PERSISTENT_VOLUME_CLAIM]))
+            page.write(workload, gather(cluster, workload, kinds), datetime.now(UTC))
+
+        if watch:
+            watching.watch(show)
+        else:
+            show()
 
 
 def gather(cluster: Cluster, workload: Object, kinds: list[Resource]) -> Found:
