@@ -1,0 +1,89 @@
+"""The API server goes away and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from kaiwo.testing.fault_proxy import FaultProxy
+    from kaiwo.testing.operator import OperatorProcess
+
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = pytest.mark.cluster
+
+COUNT = 40
+
+
+async def test_an_api_server_restarted_under_load_loses_no_workload(
+    operator: Start, lab: Any, control_plane: Any
+) -> None:
+    """Workloads created before, during and after the restart all run exactly once."""
+    process = await operator(leader_election=True)
+
+    async def submit(number: int) -> None:
+        while True:
+            try:
+                await lab.submit(f"load-{number:03}")
+            except EngineError as error:
+                if "already exists" in str(error):
+                    return
+                await asyncio.sleep(1)
+            else:
+                return
+
+    async def load() -> None:
+        for number in range(COUNT):
+            await submit(number)
+            await asyncio.sleep(0.1)
+
+    loading = asyncio.create_task(load())
+    await asyncio.sleep(1)
+    await asyncio.to_thread(control_plane.restart_api_server)
+    await loading
+    for number in range(COUNT):
+        await lab.reaches(f"load-{number:03}", "COMPLETE", timeout=90)
+
+    names = sorted(job["metadata"]["name"] for job in await lab.jobs())
+    assert names == [f"load-{number:03}" for number in range(COUNT)]
+    assert (await asyncio.to_thread(process.readyz))[0] == 200
+
+
+async def test_an_operator_started_before_its_api_server_waits_for_it(
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """No crash loop while the API server is away; work begins when it is there."""
+    proxy.answer(503, times=None)
+    process = await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"), ready=False)
+    await asyncio.to_thread(process.wait_log, "listing again|cannot ask")
+    assert (await asyncio.to_thread(process.readyz))[0] == 503
+    proxy.clear()
+    await asyncio.to_thread(process.wait_ready)
+    await lab.submit("patient")
+    await lab.reaches("patient", "COMPLETE")
+    assert (await asyncio.to_thread(process.readyz))[0] == 200
+
+
+async def test_lost_watch_events_are_made_up_for(
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """A watch that loses events, repeats them and expires delays a workload, and no more."""
+    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
+    proxy.duplicate_event("MODIFIED", path="/jobs", times=5)
+    proxy.drop_event("MODIFIED", path="/pods", times=3)
+    for number in range(5):
+        await lab.submit(f"lossy-{number}", gpus=1)
+    await asyncio.sleep(2)
+    proxy.expire_stream(path="/jobs")
+    await proxy.cut_watches()
+    for number in range(5):
+        await lab.reaches(f"lossy-{number}", "COMPLETE", timeout=60)
+    assert len(await lab.jobs()) == 5
