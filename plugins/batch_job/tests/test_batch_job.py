@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kaiwo_batch_job.plugin
+import kaiwo_gpu_amd.plugin
+import pytest
+import yaml
+
+from kaiwo.api.workload import Workload
+from kaiwo.plugin.backends import AllocationInput
+from kaiwo.plugin.facts import Allocation
+from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.model import Facts, Registry
+from kaiwo.workload.nodes import node_fact
+from kaiwo.workload.plan import plan
+
+GOLDEN = Path(__file__).parent / "golden"
+LOADED = plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin)
+(BACKEND,) = kaiwo_batch_job.plugin.kaiwo_backends()
+NODES = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}) for number in range(2)]
+
+MINIMAL = job(image="alpine:3", entrypoint="echo hello")
+GPUS = job(
+    name="finetune",
+    namespace="research",
+    labels={"team": "vision", "kueue.x-k8s.io/queue-name": "not-copied"},
+    annotations={"note": "kept"},
+    user="jane.doe+x@Amd.com",
+    version="1.2",
+    gpus=4,
+    gpuModels=["mi300x"],
+    image="registry.example/train:1",
+    imagePullSecrets=[{"name": "pull"}],
+    podTemplateSpecLabels={"stage": "train"},
+    entrypoint="#!/bin/bash -e\npython prepare.py\npython train.py --epochs 3\n",
+    env=[
+        {"name": "MODE", "value": "fast"},
+        {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "t", "key": "k"}}},
+    ],
+    secretVolumes=[
+        {"name": "keys", "secretName": "keys", "key": "id", "subPath": "id.txt", "mountPath": "/keys"}
+    ],
+    storage={
+        "storageEnabled": True,
+        "storageClassName": "fast",
+        "data": {"storageSize": "100Gi"},
+        "huggingFace": {"storageSize": "50Gi", "mountPath": "/cache"},
+    },
+    priorityClass="high",
+    requiredTopologyLabel="rack",
+)
+EMBEDDED = job(
+    name="sweep",
+    gpus=2,
+    image="registry.example/sweep:1",
+    resources={"limits": {"memory": "4Gi"}},
+    job={
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"labels": {"own": "label"}, "annotations": {"own": "annotation"}, "name": "ignored"},
+        "spec": {
+            "parallelism": 2,
+            "completions": 4,
+            "completionMode": "Indexed",
+            "backoffLimit": 6,
+            "ttlSecondsAfterFinished": 60,
+            "template": {
+                "metadata": {"creationTimestamp": None, "labels": {"pod": "label"}},
+                "spec": {
+                    "restartPolicy": "OnFailure",
+                    "initContainers": [{"name": "prepare"}],
+                    "containers": [
+                        {"name": "main", "command": ["run"], "resources": {"requests": {"cpu": "3"}}},
+                        {"name": "side", "image": "side:1"},
+                    ],
+                },
+            },
+        },
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "settings"),
+    [
+        ("minimal", MINIMAL, None),
+        ("gpus", GPUS, config(nodes={"addTaintsToGpuNodes": True})),
+        ("embedded", EMBEDDED, None),
+    ],
+)
+def test_the_job_is_the_expected_one(
+    name: str, workload: dict[str, Any], settings: dict[str, Any] | None
+) -> None:
+    """From the shortest job to one with everything: the objects as reviewed."""
+    labelled = [
+        node(f"amd-{number}", gpus={"amd.com/gpu": 8}, labels={"amd.com/gpu.device-id": "x", "amd.com/gpu.product-name": "MI300X"})
+        for number in range(2)
+    ]  # fmt: skip
+    assert_golden(render(workload, LOADED, nodes=labelled, config=settings), GOLDEN / f"{name}.yaml")
+
+
+def test_the_back_end_keeps_the_contract() -> None:
+    """What the host relies on holds for plain, GPU and embedded jobs."""
+    workloads = [MINIMAL, EMBEDDED, job(gpus=8), job(job={}), job(job={"spec": {"parallelism": 0}})]
+    assert_backend_contract(BACKEND, workloads, vendors=LOADED.vendors, nodes=NODES)
+
+
+@pytest.mark.parametrize(
+    ("spec", "chosen"), [({}, True), ({"job": {}}, True), ({"ray": True}, False), ({"rayJob": {}}, False)]
+)
+def test_it_runs_what_asks_for_no_ray(spec: dict[str, Any], chosen: bool) -> None:
+    """A Ray block wins over an embedded Job."""
+    assert (
+        kaiwo_batch_job.plugin.is_chosen(
+            Workload.from_object(job(job={}, **{k: v for k, v in spec.items() if k != "job"}))
+        )
+        is chosen
+    )
+
+
+def decided(**spec: Any) -> Any:
+    """The plan of a job on the two nodes."""
+    from kaiwo.api.config import ResolvedConfig  # noqa: PLC0415 (used here alone)
+
+    nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
+    facts = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes)
+    return plan(Workload.from_object(job(**spec)), Registry.of(LOADED), facts)
+
+
+def test_a_retry_is_never_made() -> None:
+    """backoffLimit is 0 whatever is asked, and another value is told."""
+    for given, warns in ((None, False), (0, False), (6, True)):
+        spec = {} if given is None else {"backoffLimit": given}
+        planned = decided(job={"spec": spec})
+        assert planned.rendered[-1].child["spec"]["backoffLimit"] == 0
+        assert any("backoffLimit" in warning for warning in planned.warnings) is warns
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [({}, 3600), ({"job": {"spec": {"ttlSecondsAfterFinished": 0}}}, 0)],
+)
+def test_a_finished_job_stays_an_hour_unless_told(spec: dict[str, Any], expected: int) -> None:
+    """A user's own value, 0 included, is kept."""
+    assert decided(**spec).rendered[-1].child["spec"]["ttlSecondsAfterFinished"] == expected
+
+
+def test_without_a_queue_the_job_starts_at_once() -> None:
+    """Nobody would start a suspended Job."""
+    assert "suspend" not in decided().rendered[-1].child["spec"]
+
+
+@pytest.mark.parametrize(
+    ("block", "pods"),
+    [
+        ({}, 1),
+        ({"spec": {"parallelism": 4}}, 4),
+        ({"spec": {"parallelism": 0}}, 0),
+        ({"spec": {"parallelism": 4, "completions": 2}}, 2),
+        ({"spec": []}, 1),
+        ("nonsense", 1),
+    ],
+)
+def test_parallel_pods_are_counted(block: Any, pods: int) -> None:
+    """Each of the pods that run at the same time gets the GPUs; nonsense is judged elsewhere."""
+    inp = AllocationInput(
+        Workload.from_object(job(gpus=1, job=block)),
+        LOADED.vendors,
+        tuple(node_fact(item, LOADED.vendors) for item in NODES),
+        "amd.com/gpu",
+    )
+    answer = BACKEND.allocate(inp) if BACKEND.allocate else None
+    assert isinstance(answer, Allocation)
+    assert (answer.pods, answer.gpus) == (pods, 1)
+
+
+def test_gpus_of_an_embedded_template_are_the_workloads() -> None:
+    """A template that asks for GPUs itself: NUM_GPUS says so, and they must fit."""
+    template = {"spec": {"containers": [{"name": "a", "resources": {"limits": {"amd.com/gpu": 2}}}]}}
+    planned = decided(job={"spec": {"template": template}})
+    container = planned.rendered[-1].child["spec"]["template"]["spec"]["containers"][0]
+    assert {"name": "NUM_GPUS", "value": "2"} in container["env"]
+    assert container["resources"]["limits"]["amd.com/gpu"] == 2
+    template["spec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"] = 9
+    assert decided(job={"spec": {"template": template}}).statuses[0]["reason"] == "GPUsExceedNode"
+
+
+@pytest.mark.parametrize(
+    ("block", "path"),
+    [
+        ([], "spec.job:"),
+        ({"spec": 1}, "spec.job.spec:"),
+        ({"metadata": []}, "spec.job.metadata:"),
+        ({"spec": {"template": []}}, "spec.job.spec.template:"),
+        ({"spec": {"template": {"spec": {"containers": {}}}}}, "spec.job.spec.template.spec.containers:"),
+        ({"spec": {"completions": "3"}}, "spec.job.spec.completions:"),
+        ({"metadata": {"labels": {"a": 1}}}, "spec.job.metadata.labels[a]:"),
+    ],
+)
+def test_nonsense_is_told_by_its_field(block: Any, path: str) -> None:
+    """The user finds the place in the file."""
+    (status,) = decided(job=block).statuses
+    assert status["reason"] == "InvalidSpec"
+    assert path in status["message"]
+
+
+def test_golden_files_are_whole_objects() -> None:
+    """Every golden file holds objects that could be sent."""
+    for path in GOLDEN.glob("*.yaml"):
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            assert document["metadata"]["ownerReferences"][0]["controller"] is True

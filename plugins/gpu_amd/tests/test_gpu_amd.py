@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import kaiwo_gpu_amd.plugin
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kaiwo_gpu_amd.plugin import recognise
+
+from kaiwo.plugin.vendors import NodeGpus
+from kaiwo.testing import assert_vendor_contract, node, plugins
+
+(VENDOR,) = plugins(kaiwo_gpu_amd.plugin).vendors
+PRODUCT, DEVICE, COUNT = "amd.com/gpu.product-name", "amd.com/gpu.device-id", "beta.amd.com/gpu.family.AI"
+
+
+@pytest.mark.parametrize(
+    ("labels", "model"),
+    [
+        ({PRODUCT: "AMD_Instinct_MI300X_OAM"}, "mi300x"),
+        ({PRODUCT: "AMD-Instinct-MI300X"}, "mi300x"),
+        ({PRODUCT: "Instinct_MI250"}, "mi250"),
+        ({PRODUCT: "AMD_Radeon_RX7900"}, "rx7900"),
+        ({PRODUCT: "AMD_Instinct_MI300X_OAM", DEVICE: "740c"}, "mi300x"),
+        ({DEVICE: "74a1"}, "mi300"),
+        ({DEVICE: "740c"}, "mi250"),
+        ({DEVICE: "73BF"}, "amd-73bf"),
+        ({PRODUCT: "AMD_Instinct", DEVICE: "74a1"}, "mi300"),
+        ({}, "unknown"),
+    ],
+)
+def test_the_model_is_the_short_name(labels: dict[str, str], model: str) -> None:
+    """Users and node pools speak of mi300x; without a product name the device id tells."""
+    assert recognise(node(gpus={"amd.com/gpu": 8}, labels=labels)) == (NodeGpus(model, 8, "amd.com/gpu"),)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "label", "count"),
+    [
+        ({"amd.com/gpu": 4}, "8", 4),
+        ({"amd.com/gpu": 0}, "8", 0),
+        ({}, "8", 8),
+        ({}, "many", 0),
+        ({}, None, 0),
+    ],
+)
+def test_allocatable_counts_and_the_label_stands_in(
+    gpus: dict[str, int], label: str | None, count: int
+) -> None:
+    """0 allocatable is 0 (the device plugin found them broken); only without the key the label speaks."""
+    labels = {} if label is None else {COUNT: label}
+    assert sum(found.count for found in recognise(node(gpus=gpus, labels=labels))) == count
+
+
+def test_partitions_are_gpus_of_their_own_key() -> None:
+    """A partitioned node shows several keys, and no whole GPU is made up from the label."""
+    found = recognise(node(gpus={"amd.com/cpx_nps4": 64, "amd.com/spx_nps1": 1}, labels={COUNT: "8"}))
+    assert {(gpus.resource_key, gpus.count) for gpus in found} == {
+        ("amd.com/cpx_nps4", 64),
+        ("amd.com/spx_nps1", 1),
+    }
+
+
+def test_the_vendor_keeps_the_contract() -> None:
+    """What the host relies on holds."""
+    assert_vendor_contract(
+        VENDOR, [node(gpus={"amd.com/gpu": 8}, labels={PRODUCT: "AMD_Instinct_MI300X_OAM"})]
+    )
+    assert VENDOR.utilization is not None
+    assert VENDOR.utilization.metric == "gpu_gfx_activity"
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["metadata", "labels", "status", "allocatable", "amd.com/gpu", PRODUCT, COUNT]
+                ),
+                inner,
+            )
+        ),
+    )
+)
+def test_any_node_is_read(odd: Any) -> None:
+    """No node breaks planning."""
+    if isinstance(odd, dict):
+        assert all(found.count > 0 for found in recognise(odd))

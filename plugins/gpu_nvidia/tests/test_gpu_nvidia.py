@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import kaiwo_gpu_nvidia.plugin
+import pytest
+from kaiwo_gpu_nvidia.plugin import recognise
+
+from kaiwo.plugin.vendors import NodeGpus
+from kaiwo.testing import assert_vendor_contract, node, plugins
+
+(VENDOR,) = plugins(kaiwo_gpu_nvidia.plugin).vendors
+PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
+
+
+@pytest.mark.parametrize(
+    ("product", "model"),
+    [
+        ("Tesla-K80", "teslak80"),
+        ("NVIDIA-A100-SXM4-80GB", "nvidiaa100sxm480gb"),
+        ("NVIDIA-H100-80GB-HBM3", "nvidiah10080gbhbm3"),
+        (None, "unknown"),
+    ],
+)
+def test_the_model_is_the_product_without_dashes(product: str | None, model: str) -> None:
+    """As node pools write it."""
+    labels = {PRODUCT: product} if product else {}
+    assert recognise(node(gpus={"nvidia.com/gpu": 8}, labels=labels)) == (
+        NodeGpus(model, 8, "nvidia.com/gpu"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "label", "count"),
+    [
+        ({"nvidia.com/gpu": 4}, "8", 4),
+        ({"nvidia.com/gpu": 0}, "8", 0),
+        ({}, "8", 8),
+        ({}, "", 0),
+        ({}, None, 0),
+    ],
+)
+def test_allocatable_counts_and_the_label_stands_in(
+    gpus: dict[str, int], label: str | None, count: int
+) -> None:
+    """0 allocatable is 0; only without the key the label speaks."""
+    labels = {} if label is None else {COUNT: label}
+    assert sum(found.count for found in recognise(node(gpus=gpus, labels=labels))) == count
+
+
+def test_mig_slices_are_gpus_of_their_own_key() -> None:
+    """A node in the mixed strategy shows slices beside its whole GPUs."""
+    found = recognise(node(gpus={"nvidia.com/gpu": 7, "nvidia.com/mig-1g.10gb": 7}, labels={COUNT: "8"}))
+    assert {(gpus.resource_key, gpus.count) for gpus in found} == {
+        ("nvidia.com/gpu", 7),
+        ("nvidia.com/mig-1g.10gb", 7),
+    }
+    (only,) = recognise(node(gpus={"nvidia.com/mig-7g.80gb": 8}, labels={COUNT: "8"}))
+    assert only.resource_key == "nvidia.com/mig-7g.80gb"
+
+
+def test_the_vendor_keeps_the_contract() -> None:
+    """What the host relies on holds."""
+    assert_vendor_contract(VENDOR, [node(gpus={"nvidia.com/gpu": 4}, labels={PRODUCT: "Tesla-K80"})])
+    assert VENDOR.utilization is not None
+    assert VENDOR.utilization.metric == "DCGM_FI_DEV_GPU_UTIL"
