@@ -7,6 +7,7 @@ log. CPU is what the subject used meanwhile, memory is the largest it ever held.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from statistics import median
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bench.server import Server
 
 _SETTLE_SECONDS = 600.0
+_STALL_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -101,15 +103,24 @@ def measure(server: Server, program: Program, subject: Subject, count: int) -> F
     """Fan out `count` KaiwoJobs to a running subject."""
     server.audit.read()
     progress = Progress(USER[subject])
+    moved = time.monotonic()
 
     def done() -> bool:
-        progress.add(server.audit.read())
+        nonlocal moved
+        writes = server.audit.read()
+        progress.add(writes)
+        if any(write.user.username == progress.user for write in writes):
+            moved = time.monotonic()
+        elif time.monotonic() - moved > _STALL_SECONDS:
+            jobs, statuses = len(progress.jobs), len(progress.statuses)
+            raise RuntimeError(f"{subject} stands still at {jobs} Jobs and {statuses} statuses of {count}")
         return progress.complete(count)
 
     before = program.cpu_seconds()
     command = load_command(server, count, subject, clients=CLIENTS)
     with Program(command, server.directory / "load.log") as load:
         load.wait(_SETTLE_SECONDS)
+    moved = time.monotonic()
     until(done, _SETTLE_SECONDS, program, f"all {count} KaiwoJobs served")
     return FanOut(
         rate=count / (progress.last_answer - progress.first_request),

@@ -59,16 +59,19 @@ async def _added(session: aiohttp.ClientSession) -> AsyncIterator[_Metadata]:
         version = msgspec.json.decode(await check(response), type=_List).metadata.resource_version
     print(READY, flush=True)
     decode = msgspec.json.Decoder(_Event).decode
-    query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "3600"}
     no_limit = aiohttp.ClientTimeout(total=None)
-    async with session.get(ALL_KAIWO_JOBS, params=query, timeout=no_limit) as response:
-        rest = b""
-        async for chunk in response.content.iter_any():
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                event = decode(line)
-                if event.type == "ADDED":
-                    yield event.object.metadata
+    while True:
+        # The API server ends a watch whose reader falls behind; the next one takes up where it ended.
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "3600"}
+        async with session.get(ALL_KAIWO_JOBS, params=query, timeout=no_limit) as response:
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event = decode(line)
+                    version = event.object.metadata.resource_version
+                    if event.type == "ADDED":
+                        yield event.object.metadata
 
 
 async def follow(access: Access) -> None:

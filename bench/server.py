@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import yaml
-from kaiwo_sandbox import certs, control_plane
-from kaiwo_sandbox.binaries import ensure
-from kaiwo_sandbox.ports import free_ports
 
 from bench.access import OBSERVER, USERS, Access
 from bench.audit import POLICY, AuditLog
 from bench.process import Program, until
+from kaiwo_sandbox import certs, control_plane
+from kaiwo_sandbox.binaries import ensure
+from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -9,11 +9,10 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo_sandbox.ports import free_ports
-
 from bench import floor
 from bench.access import FLOOR, OPERATOR
 from bench.process import Program, until
+from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
