@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.cache import Cache
     from kaiwo.engine.client import Client, Propagation
-    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.entry import Entry, Path
     from kaiwo.engine.resource import Object, Resource
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
@@ -68,7 +68,8 @@ class Writer:
     """Writes objects under one field manager.
 
     All methods raise what `Client` raises; a Conflict means that the object changed meanwhile and that
-    looking again is the answer.
+    looking again is the answer. ValueError means that a kind is written whose projection drops what the
+    comparison needs.
     """
 
     def __init__(self, client: Client, cache: Cache, *, field_manager: str, applied_annotation: str) -> None:
@@ -127,6 +128,7 @@ class Writer:
         annotations = {**(metadata.get("annotations") or {}), self._annotation: digest}
         desired = {**obj, "metadata": {**metadata, "annotations": annotations}}
         known = live or self._known(resource, obj)
+        self._need(resource)
         # Not in the cache may mean: not ours to see. Forcing fields on it would be a hijack.
         current = known.full() if known is not None else await self._find(resource, obj)
         if current is None:
@@ -148,6 +150,7 @@ class Writer:
             patch: keys to change; null removes, lists are replaced whole.
             guard: also conflict when anything at all has changed since the entry was read.
         """
+        self._need(entry.resource)
         current = entry.full()
         if not would_change(current, patch):
             return Written(current, changed=False)
@@ -174,6 +177,7 @@ class Writer:
                 conditions only and is merged (see `conditions.merge`).
             own_conditions: all condition types that are ours.
         """
+        self._need(entry.resource, ("status",))
         current: Object = entry.part("status") or {}
         wanted = dict(status)
         if "conditions" in wanted:
@@ -211,6 +215,14 @@ class Writer:
         if answer.get("kind") == entry.resource.kind:
             self._cache.assume(entry.resource, answer)
         return True
+
+    def _need(self, resource: Resource, part: Path | None = None) -> None:
+        """What is written is compared with what is cached, which must therefore be whole."""
+        store = self._cache.store(resource)
+        kept = store.projection.keep if store is not None else ()
+        if kept and part not in kept:
+            what = ".".join(part) if part else "the whole object"
+            raise ValueError(f"{resource}: the projection of a kind that is written must keep {what}")
 
     def _known(self, resource: Resource, obj: Object) -> Entry | None:
         metadata = obj["metadata"]

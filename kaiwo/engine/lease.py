@@ -61,7 +61,8 @@ class Lease:
             client: its gate is not asked for the lease itself.
             namespace: of the Lease.
             name: of the Lease.
-            identity: who we are; unique per process.
+            identity: who we are. No two processes may use one at the same time; a lease still in this name
+                is taken at once.
             duration: seconds after its last renewal that others leave a lease alone.
             renew_deadline: seconds after its last renewal that the holder still writes. The rest up to
                 `duration` is for requests that are under way.
@@ -186,11 +187,11 @@ class Lease:
         self._note(lease)
 
     def _free(self, spec: Object) -> bool:
-        """Whether nobody holds the lease: given up, our own of before, or not renewed while we watched.
+        """Whether the lease can be taken: given up, still in our name, or not renewed while we watched.
 
         Only our own clock is used: the stamps in the lease come from another machine's.
         """
-        if not self.holder:
+        if self.holder in ("", self.identity):
             return True
         stated = spec.get("leaseDurationSeconds")
         length = float(stated) if isinstance(stated, int) and stated > 0 else self._duration

@@ -187,6 +187,21 @@ async def test_an_api_server_that_is_away_for_a_moment_costs_nothing(
     assert await a._attempt()
 
 
+async def test_a_holder_that_was_cut_off_for_long_leads_again_at_once(
+    server: LeaseServer, clock: Clock
+) -> None:
+    """Nobody took over meanwhile: there is nothing to wait for."""
+    a, b = candidate(server, clock, "a"), candidate(server, clock, "b")
+    await a._attempt()
+    await b._attempt()
+    clock.now += 8
+    await a.keep()
+    assert not a.valid()
+    assert await a._attempt()
+    assert a.valid()
+    assert not await b._attempt()
+
+
 async def test_two_that_take_over_at_the_same_moment_do_not_both_lead(
     server: LeaseServer, clock: Clock
 ) -> None:

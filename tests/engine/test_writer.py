@@ -391,6 +391,26 @@ async def test_a_crash_between_any_two_writes_ends_in_the_same_state(  # noqa: P
     assert sorted(name for name in names if name in ("first", "last")) == ["first", "last"]
 
 
+async def test_a_kind_that_is_cached_in_part_is_not_written_by_comparison(
+    client: Client, namespace: str, config_map: Callable[..., Object]
+) -> None:
+    """A field that the cache dropped would look absent: the mistake is said instead of written."""
+    cache = Cache()
+    store = cache.register(CONFIG_MAP, Projection(keep=(("status",),)))
+    writer = Writer(client, cache, field_manager="kaiwo", applied_annotation=APPLIED)
+    made = await writer.create_once(CONFIG_MAP, config_map("a", {"x": "1"}))
+    assert isinstance(made, Written)
+    store.replace([], "1")
+    cache.assume(CONFIG_MAP, made.live)
+    entry = cache.get(CONFIG_MAP, namespace, "a")
+    assert entry is not None
+    with pytest.raises(ValueError, match="must keep the whole object"):
+        await writer.apply(CONFIG_MAP, config_map("a", {"x": "2"}))
+    with pytest.raises(ValueError, match="must keep the whole object"):
+        await writer.patch(entry, {"data": {"x": None}})
+    assert not (await writer.patch_status(entry, {})).changed
+
+
 def test_the_hash_does_not_depend_on_the_order_of_keys() -> None:
     """A render that only orders its keys differently is the same render."""
     assert render_hash({"a": 1, "b": {"c": [1], "d": 2}}) == render_hash({"b": {"d": 2, "c": [1]}, "a": 1})
