@@ -69,10 +69,14 @@ def start(directory: Path, state: State) -> None:
     etcd = process.start("etcd", control_plane.etcd(Path(state.programs["etcd"]), place), directory=directory)
     start_api_server(directory, state)
     chosen = addons.load(state.addons)
+    addon_ports = [name for addon in chosen for name in addon.port_names]
     with closing(Api(place.url, place.pki)) as api:
         if not restored:
             _fill(api, directory, state, chosen)
-            template.save(Path(state.template), etcd, place.data)
+            _wire(api, directory, state, chosen)
+            template.save(Path(state.template), etcd, place.data, state.ports)
+        elif any(template.ports(Path(state.template)).get(name) != state.ports[name] for name in addon_ports):
+            _wire(api, directory, state, chosen)
         for name, command in (
             ("kube-controller-manager", control_plane.controller_manager),
             ("kube-scheduler", control_plane.scheduler),
@@ -80,7 +84,7 @@ def start(directory: Path, state: State) -> None:
         ):
             process.start(name, command(Path(state.programs[name]), place), directory=directory)
         objects.create_all(api, state.nodes)
-        _start_addons(api, directory, state, chosen)
+        _start_addons(directory, state, chosen)
         readiness.wait_for_nodes(api, [item["metadata"]["name"] for item in state.nodes])
         readiness.wait_for_service_account(api, "default")
 
@@ -120,12 +124,17 @@ def _fill(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
     )
 
 
-def _start_addons(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
-    """Start all of them, then wait for each; they need not wait for each other's kinds."""
+def _wire(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
+    """Write this sandbox's ports into the objects that hold them."""
     place = layout(directory, state)
     objects.apply_all(
         api, [item for addon in chosen for item in addon.wiring(Path(state.manifests[addon.name]), place)]
     )
+
+
+def _start_addons(directory: Path, state: State, chosen: list[Addon]) -> None:
+    """Start all of them, then wait for each; they need not wait for each other's kinds."""
+    place = layout(directory, state)
     running = [
         process.start(
             addon.name,

@@ -44,6 +44,17 @@ def free_ports(count: int) -> list[int]:
     )
 
 
+def is_free(port: int) -> bool:
+    """Whether `port` on 127.0.0.1 can be listened on; connections that linger from before do not count."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
 def wait_until_free(port: int, timeout: float = 10.0) -> None:
     """Return when `port` can be listened on again; a killed process may hold it for a moment.
 
@@ -52,14 +63,9 @@ def wait_until_free(port: int, timeout: float = 10.0) -> None:
     """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        with socket.socket() as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind((LOOPBACK, port))
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
+        if is_free(port):
+            return
+        time.sleep(0.05)
     raise SandboxError(
         f"Port {port} on {LOOPBACK} is still taken after {timeout:.0f} s.",
         why="Another program took it while the sandbox restarted its own.",

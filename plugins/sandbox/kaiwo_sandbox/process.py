@@ -20,7 +20,8 @@ from kaiwo_sandbox.errors import SandboxError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_STAT_STATE, _STAT_START_TIME, _STAT_RSS = 0, 19, 21  # positions after the command's closing parenthesis
+# Positions after the command's closing parenthesis.
+_STAT_STATE, _STAT_THREADS, _STAT_START_TIME, _STAT_RSS = 0, 17, 19, 21
 _STANDARD_ERROR = 2
 _POLL_SECONDS = 0.05
 _LOG_TAIL_BYTES = 4000
@@ -43,9 +44,14 @@ class Process:
         return fields if int(fields[_STAT_START_TIME]) == self.started else None
 
     def alive(self) -> bool:
-        """Whether it still runs; one that ended and waits to be collected does not."""
+        """Whether it still runs; one that ended and waits to be collected does not.
+
+        After SIGKILL the first thread may be over while others still hold the program's ports and files.
+        """
         stat = self._stat()
-        return stat is not None and stat[_STAT_STATE] not in {"Z", "X"}
+        if stat is None:
+            return False
+        return stat[_STAT_STATE] not in {"Z", "X"} or int(stat[_STAT_THREADS]) > 1
 
     def memory(self) -> int:
         """Resident memory in bytes, 0 when it has ended."""

@@ -34,12 +34,13 @@ from kaiwo_sandbox.control_plane import PORT_NAMES, Layout
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import make_private, state_dir, state_root
-from kaiwo_sandbox.ports import free_ports
+from kaiwo_sandbox.ports import free_ports, is_free
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from kaiwo_sandbox.addons.base import Addon
     from kaiwo_sandbox.api import Object
     from kaiwo_sandbox.state import State
 
@@ -139,20 +140,18 @@ class Sandbox:
                 )
             _remove(directory)
             make_private(directory)
-            port_names = [*PORT_NAMES, *(port for addon in chosen for port in addon.port_names)]
+            prepared = template.location(
+                binaries_key=found.key,
+                addons=[addon.name for addon in chosen],
+                authority=certs.fingerprint(certs.ensure()),
+            )
             state = state_module.State(
                 name=name,
-                ports=dict(zip(port_names, free_ports(len(port_names)), strict=True)),
+                ports=_choose_ports(chosen, template.ports(prepared)),
                 addons=[addon.name for addon in chosen],
                 programs={program: str(path) for program, path in found.programs.items()},
                 manifests={addon: str(path) for addon, path in found.manifests.items()},
-                template=str(
-                    template.location(
-                        binaries_key=found.key,
-                        addons=[addon.name for addon in chosen],
-                        authority=certs.fingerprint(certs.ensure()),
-                    )
-                ),
+                template=str(prepared),
                 nodes=node_objects,
             )
             pipe = _watch_over(name, directory) if owned else None
@@ -278,6 +277,15 @@ def down(name: str) -> bool:
         with contextlib.suppress(OSError):  # another sandbox is still in it
             parent.rmdir()
     return existed
+
+
+def _choose_ports(chosen: Sequence[Addon], earlier: Mapping[str, int]) -> dict[str, int]:
+    """Free ports for all programs; for addons the earlier ones if free, which saves rewriting webhooks."""
+    addon_ports = [port for addon in chosen for port in addon.port_names]
+    names = [*PORT_NAMES, *addon_ports]
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    again = {name: earlier[name] for name in addon_ports if name in earlier and is_free(earlier[name])}
+    return ports if set(again.values()) & set(ports.values()) else ports | again
 
 
 def _lock_file(name: str) -> Path:

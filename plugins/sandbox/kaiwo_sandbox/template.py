@@ -8,6 +8,7 @@ programs, addons and certificate authority, because service account tokens in it
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import signal
 from typing import TYPE_CHECKING
@@ -16,13 +17,15 @@ from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import cache_dir, make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kaiwo_sandbox.process import Process
 
-VERSION = "1"
+VERSION = "2"
 """Raised whenever the objects that a fresh sandbox starts with change."""
+
+_DATA, _PORTS = "etcd", "ports.json"
 
 
 def _root() -> Path:
@@ -45,11 +48,20 @@ def restore(template: Path, data: Path) -> bool:
         if not template.is_dir():
             return False
         shutil.rmtree(data, ignore_errors=True)
-        shutil.copytree(template, data)
+        shutil.copytree(template / _DATA, data)
     return True
 
 
-def save(template: Path, etcd: Process, data: Path) -> None:
+def ports(template: Path) -> dict[str, int]:
+    """The ports of the sandbox that the copy was taken from; webhook addresses in it hold them."""
+    try:
+        found: dict[str, int] = json.loads((template / _PORTS).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def save(template: Path, etcd: Process, data: Path, used: Mapping[str, int]) -> None:
     """Copy the data of a running etcd, in place of older copies for the same addons."""
     with locked(_root() / "lock"):
         if template.is_dir():
@@ -58,9 +70,10 @@ def save(template: Path, etcd: Process, data: Path) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
         etcd.signal(signal.SIGSTOP)
         try:
-            shutil.copytree(data, fresh)
+            shutil.copytree(data, fresh / _DATA)
         finally:
             etcd.signal(signal.SIGCONT)
+        (fresh / _PORTS).write_text(json.dumps(dict(used)))
         for older in _root().glob(f"{template.name.partition('.')[0]}.*"):
             if older != fresh:
                 shutil.rmtree(older, ignore_errors=True)

@@ -22,7 +22,7 @@ class Addon:
         program: its binary.
         port_names: the ports it needs, keys of `Layout.ports`.
         objects: objects that stay the same for every sandbox (CRDs, namespaces), made from its manifests.
-        wiring: objects that hold this sandbox's ports, server-side applied at every start.
+        wiring: objects that hold this sandbox's ports, server-side applied when they changed.
         configure: writes its configuration files.
         command: its command line.
         environment: variables it needs.
