@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -69,6 +70,31 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     mutating: bool = False
     repeatable: bool = True
     urgent: bool = False
+
+
+_GATE: ContextVar[Callable[[], bool] | None] = ContextVar("_GATE", default=None)
+"""The gate that the request of this task must pass, None for one that need not."""
+
+
+class _GatedConnector(aiohttp.TCPConnector):
+    """Asks the gate at the last moment: when the connection stands and nothing is sent yet.
+
+    Making a connection can take long, and a process can be frozen meanwhile.
+    """
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[aiohttp.tracing.Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- aiohttp's signature
+    ) -> aiohttp.connector.Connection:
+        """A connection, or NotLeading."""
+        connection = await super().connect(req, traces, timeout)
+        gate = _GATE.get()
+        if gate is not None and not gate():
+            connection.release()
+            raise NotLeading(f"{req.method} {req.url.path}: held back, this process does not lead")
+        return connection
 
 
 class Transport:
@@ -165,11 +191,9 @@ class Transport:
 
     async def _once(self, request: Request, headers: dict[str, str]) -> bytes:
         async with _FREE if request.urgent else self._slots:
-            shut = request.mutating and not request.urgent and self.gate is not None and not self.gate()
-            if shut:
-                raise NotLeading(f"{request.verb} {request.resource}: held back, this process does not lead")
             started = time.monotonic()
-            status = 0
+            status: int | None = 0
+            held = _GATE.set(self.gate if request.mutating and not request.urgent else None)
             try:
                 async with self._open(
                     request.method, request.path, request.body, headers, self._timeout
@@ -177,12 +201,17 @@ class Transport:
                     body = await response.read()
                     status = response.status
                     answer_headers = response.headers
+            except NotLeading:
+                status = None  # nothing was sent, so there is nothing to count
+                raise
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise ConnectionLost(
                     f"{request.verb} {request.resource} at {self._connection.server}: {_describe(error)}"
                 ) from error
             finally:
-                self._count(request.verb, request.resource, status, time.monotonic() - started)
+                _GATE.reset(held)
+                if status is not None:
+                    self._count(request.verb, request.resource, status, time.monotonic() - started)
         if status >= _SUCCESS:
             raise from_response(status, body, answer_headers)
         return body
@@ -200,7 +229,7 @@ class Transport:
             # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
             # which would cost the API server, the scarce thing, more than the bytes do.
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
+                connector=_GatedConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
                 headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
                 auto_decompress=True,
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -158,6 +158,28 @@ async def test_without_a_lease_nothing_is_sent(
     assert proxy.writes(beside="^$") == []
 
 
+async def test_the_gate_is_asked_when_the_connection_stands(
+    proxy: FaultProxy, config_map: Callable[..., Object]
+) -> None:
+    """A process frozen while it connects finds the gate shut and has sent nothing; reading needs no gate."""
+    asked: list[bool] = []
+    async with Client(proxy.connection) as client:
+
+        def gate() -> bool:
+            session = client._transport._session
+            assert session is not None
+            asked.append(bool(session.connector and session.connector._acquired))
+            return False
+
+        client.gate = gate
+        with pytest.raises(NotLeading):
+            await client.create(CONFIG_MAP, config_map("a"))
+        assert asked == [True]
+        await client.get_json("/version")
+        assert asked == [True]
+    assert [record.method for record in proxy.records] == ["GET"]
+
+
 async def test_the_gate_is_asked_again_before_each_repetition(
     through: Client, proxy: FaultProxy, config_map: Callable[..., Object]
 ) -> None:
