@@ -27,14 +27,17 @@ def requests_gpus(pod: Object, vendor_keys: Sequence[str]) -> bool:
     return False
 
 
-def place(pod: Object, resolved: Resolved, vendor_keys: Sequence[str], path: str, origins: Origins) -> None:
+def place(pod: Object, resolved: Resolved, vendor_keys: Sequence[str], path: str, origins: Origins) -> bool:
     """Let a pod that asks for GPUs run on GPU nodes, and on no others than the models asked for, in place.
+
+    Returns:
+        Whether the pod asks for GPUs; one that does not is left as it is.
 
     Raises:
         SpecError: the pod's own tolerations or affinity have an impossible shape.
     """
     if not requests_gpus(pod, vendor_keys):
-        return
+        return False
     if resolved.gpu_taint_key:
         wanted = {"key": resolved.gpu_taint_key, "operator": "Exists", "effect": "NoSchedule"}
         own = as_maps(pod.get("tolerations"), f"{path}.tolerations")
@@ -44,6 +47,7 @@ def place(pod: Object, resolved: Resolved, vendor_keys: Sequence[str], path: str
     if resolved.allocation.models:
         _require_models(pod, resolved.allocation.models, f"{path}.affinity")
         origins.note(f"{path}.affinity.nodeAffinity", "user", "spec.gpuModels")
+    return True
 
 
 def _require_models(pod: Object, models: Sequence[str], path: str) -> None:

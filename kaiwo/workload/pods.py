@@ -84,7 +84,9 @@ def pod_template(
         primary.pop("args", None)
         origins.note(f"{path}.containers[0].command", "user", "spec.entrypoint")
     warnings = _containers(pod, inp, role, generated, origins)
-    place(pod, inp.resolved, _gpu_keys(inp), path, origins)
+    placed = place(pod, inp.resolved, _gpu_keys(inp), path, origins)
+    if role.gpus and inp.workload.spec.gpu_models and not placed:
+        warnings.append("spec.gpuModels is ignored: the workload asks for no GPUs")
     result = _contributed(inp, result, role, origins)
     for group in ("containers", "initContainers"):
         for position, container in enumerate(as_maps(result["spec"].get(group), f"{path}.{group}")):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 SCHEDULER_PATIENCE = 30.0
 """Seconds without any verdict of a scheduler after which it counts as missing."""
 
+POD_PATIENCE = 30.0
+"""Seconds without any pod after which their creation counts as failing."""
+
 _IMAGE = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _WAITING = (
     *_IMAGE,
@@ -25,7 +28,7 @@ _WAITING = (
     "CrashLoopBackOff",
 )
 PROBLEMS = frozenset(
-    {*_WAITING, "Unschedulable", "VolumeNotBound", "SchedulerMissing", "Evicted", "OOMKilled"}
+    {*_WAITING, "Unschedulable", "VolumeNotBound", "SchedulerMissing", "NoPods", "Evicted", "OOMKilled"}
 )
 """Reasons that deserve a warning."""
 
@@ -97,7 +100,7 @@ def problem(pods: Iterable[Object], before: Finding | None = None) -> Finding | 
     Args:
         pods: pods of the current run.
         before: what was told last. A kubelet that cannot pull an image alternates between two reasons and
-            texts; once it backs off, what was told stays, so that the alternation is not told again and again.
+            texts; once it backs off, what was told stays, so that the alternation is not told every time.
     """
     found = [finding for pod in pods for finding in _problems(pod)]
     if not found:
@@ -216,3 +219,23 @@ def unscheduled(pods: Iterable[Object], now: datetime) -> tuple[Finding | None, 
             return Finding("SchedulerMissing", text), None
         waits.append(left)
     return None, min(waits, default=None)
+
+
+def absent(begun: datetime | None, now: datetime, what: str) -> tuple[Finding | None, float | None]:
+    """A child that began and has no pod: the finding once patience is over, or the seconds until then.
+
+    Args:
+        begun: when its controller began with it, None while it has not.
+        now: the moment of looking.
+        what: the child's kind and name, for the message.
+    """
+    if begun is None:
+        return None, None
+    left = POD_PATIENCE - (now - begun).total_seconds()
+    if left > 0:
+        return None, left
+    text = (
+        f"{what} began {POD_PATIENCE:.0f} s ago or earlier and has no pod; a quota, a policy or a bad field "
+        "may stop them: its events say which"
+    )
+    return Finding("NoPods", text), None

@@ -43,14 +43,17 @@ def plan_live(case: Case, switched: str) -> Plan:
     Args:
         case: the workload, with the live child, which is ours, and the back end that made it.
         switched: the field by which the workload now asks for another back end, empty when it does not.
-
-    Raises:
-        PluginFailure: the queue system failed.
     """
     live: Object = case.facts.live or {}
     record = decode(live)
-    queueing = _queueing(live, record, case.registry, case.facts)
-    observed = _observe(case, live, queueing)
+    try:
+        queueing = _queueing(live, record, case.registry, case.facts)
+        observed = _observe(case, live, queueing)
+    except PluginFailure as error:
+        # The last known state stays while nobody can read it.
+        queueing = _Queueing()
+        word = case.workload.status.status or "STARTING"
+        observed = Observed(word, "PluginError", str(error), wake_after=RETRY_SECONDS)
     ended = observed.status in TERMINAL
     metadata = lenient_map(live.get("metadata"))
     if metadata.get("deletionTimestamp") and not ended:
@@ -131,11 +134,7 @@ def _observe(
         queued=queueing.queued,
         now=case.facts.now,
     )
-    try:
-        observed = ask.observed(case.backend, seen)
-    except PluginFailure as error:
-        word = case.workload.status.status or "STARTING"
-        return Observed(word, "PluginError", str(error), wake_after=RETRY_SECONDS)
+    observed = ask.observed(case.backend, seen)
     if observed.status == "COMPLETE" or observed.reason in PROBLEMS:
         return observed
     finding = ask.finding(case.registry, seen)

@@ -1,4 +1,4 @@
-"""A cluster of facts: two AMD nodes with eight GPUs each, one NVIDIA node with four, and the batch back end."""
+"""A cluster of facts: two AMD nodes with eight GPUs each, one NVIDIA node with four, the batch back end."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 import kaiwo_gpu_nvidia.plugin
-import pytest
-
-from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.conditions import find_condition
+from kaiwo.api.config import ResolvedConfig
 from kaiwo.testing import job, node, plugins
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.model import Apply, Create, Facts, Patch, Plan, Registry

@@ -82,9 +82,10 @@ def test_a_ray_entrypoint_joins_continued_lines(text: str, line: str, warns: boo
 @given(st.text(max_size=300))
 def test_any_text_gives_a_command_or_a_refusal(text: str) -> None:
     """No entrypoint crashes anything."""
+    refused = text.strip().startswith("#!")
     try:
         words = command(text)
-    except SpecError as error:
-        assert error.path == "spec.entrypoint"
+    except SpecError:
+        assert refused
     else:
         assert words is None or all(isinstance(word, str) for word in words)

@@ -128,29 +128,23 @@ amounts = st.sampled_from(["1", "500m", "2", "3000m", "4", "1e1"])
 sides = st.dictionaries(st.sampled_from(["cpu", "memory"]), amounts)
 
 
-@given(sides, sides, sides, sides, st.integers(0, 3), st.booleans())
+resources = st.fixed_dictionaries({"requests": sides, "limits": sides})
+
+
+@given(resources, resources, st.integers(0, 3), st.booleans())
 def test_no_own_value_changes_and_requests_stay_below_limits(
-    own_requests: dict[str, str],
-    own_limits: dict[str, str],
-    spec_requests: dict[str, str],
-    spec_limits: dict[str, str],
-    gpus: int,
-    generated: bool,
+    own: dict[str, dict[str, str]], spec: dict[str, dict[str, str]], gpus: int, generated: bool
 ) -> None:
-    """For any mixture: the container's own values survive, and only a user's own contradiction remains one."""
-    resources, _ = made(
-        {"requests": own_requests, "limits": own_limits},
-        {"requests": spec_requests, "limits": spec_limits},
-        gpus=gpus,
-        gpu_key="amd.com/gpu",
-        generated=generated,
-    )
-    assert own_requests.items() <= resources["requests"].items()
-    assert own_limits.items() <= resources["limits"].items()
+    """For any mixture the container's own values survive, and only a user's own contradiction remains one."""
+    result, _ = made(own, spec, gpus=gpus, gpu_key="amd.com/gpu", generated=generated)
+    for side, values in own.items():
+        assert values.items() <= result[side].items()
     for key in ("cpu", "memory"):
         contradicts = [
-            key in requests and key in limits and parse_quantity(requests[key]) > parse_quantity(limits[key])
-            for requests, limits in ((own_requests, own_limits), (spec_requests, spec_limits))
+            key in given["requests"]
+            and key in given["limits"]
+            and parse_quantity(given["requests"][key]) > parse_quantity(given["limits"][key])
+            for given in (own, spec)
         ]
         if not any(contradicts):
-            assert parse_quantity(resources["requests"][key]) <= parse_quantity(resources["limits"][key])
+            assert parse_quantity(result["requests"][key]) <= parse_quantity(result["limits"][key])

@@ -114,7 +114,9 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
     finding = podtruth.problem(pods, _told(seen))
     wake: float | None = None
     if finding is None:
-        finding, wake = podtruth.unscheduled(pods, seen.now)
+        finding, wake = (
+            podtruth.unscheduled(pods, seen.now) if pods else podtruth.absent(begun, seen.now, f"Job {name}")
+        )
     if running:
         message = f"Job {name} runs"
         if finding:

@@ -80,6 +80,22 @@ def allocate(inp: AllocationInput) -> Allocation | Refusal:
     return gpus.one_pod(inp, template if isinstance(template, dict) else None, pods)
 
 
+def _warnings(workload: Workload) -> list[str]:
+    """Numbers that a plain Job does not use."""
+    spec, warnings = workload.spec, []
+    if spec.replicas > 1:
+        warnings.append(
+            f"spec.replicas: {spec.replicas} is ignored by a plain job; "
+            f"use {BLOCK}.spec.parallelism, or ray: true"
+        )
+    if spec.gpus_per_replica and spec.gpus and spec.gpus != spec.gpus_per_replica:
+        warnings.append(
+            f"spec.gpus: {spec.gpus} is not used, a plain job is one pod and gpusPerReplica says "
+            f"{spec.gpus_per_replica}"
+        )
+    return warnings
+
+
 def render(inp: RenderInput) -> Rendered:
     """The Job of a workload.
 
@@ -90,7 +106,7 @@ def render(inp: RenderInput) -> Rendered:
     origins = Origins(f"{BLOCK}.")
     block = as_map(inp.workload.blocks.get("job"), BLOCK)
     spec: Object = without_nulls(_spec(inp.workload))
-    warnings: list[str] = []
+    warnings = _warnings(inp.workload)
     if spec.get("backoffLimit", BACKOFF_LIMIT) != BACKOFF_LIMIT:
         warnings.append(
             f"{BLOCK}.spec.backoffLimit: {spec['backoffLimit']} is not used, it is {BACKOFF_LIMIT}: "

@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import kaiwo_batch_job.plugin
-import kaiwo_gpu_amd.plugin
 import pytest
 import yaml
 
+import kaiwo_batch_job.plugin
+import kaiwo_gpu_amd.plugin
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.backends import AllocationInput
 from kaiwo.plugin.facts import Allocation
@@ -95,10 +95,8 @@ def test_the_job_is_the_expected_one(
     name: str, workload: dict[str, Any], settings: dict[str, Any] | None
 ) -> None:
     """From the shortest job to one with everything: the objects as reviewed."""
-    labelled = [
-        node(f"amd-{number}", gpus={"amd.com/gpu": 8}, labels={"amd.com/gpu.device-id": "x", "amd.com/gpu.product-name": "MI300X"})
-        for number in range(2)
-    ]  # fmt: skip
+    labels = {"amd.com/gpu.product-name": "MI300X"}
+    labelled = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}, labels=labels) for number in range(2)]
     assert_golden(render(workload, LOADED, nodes=labelled, config=settings), GOLDEN / f"{name}.yaml")
 
 
@@ -131,12 +129,27 @@ def decided(**spec: Any) -> Any:
 
 
 def test_a_retry_is_never_made() -> None:
-    """backoffLimit is 0 whatever is asked, and another value is told."""
+    """The limit is 0 whatever is asked, and another value is told."""
     for given, warns in ((None, False), (0, False), (6, True)):
         spec = {} if given is None else {"backoffLimit": given}
         planned = decided(job={"spec": spec})
         assert planned.rendered[-1].child["spec"]["backoffLimit"] == 0
         assert any("backoffLimit" in warning for warning in planned.warnings) is warns
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        ({"replicas": 3}, "spec.replicas: 3 is ignored"),
+        ({"gpus": 8, "gpusPerReplica": 4, "replicas": 1}, "gpusPerReplica says 4"),
+        ({"gpuModels": ["mi300x"]}, "spec.gpuModels is ignored"),
+        ({"resources": {"limits": {"amd.com/gpu": 1}}}, "ask for GPUs with spec.gpus"),
+    ],
+)
+def test_what_a_plain_job_does_not_use_is_told(spec: dict[str, Any], word: str) -> None:
+    """A number without effect is never passed over in silence."""
+    assert any(word in warning for warning in decided(**spec).warnings)
+    assert decided(gpus=1, gpuModels=[], replicas=1).warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import kaiwo_gpu_amd.plugin
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kaiwo_gpu_amd.plugin import recognise
 
+import kaiwo_gpu_amd.plugin
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.testing import assert_vendor_contract, node, plugins
+from kaiwo_gpu_amd.plugin import recognise
 
 (VENDOR,) = plugins(kaiwo_gpu_amd.plugin).vendors
 PRODUCT, DEVICE, COUNT = "amd.com/gpu.product-name", "amd.com/gpu.device-id", "beta.amd.com/gpu.family.AI"

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import kaiwo_gpu_nvidia.plugin
 import pytest
-from kaiwo_gpu_nvidia.plugin import recognise
 
+import kaiwo_gpu_nvidia.plugin
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.testing import assert_vendor_contract, node, plugins
+from kaiwo_gpu_nvidia.plugin import recognise
 
 (VENDOR,) = plugins(kaiwo_gpu_nvidia.plugin).vendors
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
