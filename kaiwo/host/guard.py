@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FIRST_PAUSE = 5.0  # seconds a plugin is not asked again after it hung, doubled each time
-_LONGEST_PAUSE = 300.0
+SUSPECT_SECONDS = 600.0
+"""How long a plugin that hung gets only the short limit."""
+
+SHORT = 0.05
+"""Share of the limit for such a plugin: a thousand workloads that make it hang must not stop all others, and
+its other workloads must not be refused. Deciding takes under a millisecond, so it is still generous."""
 
 
 class PluginHung(TimeoutError):  # noqa: N818  reads as what happened
-    """A plugin's code did not return in time, or is not asked for a while because it did not before."""
+    """A plugin's code did not return in time."""
 
 
 class _Interrupt(BaseException):
@@ -50,7 +54,7 @@ class TimeLimit:
         self._armed = False
         self._knocks = 0
         self._active = False
-        self._pauses: dict[str, tuple[float, float]] = {}  # plugin -> (until, length of the pause)
+        self._suspects: dict[str, float] = {}  # plugin -> until when
 
     def __enter__(self) -> Self:
         """Take over SIGALRM, if this is the main thread."""
@@ -65,55 +69,39 @@ class TimeLimit:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             self._active = False
 
-    def paused(self, plugin: str) -> float:
-        """Seconds until the plugin is asked again; 0 when it is not paused."""
-        until, _ = self._pauses.get(plugin, (0.0, 0.0))
-        return max(0.0, until - self._clock())
+    def limit_of(self, plugin: str) -> float:
+        """Seconds that a call of the plugin may take now."""
+        return self.seconds * (SHORT if self._clock() < self._suspects.get(plugin, 0.0) else 1.0)
 
     def wrap(self, plugin: str, what: str, function: Callable[..., T]) -> Callable[..., T]:
         """The function under the time limit.
 
         Args:
-            plugin: whose code it is; after a call that hung, all calls of the plugin fail at once for a
-                while, so that a thousand workloads of a hanging plugin do not stop all others.
+            plugin: whose code it is.
             what: what to call it in the message.
-            function: pure code of a plugin. Its calls must not nest in another guarded call.
+            function: pure code of a plugin. A call inside another guarded call runs under the outer limit.
         """
 
         def guarded(*args: Any, **kwargs: Any) -> T:
             if not self._active or self._armed:
                 return function(*args, **kwargs)
-            pause = self.paused(plugin)
-            if pause:
-                raise PluginHung(
-                    f"{what} did not return within {self.seconds:g} s before; asked again in {pause:.0f} s"
-                )
+            seconds = self.limit_of(plugin)
             self._knocks, self._armed = 0, True
-            signal.setitimer(signal.ITIMER_REAL, self.seconds, self.seconds)
+            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
             try:
-                result = function(*args, **kwargs)
+                return function(*args, **kwargs)
             except (PluginHung, _Interrupt):
-                self._disarm()
-                self._pause(plugin)
-                raise PluginHung(f"{what} did not return within {self.seconds:g} s") from None
+                raise PluginHung(f"{what} did not return within {seconds:g} s") from None
             finally:
                 self._disarm()
-            if self._knocks:
-                self._pause(plugin)
-            else:
-                self._pauses.pop(plugin, None)
-            return result
+                if self._knocks:
+                    self._suspects[plugin] = self._clock() + SUSPECT_SECONDS
 
         return guarded
 
     def _disarm(self) -> None:
         self._armed = False
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-
-    def _pause(self, plugin: str) -> None:
-        _, last = self._pauses.get(plugin, (0.0, 0.0))
-        length = min(2 * last, _LONGEST_PAUSE) if last else _FIRST_PAUSE
-        self._pauses[plugin] = (self._clock() + length, length)
 
     def _knock(self, signum: int, frame: FrameType | None) -> None:
         del signum, frame
