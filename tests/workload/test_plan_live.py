@@ -292,12 +292,18 @@ def test_admission_decides_while_a_queue_manages_the_job(world: World) -> None:
     assert "startTime" not in world.status
 
 
-def test_a_job_that_its_queue_ignores_runs_outside_quota(world: World) -> None:
-    """Pods are followed, the condition is Unknown, and one warning says it."""
+def test_a_job_that_its_queue_ignores_is_told(world: World) -> None:
+    """Suspended it waits with the reason; started by hand it runs outside quota. One warning says it."""
     queue(world, Admission("unmanaged", "NotManagedByQueue", "nobody manages it"))
     plan = world.settle()
+    assert (world.status["status"], world.status["reason"]) == ("PENDING", "NotManagedByQueue")
     assert world.condition("Admitted")["status"] == "Unknown"
     assert [event.reason for event in plan.events if event.type == "Warning"] == ["NotManagedByQueue"]
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": False})
+    run(world)
+    assert states(world) == ["STARTING", "RUNNING"]
+    assert world.condition("Admitted")["status"] == "Unknown"
 
 
 def test_a_diagnosis_rule_explains_after_the_hosts_own(world: World) -> None:

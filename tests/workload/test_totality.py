@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 # fmt: off
 SPEC_FIELDS = [
     "user", "version", "podTemplateSpecLabels", "gpus", "gpuVendor", "replicas", "gpusPerReplica",
-    "gpuModels", "duration", "preferredTopologyLabel", "requiredTopologyLabel", "resources", "image", "imagePullSecrets",
-    "env", "secretVolumes", "ray", "storage", "dangerous", "clusterQueue", "priorityClass", "entrypoint",
-    "job", "rayJob", "nobody",
+    "gpuModels", "duration", "preferredTopologyLabel", "requiredTopologyLabel", "resources", "image",
+    "imagePullSecrets", "env", "secretVolumes", "ray", "storage", "dangerous", "clusterQueue",
+    "priorityClass", "entrypoint", "job", "rayJob", "nobody",
 ]
 JOB_FIELDS = [
     "spec", "metadata", "template", "containers", "initContainers", "volumes", "env", "ports", "volumeMounts",

@@ -97,8 +97,10 @@ def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> 
         return None
     if seen.queued and admission is None:
         return Observed("PENDING", "Queued", f"Job {name} waits for its queue")
-    if seen.queued and admission is not None and admission.state == "admitted":
-        return Observed("STARTING", "Admitted", admission.message)
+    if seen.queued and admission is not None:
+        # Admitted a moment before it is started, or suspended and nobody's: the queue system says which.
+        word = "STARTING" if admission.state == "admitted" else "PENDING"
+        return Observed(word, admission.reason, admission.message)
     return Observed(
         "PENDING", "Suspended", f"Job {name} is suspended; set its spec.suspend to false to start it"
     )
