@@ -9,23 +9,20 @@ from kaiwo.cli.kit import say
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kaiwo.api.field import Field
+    from kaiwo.api.validate import Validator
     from kaiwo.cli.manifest import Complaint, Manifest
 
 
-def check(manifests: Iterable[Manifest], fields: Iterable[Field]) -> list[Complaint]:
+def check(manifests: Iterable[Manifest], validator: Validator) -> list[Complaint]:
     """Validate all manifests; say their warnings.
 
     Args:
         manifests: with the flags' changes made.
-        fields: what loaded plugins contribute.
+        validator: knows the fields that loaded plugins contribute.
 
     Returns:
         every problem of all of them.
     """
-    from kaiwo.api.validate import Validator  # noqa: PLC0415  brings in the models
-
-    validator = Validator(fields)
     complaints: list[Complaint] = []
     for manifest in manifests:
         validation = validator.validate(manifest.obj)

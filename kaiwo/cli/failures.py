@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli.options import Settings
+from kaiwo.cli.output import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,8 @@ USAGE = 2
 NOT_FOUND = 3
 TIMED_OUT = 4
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+LINE_END = "\n"  # may stand in a message that lists several things
 
 
 class Failure(click.ClickException):
@@ -38,9 +41,9 @@ class Failure(click.ClickException):
     def show(self, file: object = None) -> None:
         """Write it to standard error."""
         del file
-        click.echo(f"error: {self.message}", err=True)
+        click.echo(f"error: {clean(self.message, keep=LINE_END)}", err=True)
         if self.next_step:
-            click.echo(f"next:  {self.next_step}", err=True)
+            click.echo(f"next:  {clean(self.next_step)}", err=True)
 
 
 def run(command: click.Command, args: Sequence[str], program: str) -> int:

@@ -88,7 +88,9 @@ def take(
     )
     kit.warn_broken(plugins)
     complaints += twice(manifests)
-    complaints += check(manifests, plugins.fields())
+    from kaiwo.api.validate import Validator  # noqa: PLC0415  brings in the models
+
+    complaints += check(manifests, Validator(plugins.fields()))
     if complaints:
         raise Refused(in_order(complaints, request.sources), consequence)
     homeless = [manifest for manifest in manifests if not manifest.metadata.get("namespace")]

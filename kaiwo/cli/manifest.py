@@ -13,6 +13,7 @@ import click
 from kaiwo.cli.documents import Document, parse
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.kinds import BY_KIND, GROUP, VERSION
+from kaiwo.cli.output import clean
 from kaiwo.cli.paths import Path, dot, undot
 from kaiwo.cli.scalars import DocumentError
 
@@ -62,15 +63,15 @@ class Complaint:
     def __str__(self) -> str:
         """One line, in the form that editors jump to."""
         where = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
-        return ": ".join(part for part in (where, self.path, self.message) if part)
+        return clean(": ".join(part for part in (where, self.path, self.message) if part))
 
 
 class Refused(Failure):
     """Manifests that cannot be used; every complaint is shown, each on its line."""
 
-    def __init__(self, complaints: Sequence[Complaint], consequence: str = "nothing was sent") -> None:
+    def __init__(self, complaints: Sequence[Complaint], consequence: str, *, code: int = USAGE) -> None:
         count = len(complaints)
-        super().__init__(f"{count} problem{'s' if count > 1 else ''}; {consequence}", code=USAGE)
+        super().__init__(f"{count} problem{'s' if count > 1 else ''}; {consequence}", code=code)
         self.complaints = tuple(complaints)
 
     def show(self, file: object = None) -> None:

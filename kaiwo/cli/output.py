@@ -179,7 +179,7 @@ def _draw(columns: Sequence[Column], cells: Sequence[Sequence[str]], indent: str
 
     drawn = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for column in columns:
-        drawn.add_column(column.title, overflow="fold", no_wrap=column.status)
+        drawn.add_column(column.title, overflow="fold", no_wrap=column.title != "MESSAGE")
     for row in cells:
         drawn.add_row(
             *(

@@ -37,18 +37,28 @@ class _Planned:
         objects: the objects it would create, with their origins.
         patches: changes to objects that exist.
         refusals: what the API server would say to the objects.
+        reported: the status that the operator wrote last, empty for a new workload.
     """
 
     manifest: Manifest
     plan: Plan
     objects: tuple[tuple[Object, Mapping[str, tuple[str, str]]], ...]
     patches: tuple[Object, ...]
-    refusals: tuple[str, ...] = ()
+    refusals: tuple[str, ...]
+    reported: Object
 
     @property
     def runs(self) -> bool:
-        """Whether nothing keeps it from running."""
-        return not self.refusals and self.status.get("status") not in _STATES
+        """Whether nothing keeps it, or its change, from running."""
+        return not self.refusals and not self.unapplied and self.status.get("status") not in _STATES
+
+    @property
+    def unapplied(self) -> str:
+        """Why a change of the spec would not be applied to what runs; empty when it would."""
+        conditions = self.status.get("conditions") or ()
+        return next(
+            (c["message"] for c in conditions if c["type"] == "SpecApplied" and c["status"] == "False"), ""
+        )
 
     @property
     def label(self) -> str:
@@ -57,8 +67,8 @@ class _Planned:
 
     @property
     def status(self) -> Object:
-        """The status that the operator would write last; empty when it would write none."""
-        return self.plan.statuses[-1] if self.plan.statuses else {}
+        """The status that the operator would write last, or wrote when it would write none."""
+        return self.plan.statuses[-1] if self.plan.statuses else self.reported
 
 
 @click.command()
@@ -130,7 +140,8 @@ def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cl
     from kaiwo.workload.model import Apply, Create, Patch, Registry  # noqa: PLC0415  the pure core
     from kaiwo.workload.plan import plan as decide  # noqa: PLC0415
 
-    workload = Workload.from_object(manifest.obj if cluster is None else _as_stored(cluster, manifest))
+    stored = manifest.obj if cluster is None else _as_stored(cluster, manifest)
+    workload = Workload.from_object(stored)
     registry = Registry.of(plugins)
     exists = Present()
     if cluster is not None:
@@ -152,7 +163,10 @@ def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cl
         if isinstance(write, Patch)
     )
     refusals = () if cluster is None else _refusals(cluster, outcome)
-    return _Planned(manifest, outcome, tuple(rendered), patches, refusals)
+    reported = stored.get("status")
+    return _Planned(
+        manifest, outcome, tuple(rendered), patches, refusals, reported if isinstance(reported, dict) else {}
+    )
 
 
 def _refusals(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
@@ -221,6 +235,8 @@ def _verdict(one: _Planned) -> None:
     for warning in one.plan.warnings:
         kit.say(f"warning: {one.label}: {warning}")
     status = one.status
+    if one.unapplied:
+        kit.say(f"{one.label}: would not be applied: {one.unapplied}")
     if status.get("status") in _STATES:
         kit.say(f"{one.label}: would not run: {status.get('reason')}: {status.get('message')}")
         return
@@ -233,6 +249,6 @@ def _verdict(one: _Planned) -> None:
         kit.say(f"{one.label}: would create {creates}")
     for patch in one.patches:
         kit.say(f"{one.label}: would change {patch['kind']} {patch['name']}: {patch['patch']}")
-    if not one.plan.writes:
+    if not one.plan.writes and not one.unapplied:
         what = f": {status['status']}: {status.get('message')}" if status.get("status") else ""
         kit.say(f"{one.label}: nothing to do{what}")

@@ -10,7 +10,7 @@ import click
 
 from kaiwo.cli import intake, kit
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import Failure
+from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure, plain
 from kaiwo.cli.kinds import BY_KIND, SHORT, not_installed
 from kaiwo.cli.manifest import Refused
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from kaiwo.cli.manifest import Complaint, Manifest
     from kaiwo.engine.client import Client
-    from kaiwo.engine.errors import ApiError
     from kaiwo.engine.resource import Object
 
 _TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
@@ -107,12 +106,15 @@ async def _send(client: Client, manifests: Sequence[Manifest], *, dry_run: bool)
     results = await asyncio.gather(*(one(manifest) for manifest in manifests), return_exceptions=True)
     sent = [result for result in results if isinstance(result, _Sent)]
     complaints: list[Complaint] = []
+    codes: set[int] = set()
     for manifest, result in zip(manifests, results, strict=True):
         if isinstance(result, BaseException):
             complaints += refusals(manifest, result)
+            codes.add(_code(result))
     if complaints:
         done = ", ".join(f"{SHORT[s.manifest.kind]}/{s.manifest.name}" for s in sent)
-        raise Refused(complaints, _UNSENT if dry_run or not done else f"sent all the same: {done}")
+        consequence = _UNSENT if dry_run or not done else f"sent all the same: {done}"
+        raise Refused(complaints, consequence, code=codes.pop() if len(codes) == 1 else FAILED)
     return sent
 
 
@@ -161,14 +163,24 @@ def refusals(manifest: Manifest, error: BaseException) -> list[Complaint]:
                 manifest.complain("metadata.namespace", f'the namespace "{namespace}" does not exist', hint)
             ]
         case errors.ApiError():
-            return [manifest.complain("", _sentence(error))]
+            return [manifest.complain("", f"the API server refused it: {error}")]
+        case errors.ConnectionLost():
+            return [manifest.complain("", f"no answer from the API server: {plain(error)}", "send it again")]
         case Failure() if error.next_step:
             return [manifest.complain("", error.message, error.next_step)]
     raise error
 
 
-def _sentence(error: ApiError) -> str:
-    return f"the API server refused it: {error}"
+def _code(error: BaseException) -> int:
+    """2 for what the manifest is to blame for, 3 for a namespace that is not there, else 1."""
+    from kaiwo.engine import errors  # noqa: PLC0415
+
+    match error:
+        case errors.Invalid():
+            return USAGE
+        case errors.NotFound():
+            return NOT_FOUND
+    return FAILED
 
 
 def _note(sent: _Sent) -> str:

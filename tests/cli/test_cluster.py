@@ -150,7 +150,7 @@ def test_a_dry_run_asks_the_server_and_changes_nothing(
 def test_a_missing_namespace_is_told_with_the_way_to_make_it(here: Cli) -> None:
     """Not with the API server's 404 alone."""
     result = here("submit", "-f", write(), "-n", "there-is-no-such-namespace")
-    assert result.code == 2
+    assert result.code == 3
     assert 'the namespace "there-is-no-such-namespace" does not exist' in result.err
     assert "kubectl create namespace there-is-no-such-namespace" in result.err
 
@@ -344,7 +344,7 @@ def test_delete_waits_for_finalizers_and_names_them(
         assert result.code == 4
         assert "still there: job/train (finalizers: example.org/hold)" in result.err
         again = here("submit", "-f", "job.yaml")
-        assert again.code == 2
+        assert again.code == 1
         assert "still being deleted" in again.err
     finally:
         control_plane.api.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=merge)
@@ -356,6 +356,21 @@ def test_plan_uses_the_clusters_nodes(here: Cli) -> None:
     assert result.code == 1
     assert "would not run: GPUsExceedNode" in result.err
     assert "without a cluster" not in result.err
+
+
+def test_plan_of_what_exists_tells_what_the_operator_told(
+    here: Cli, control_plane: Sandbox, namespace: str
+) -> None:
+    """A workload that cannot run is no news, and still cannot run; one that ended has nothing to do."""
+    here("submit", "-f", write(spec="spec:\n  image: a\n  gpus: 16\n"))
+    first = here("plan", "-f", "job.yaml", "-o", "json")
+    assert first.code == 1
+    generation = live(control_plane, namespace)["metadata"]["generation"]
+    ended = {"status": "COMPLETE", "message": "Job train completed", "observedGeneration": generation}
+    report(control_plane, namespace, ended)
+    second = here("plan", "-f", "job.yaml", "-o", "name")
+    assert (second.code, second.out) == (0, "")
+    assert "job/train: nothing to do: COMPLETE: Job train completed" in second.err
 
 
 def test_plan_shows_the_api_servers_refusal_of_an_embedded_object(here: Cli) -> None:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import click
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kaiwo.api.validate import Validator
 from kaiwo.cli import manifest
+from kaiwo.cli.checking import check
+from kaiwo.cli.options import Settings
+from kaiwo.cli.output import to_json
+from kaiwo.cli.overrides import override
+from kaiwo.cli.userconfig import UserConfig
+from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,3 +212,65 @@ def test_no_bytes_crash_the_reader(tmp_path: Path, content: bytes) -> None:
     assert manifests or complaints
     assert all(str(complaint).startswith(str(path)) for complaint in complaints)
     assert all("\n" not in complaint.message for complaint in complaints)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+known_fields = st.sampled_from(
+    [
+        "user",
+        "gpus",
+        "gpuVendor",
+        "replicas",
+        "gpusPerReplica",
+        "image",
+        "env",
+        "resources",
+        "storage",
+        "secretVolumes",
+        "entrypoint",
+        "ray",
+        "job",
+        "rayJob",
+        "duration",
+        "priorityClass",
+        "clusterQueue",
+        "imagePullSecrets",
+        "gpuModels",
+        "podTemplateSpecLabels",
+    ]
+)
+wild_objects = st.fixed_dictionaries(
+    {"apiVersion": st.just(manifest.API_VERSION), "kind": st.sampled_from(["KaiwoJob", "KaiwoService"])},
+    optional={
+        "metadata": json_values | st.fixed_dictionaries({"name": json_values, "namespace": json_values}),
+        "spec": json_values | st.dictionaries(known_fields, json_values, max_size=4),
+        "status": json_values,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def validator() -> Validator:
+    """Checks against the fields of all installed plugins."""
+    return Validator(load().fields())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(wild_objects)
+def test_no_object_crashes_the_checks(tmp_path: Path, validator: Validator, obj: dict[str, Any]) -> None:
+    """Whatever stands where, the answer is yes or a list of problems, each at a line of the file."""
+    path = tmp_path / "fuzz.json"
+    path.write_text(to_json(obj))
+    manifests, complaints = manifest.read([str(path)])
+    config = UserConfig(user="jane", namespace="team")
+    override(manifests, user=None, queue="blue", namespace=None, config=config)
+    with click.Context(click.Command("kaiwo"), obj=Settings(verbosity=-1)):
+        complaints += manifest.twice(manifests) + check(manifests, validator)
+    for complaint in complaints:
+        text = str(complaint)
+        assert text.startswith((f"{path}:", "--queue: "))
+        assert text.isprintable()
