@@ -126,8 +126,8 @@ class Api:
         """Yield the events of a watch on the collection `path` (existing objects first), `timeout` s long.
 
         Raises:
-            ApiError: the server refused the watch.
-            OSError: the connection failed.
+            ApiError: the server refused the watch, or ended it with an error.
+            OSError: the connection failed, also in the middle of an event.
         """
         separator = "&" if "?" in path else "?"
         query = f"{path}{separator}watch=1&timeoutSeconds={max(1, round(timeout))}"
@@ -136,8 +136,23 @@ class Api:
             answer = connection.getresponse()
             if answer.status >= _FIRST_ERROR:
                 raise ApiError(answer.status, _message(answer.read()), f"GET {query}")
-            while line := answer.readline():
-                yield json.loads(line)
+            while line := _line(answer):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise ApiError(status.get("code", 0), status.get("message", ""), f"GET {query}")
+                yield event
+
+
+def _line(answer: http.client.HTTPResponse) -> bytes:
+    """The next whole line of a stream, empty at its end."""
+    try:
+        line = answer.readline()
+    except http.client.HTTPException as error:
+        raise OSError(f"the stream broke off: {error}") from error
+    if line and not line.endswith(b"\n"):
+        raise OSError("the stream broke off in the middle of an event")
+    return line
 
 
 def _message(text: bytes) -> str:

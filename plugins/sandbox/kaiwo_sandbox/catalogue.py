@@ -60,7 +60,7 @@ class BinarySet:
         name: the set's directory under ``kaiwo_sandbox/builds``.
         programs: what it builds.
         ldflags: linker flags.
-        minutes: how long a cold build takes on two cores, for the announcement.
+        minutes: how long a cold build takes on two cores, measured.
         manifests: files that are copied from its modules beside the binaries.
     """
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo_sandbox.binaries import cache, ensure, go_build
-from kaiwo_sandbox.catalogue import KUBERAY
+from kaiwo_sandbox.catalogue import CORE, KUBERAY
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -52,18 +52,29 @@ def modules(tmp_path: Path) -> Path:
 
 
 def test_a_build_announces_its_length_before_it_starts(
-    home: Path, fake_go: Callable[[str], Path], modules: Path
+    home: Path, fake_go: Callable[[str], Path], modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person who waits ten minutes must know it in the first second, and what for."""
     del home
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
     fake_go(BUILDS.format(modules=str(modules)))
     said: list[str] = []
     ensure(["kuberay"], say=said.append)
-    assert "about 9 minutes" in said[0]
-    assert "etcd" in said[0]
-    built = [line for line in said if " built, " in line]
+    assert "about 11 minutes together" in said[0]
+    assert "about 9 minutes" in said[1]
+    assert "etcd" in said[1]
+    built = [line for line in said if " built, " in line and line.startswith("  ")]
     assert len(built) == 8  # one line per binary
     assert all("of about" in line for line in built)
+
+
+@pytest.mark.parametrize(("cores", "minutes"), [(1, 18), (2, 9), (4, 4.5), (64, 2.25)])
+def test_the_estimate_follows_the_machine(
+    monkeypatch: pytest.MonkeyPatch, cores: int, minutes: float
+) -> None:
+    """Measured on two cores; a large machine is quicker, though not without bound."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(cores)))
+    assert go_build.estimate(CORE) == minutes
 
 
 def test_a_successful_build_leaves_binaries_and_manifests_and_nothing_else(

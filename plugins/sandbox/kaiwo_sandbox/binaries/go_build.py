@@ -68,6 +68,12 @@ def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def estimate(binary_set: BinarySet) -> float:
+    """How many minutes a build takes on this machine's cores; linking bounds it from below."""
+    cores = len(os.sched_getaffinity(0))
+    return max(binary_set.minutes * 2 / cores, binary_set.minutes / 4)
+
+
 def build_set(binary_set: BinarySet, say: Say) -> None:
     """Build the set into the cache, telling `say` what appears and how long it takes.
 
@@ -88,7 +94,7 @@ def build_set(binary_set: BinarySet, say: Say) -> None:
         )
     names = ", ".join(program.name for program in binary_set.programs)
     say(
-        f"Building {names} from source, once: about {binary_set.minutes:.0f} minutes on two cores "
+        f"Building {names} from source, once: about {estimate(binary_set):.0f} minutes on this machine "
         f"and {_GIBIBYTES_NEEDED} GiB of disk while it runs. The result stays in {root}."
     )
     build_cache = root / f"go-build-{binary_set.name}"
@@ -139,12 +145,12 @@ def _run(
 def _watch(build: subprocess.Popen[bytes], binary_set: BinarySet, work: Path, say: Say) -> None:
     """One line per finished binary, and one every half minute in between."""
     started = last = time.monotonic()
-    estimate = binary_set.minutes * 60
+    expected = estimate(binary_set) * 60
     waiting = {program.built_as: program.name for program in binary_set.programs}
     while True:
         ended = _ended(build)
         now = time.monotonic()
-        clock = f"{_minutes(now - started)} of about {_minutes(max(estimate, now - started))}"
+        clock = f"{_minutes(now - started)} of about {_minutes(max(expected, now - started))}"
         for built_as in [name for name in waiting if _written(work / "made" / name)]:
             say(f"  {clock}  {waiting.pop(built_as)} built, {len(waiting)} to go")
             last = now

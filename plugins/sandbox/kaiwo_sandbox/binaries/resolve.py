@@ -63,15 +63,27 @@ def ensure(addons: Sequence[str] = (), *, directory: Path | None = None, say: Sa
     programs = _in_directory(_explicit(directory), needed)
     manifests: dict[str, Path] = {}
     keys = [f"{path}:{path.stat().st_mtime_ns}" for path in programs.values()]
+    wanted: list[tuple[BinarySet, list[str], list[str]]] = []
     for binary_set in SETS:
         missing = [p.name for p in binary_set.programs if p.name in needed and p.name not in programs]
         sources = [source.addon for source in binary_set.manifests if source.addon in addons]
         if missing or sources:
-            place = _place(binary_set, missing, sources, say)
-            programs.update({name: place / "bin" / name for name in missing})
-            manifests.update({addon: place / "manifests" / addon for addon in sources})
-            keys.append(place.name)
+            wanted.append((binary_set, missing, sources))
+    _announce([binary_set for binary_set, _, _ in wanted], say)
+    for binary_set, missing, sources in wanted:
+        place = _place(binary_set, missing, sources, say)
+        programs.update({name: place / "bin" / name for name in missing})
+        manifests.update({addon: place / "manifests" / addon for addon in sources})
+        keys.append(place.name)
     return Binaries(programs=programs, manifests=manifests, key="+".join(keys))
+
+
+def _announce(sets: Sequence[BinarySet], say: Say) -> None:
+    """Say at once how long several builds take together; a single one says so itself."""
+    builds = [] if os.environ.get(IMAGES_VARIABLE) else [each for each in sets if not cache.complete(each)]
+    if len(builds) > 1:
+        minutes = sum(go_build.estimate(each) for each in builds)
+        say(f"{len(builds)} sets of programs have to be built, about {minutes:.0f} minutes together.")
 
 
 def _check_platform() -> None:
