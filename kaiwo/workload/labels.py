@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Origin
+    from kaiwo.workload.origins import Origins
 
 PREFIX = "kaiwo.silogen.ai/"
 USER = PREFIX + "user"
@@ -85,3 +87,19 @@ def owner_reference(workload: Workload) -> list[Object]:
             "blockOwnerDeletion": True,
         }
     ]
+
+
+def layered(path: str, origins: Origins, *layers: tuple[Mapping[str, str], Origin, str]) -> dict[str, str]:
+    """Labels or annotations of several sources in one, a later source winning.
+
+    Args:
+        path: where they stand, for origins.
+        origins: where to note what came from where.
+        layers: of each source what it brings, its kind and its name in words.
+    """
+    merged: dict[str, str] = {}
+    for values, origin, words in layers:
+        for key, value in values.items():
+            merged[key] = value
+            origins.note(f"{path}.{key}", origin, words)
+    return merged

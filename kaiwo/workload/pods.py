@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from kaiwo.workload.entrypoint import command
 from kaiwo.workload.environment import set_environment
 from kaiwo.workload.errors import PluginFailure
-from kaiwo.workload.labels import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, embedded, system_labels
+from kaiwo.workload.labels import (
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    embedded,
+    layered,
+    system_labels,
+)
 from kaiwo.workload.lists import merged, tidy
 from kaiwo.workload.placement import place
 from kaiwo.workload.resources import Needs, spec_defaults, with_resources
@@ -71,7 +77,7 @@ def pod_template(
     path = f"{role.path}.spec"
     pod = as_map(result.setdefault("spec", {}), path)
     _fill(pod, inp, role, generated, origins)
-    _metadata(result, inp, role)
+    _metadata(result, inp, role, origins)
     _pull_secrets(pod, inp, path)
     if name := inp.resolved.priority_class:
         pod["priorityClassName"] = name
@@ -120,25 +126,38 @@ def _fill(pod: Object, inp: RenderInput, role: PodRole, generated: bool, origins
         origins.note(f"{path}.securityContext", "template", "left out with spec.dangerous: true")
 
 
-def _metadata(template: Object, inp: RenderInput, role: PodRole) -> None:
+def _metadata(template: Object, inp: RenderInput, role: PodRole, origins: Origins) -> None:
     """Labels: system, then podTemplateSpecLabels, then the template's, then the workload's."""
     path, spec = f"{role.path}.metadata", inp.workload.spec
     metadata = as_map(template.get("metadata"), path)
-    labels = {
-        **inp.resolved.labels,
-        **embedded(as_strings(metadata.get("labels"), f"{path}.labels")),
-        **embedded(spec.pod_template_spec_labels or {}),
-        **system_labels(inp.workload),
+    labels = layered(
+        f"{path}.labels",
+        origins,
+        (inp.resolved.labels, "user", "metadata.labels"),
+        (embedded(as_strings(metadata.get("labels"), f"{path}.labels")), "user", f"{path}.labels"),
+        (embedded(spec.pod_template_spec_labels or {}), "user", "spec.podTemplateSpecLabels"),
+        (system_labels(inp.workload), "system", "by which Kaiwo finds what belongs to the workload"),
+    )
+    topology = {
+        key: value
+        for key, value in (
+            (PREFERRED_TOPOLOGY, spec.preferred_topology_label),
+            (REQUIRED_TOPOLOGY, spec.required_topology_label),
+        )
+        if value
     }
-    annotations = {
-        **inp.resolved.annotations,
-        **embedded(as_strings(metadata.get("annotations"), f"{path}.annotations")),
-        **(inp.queue.pod_annotations if inp.queue else {}),
-    }
-    if spec.preferred_topology_label:
-        annotations[PREFERRED_TOPOLOGY] = spec.preferred_topology_label
-    if spec.required_topology_label:
-        annotations[REQUIRED_TOPOLOGY] = spec.required_topology_label
+    annotations = layered(
+        f"{path}.annotations",
+        origins,
+        (inp.resolved.annotations, "user", "metadata.annotations"),
+        (
+            embedded(as_strings(metadata.get("annotations"), f"{path}.annotations")),
+            "user",
+            f"{path}.annotations",
+        ),
+        (inp.queue.pod_annotations if inp.queue else {}, "queue", "what the queue system reads"),
+        (topology, "user", "the topology label of the spec"),
+    )
     metadata = {**metadata, "labels": labels}
     if annotations:
         metadata["annotations"] = annotations

@@ -70,7 +70,7 @@ class World:
             if not plan.writes:
                 break
             for write in plan.writes:
-                self._execute(write)
+                self.execute(write)
         assert not self.plan().writes
         if plan.statuses:
             self.obj = {**self.obj, "status": plan.statuses[-1]}
@@ -79,7 +79,8 @@ class World:
         assert (again.statuses, again.writes, again.events) == ((), (), ())
         return plan
 
-    def _execute(self, write: Any) -> None:
+    def execute(self, write: Any) -> None:
+        """Let the API server take one write."""
         self.writes.append(write)
         if isinstance(write, Patch):
             assert self.facts.live is not None

@@ -357,7 +357,8 @@ def test_an_ended_workload_never_runs_again(world: World, status: str) -> None:
 
 def test_every_value_has_an_origin(world: World) -> None:
     """What Kaiwo filled in is told apart: from the user, the configuration, the nodes, or a default."""
-    world.obj = job(gpus=2, image="image:1", entrypoint="echo", env=[{"name": "A", "value": "1"}])
+    env = [{"name": "A", "value": "1"}]
+    world.obj = job(gpus=2, image="image:1", entrypoint="echo", env=env, version="2", labels={"team": "x"})
     origins = world.plan().rendered[-1].origins
     pod = "spec.template.spec.containers[0]"
     assert origins[f"{pod}.image"] == ("user", "spec.image")
@@ -367,3 +368,28 @@ def test_every_value_has_an_origin(world: World) -> None:
     assert origins[f"{pod}.resources.limits.cpu"][0] == "default"
     assert origins["spec.template.spec.schedulerName"][0] == "config"
     assert origins["spec.backoffLimit"][0] == "default"
+    assert origins["metadata.labels.team"] == ("user", "metadata.labels")
+    assert origins["metadata.labels.kaiwo.silogen.ai/version"] == ("user", "spec.version")
+    assert origins["spec.template.metadata.labels.kaiwo.silogen.ai/name"][0] == "system"
+
+
+@pytest.mark.parametrize("done", range(4))
+def test_a_crash_between_two_writes_leaves_no_trace(world: World, done: int) -> None:
+    """Killed after any of the writes and started again: the same objects, each once, the same status."""
+    world.obj["spec"] |= {
+        "gpus": 8,
+        "storage": {
+            "storageEnabled": True,
+            "data": {"storageSize": "1Gi"},
+            "huggingFace": {"storageSize": "1Gi"},
+        },
+    }
+    untouched = dataclasses.replace(world, writes=[], events=[])
+    untouched.settle()
+    for write in world.plan().writes[:done]:
+        world.execute(write)
+    world.settle()
+    assert world.writes == untouched.writes
+    assert len(world.writes) == 3
+    assert world.status == untouched.status
+    assert world.facts.live == untouched.facts.live

@@ -125,7 +125,7 @@ def render(inp: RenderInput) -> Rendered:
     child = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": child_metadata(inp, block, BLOCK),
+        "metadata": child_metadata(inp, block, BLOCK, origins),
         "spec": spec,
     }
     return Rendered(child, warnings=(*warnings, *more), origins=origins.known())
