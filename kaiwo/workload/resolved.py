@@ -7,7 +7,7 @@ that a later change can be named without keeping the user's text a second time.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -84,21 +84,16 @@ def _hash_into(hashes: dict[str, str], path: str, value: Mapping[str, Any], dept
             hashes[where] = digest(item)
 
 
+def _written(value: Resolved | Allocation, defaults: Mapping[str, Any]) -> Object:
+    """The fields of a dataclass that are neither at their default nor empty."""
+    pairs = ((name, getattr(value, name), default) for name, default in defaults.items())
+    return {name: item for name, item, default in pairs if item not in (default, {})}
+
+
 def encode(record: Record) -> str:
     """The annotation's value: compact, and the same for equal records."""
-    resolved = {
-        name: value
-        for name, value in asdict(record.resolved).items()
-        if name != "allocation" and value != _RESOLVED_DEFAULTS[name]
-    }
-    resolved["allocation"] = {
-        name: value
-        for name, value in asdict(record.resolved.allocation).items()
-        if value != _ALLOCATION_DEFAULTS[name]
-    }
-    for name in ("labels", "annotations"):
-        if not resolved.get(name):
-            resolved.pop(name, None)
+    resolved = _written(record.resolved, _RESOLVED_DEFAULTS)
+    resolved["allocation"] = _written(record.resolved.allocation, _ALLOCATION_DEFAULTS)
     content: Object = {"resolved": resolved, "fields": dict(record.fields)}
     if record.queue:
         content["queue"] = {
