@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILED",
+    "FIELD_MANAGER",
     "INTERRUPTED",
     "NOT_FOUND",
     "OK",
@@ -46,12 +47,15 @@ __all__ = [
     "Settings",
     "clean",
     "cluster",
+    "complete_names",
+    "connection",
     "dump",
     "emit",
     "page_style",
     "plugins",
     "say",
     "settings",
+    "warn_broken",
 ]
 
 FIELD_MANAGER = "kaiwo-cli"
