@@ -126,8 +126,10 @@ def test_a_pod_without_annotations_runs_until_it_is_deleted(control_plane: Sandb
     assert pod["status"]["podIP"].startswith("10.244.")
     control_plane.api.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/plain")
     path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=metadata.name%3Dplain"
-    if control_plane.api.get(path)["items"]:
-        for event in control_plane.api.watch(path, timeout=SECONDS):
+    listed = control_plane.api.get(path)
+    if listed["items"]:
+        since = f"{path}&resourceVersion={listed['metadata']['resourceVersion']}"
+        for event in control_plane.api.watch(since, timeout=SECONDS):
             if event["type"] == "DELETED":
                 break
         else:
