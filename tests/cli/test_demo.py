@@ -152,3 +152,35 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     assert process.returncode == 130, errors
     assert _started_below(tmp_path) == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.cluster
+def test_what_is_kept_can_be_used_and_ended(tmp_path: Path) -> None:
+    """After --keep the printed commands work, and --stop ends all of it, whatever plugins are selected."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+
+    def kaiwo(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*KAIWO, *arguments],
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=170,
+        )
+
+    try:
+        kept = kaiwo("demo", "--keep")
+        assert kept.returncode == 0, kept.stdout + kept.stderr
+        kubeconfig = kept.stdout.partition("export KUBECONFIG=")[2].split()[0]
+        shown = kaiwo("status", "sixteen-gpus", KUBECONFIG=kubeconfig)
+        assert shown.returncode == 0, shown.stderr
+        assert "nearest that fits: 8" in shown.stdout
+        again = kaiwo("demo")
+        assert again.returncode == 1
+        assert "kaiwo demo --stop" in again.stderr
+    finally:
+        stopped = kaiwo("demo", "--stop", KAIWO_PLUGINS="batch_job")
+    assert stopped.returncode == 0, stopped.stderr
+    assert _started_below(tmp_path) == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

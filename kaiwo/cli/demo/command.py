@@ -53,7 +53,8 @@ def demo(*, keep: bool, stop: bool) -> int:
     """See five workloads run, fail, wait and heal on a control plane with fake GPU nodes."""
     if stop:
         return _stop()
-    _check()
+    if remains.kept() is not None:
+        raise kit.Failure("the demo of before still runs (it was started with --keep)", "kaiwo demo --stop")
     board = Board(color=kit.settings().color)
     board.say(INTRODUCTION.format(end=KEPT if keep else REMOVED))
     stage = Stage()
@@ -70,19 +71,6 @@ def demo(*, keep: bool, stop: bool) -> int:
     told = _summary(board, story)
     _next(board, stage, keep=keep)
     return kit.OK if told else kit.FAILED
-
-
-def _check() -> None:
-    """Find out what would fail, before anything is started."""
-    from kaiwo.cli import plugin_commands  # noqa: PLC0415  loads every plugin
-
-    if plugin_commands.thorough("sandbox") is None:
-        raise kit.Failure(
-            "the demo needs a control plane, and no installed plugin adds the command `kaiwo sandbox`",
-            "pip install kaiwo-sandbox kaiwo-batch-job kaiwo-gpu-amd kaiwo-gpu-nvidia; then: kaiwo demo",
-        )
-    if remains.kept() is not None:
-        raise kit.Failure("the demo of before still runs (it was started with --keep)", "kaiwo demo --stop")
 
 
 @contextmanager
@@ -168,10 +156,12 @@ def _next(board: Board, stage: Stage, *, keep: bool) -> None:
     kaiwo, job = _program(), JOBS / "1-train.yaml"
     kept = (
         (f"export KUBECONFIG={stage.kubeconfig}", "the demo's cluster"),
-        (f"export KAIWO_PLUGINS={stage_module.PLUGINS}", "the plugins that its operator runs with"),
         (f"{kaiwo} list", "all workloads, with their reasons"),
         (f"{kaiwo} status sixteen-gpus", "one workload on one page"),
-        (f"{kaiwo} plan -f {job} --explain", "what would be created, and where each value comes from"),
+        (
+            f"{kaiwo} plan -f {job} --offline --explain",
+            "what would be created, and where each value comes from",
+        ),
         (f"{kaiwo} delete train --yes", f"and once more: {kaiwo} submit -f {job}"),
         (f"less {stage.operator_log}", "what the operator says"),
         (f"{kaiwo} demo --stop", "ends all of it and removes its files"),
@@ -199,7 +189,7 @@ def _program() -> str:
 
 def _stop() -> int:
     """End what ``--keep`` left."""
-    found = remains.stop()
+    remains.stop()
     stage_module.down()
-    kit.say("the demo is gone" if found else "no demo was running")
+    kit.say("nothing of a demo runs any more")
     return kit.OK

@@ -63,19 +63,11 @@ class Stage:
         return self._control_plane or self._operator is not None
 
     def _environment(self) -> dict[str, str]:
-        """The demo's own cluster and plugins, whatever the user's settings say."""
-        ours = ("KAIWO_", "KUBECONFIG", "KUBERNETES_")
-        kept = ("KAIWO_SANDBOX_",)
-        inherited = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith(ours) or key.startswith(kept)
-        }
-        empty = self.directory / "kaiwoconfig.yaml"
+        """The demo's own cluster, settings and plugins, whatever the user's are."""
         return {
-            **inherited,
+            **_inherited(),
             "KAIWO_PLUGINS": PLUGINS,
-            "KAIWOCONFIG": str(empty),
+            "KAIWOCONFIG": str(self.directory / "kaiwoconfig.yaml"),
             "KUBECONFIG": str(self.kubeconfig),
         }
 
@@ -88,10 +80,18 @@ class Stage:
         Raises:
             Failure: it cannot be brought up, or one of that name is up already.
         """
-        again = "`kaiwo demo --stop` removes what an earlier demo left; then: kaiwo demo"
-        inherited = dict(os.environ)
-        if self._ask(("sandbox", "env", "--name", SANDBOX), inherited).returncode == 0:
-            raise kit.Failure(f"a sandbox of the name {SANDBOX!r} is up already", again)
+        inherited = _inherited()
+        asked = self._ask(("sandbox", "env", "--name", SANDBOX), inherited)
+        if asked.returncode == kit.OK:
+            raise kit.Failure(
+                f"a sandbox of the name {SANDBOX!r} is up already",
+                "`kaiwo demo --stop` removes what an earlier demo left; then: kaiwo demo",
+            )
+        if asked.returncode == kit.USAGE:
+            raise kit.Failure(
+                "the demo needs a control plane, and no installed plugin adds the command `kaiwo sandbox`",
+                "pip install kaiwo-sandbox kaiwo-batch-job kaiwo-gpu-amd kaiwo-gpu-nvidia; then: kaiwo demo",
+            )
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.directory / "kaiwoconfig.yaml").write_text("")
         self._control_plane = True
@@ -253,9 +253,30 @@ class Stage:
 
 
 def down() -> None:
-    """Take the demo's control plane down; nothing happens if there is none."""
+    """Take the demo's control plane down; nothing happens if there is none.
+
+    Raises:
+        Failure: it may still run.
+    """
     command = kaiwo("sandbox", "down", "--name", SANDBOX)
-    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    ended = subprocess.run(
+        command, env=_inherited(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        raise kit.Failure(
+            f"the demo's control plane could not be taken down:\n{ended.stderr.strip()}",
+            f"kaiwo sandbox down --name {SANDBOX}",
+        )
+
+
+def _inherited() -> dict[str, str]:
+    """The user's environment without what steers Kaiwo: a selection of plugins may leave out the sandbox."""
+    kept = "KAIWO_SANDBOX_"
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key.startswith(kept) or not key.startswith(("KAIWO", "KUBECONFIG"))
+    }
 
 
 def _ready(url: str) -> bool:
