@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import quote, urlencode
 
+from kaiwo.engine.discovery import Discovery
 from kaiwo.engine.errors import Conflict, Invalid, NotFound, from_status
 from kaiwo.engine.transport import Request, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
@@ -64,6 +65,7 @@ class Client:
             connection, user_agent=user_agent, timeout=timeout, concurrency=concurrency, metrics=metrics
         )
         self._transport.gate = gate
+        self._discovery = Discovery(self.get_json)
 
     @property
     def gate(self) -> Callable[[], bool] | None:
@@ -86,6 +88,14 @@ class Client:
         """Close all connections."""
         await self._transport.close()
 
+    def in_use(self, resource: Resource) -> Resource:
+        """The kind at the version that requests are sent to: its own, or the fallback found last."""
+        return self._discovery.in_use(resource)
+
+    async def find_version(self, resource: Resource) -> bool:
+        """Use the newest served version of a kind with fallbacks; whether it is another one than before."""
+        return await self._discovery.find_version(resource)
+
     async def get(
         self, resource: Resource, namespace: str | None, name: str, *, urgent: bool = False
     ) -> Object:
@@ -97,7 +107,7 @@ class Client:
             name: of the object.
             urgent: does not wait for other requests; for the lease.
         """
-        path = _path(resource, namespace, name)
+        path = _path(self.in_use(resource), namespace, name)
         return await self._send(Request("get", str(resource), "GET", path, urgent=urgent))
 
     async def pages(
@@ -115,8 +125,13 @@ class Client:
         if field_selector:
             query["fieldSelector"] = field_selector
         while True:
-            path = _path(resource, namespace) + "?" + urlencode(query)
-            body = await self._transport.send(Request("list", str(resource), "GET", path))
+            path = _path(self.in_use(resource), namespace) + "?" + urlencode(query)
+            try:
+                body = await self._transport.send(Request("list", str(resource), "GET", path))
+            except NotFound:
+                if "continue" not in query and resource.fallbacks and await self.find_version(resource):
+                    continue
+                raise
             page = decode_page(body, f"list {resource}")
             yield page
             if not page.rest:
@@ -163,7 +178,7 @@ class Client:
             dry_run: ask what would come out, change nothing.
             urgent: neither asks the gate nor waits for other requests; for the lease itself.
         """
-        path = _path(resource, _namespace(obj)) + _query(
+        path = _path(self.in_use(resource), _namespace(obj)) + _query(
             fieldManager=field_manager, fieldValidation=field_validation, dryRun="All" if dry_run else None
         )
         request = Request(
@@ -202,7 +217,7 @@ class Client:
             dry_run: ask what would come out, change nothing.
         """
         name: str = obj["metadata"]["name"]
-        path = _path(resource, _namespace(obj), name, subresource) + _query(
+        path = _path(self.in_use(resource), _namespace(obj), name, subresource) + _query(
             fieldManager=field_manager,
             force="true" if force else None,
             fieldValidation=field_validation,
@@ -243,7 +258,7 @@ class Client:
             if resource_version:
                 metadata["resourceVersion"] = resource_version
             patch = {**patch, "metadata": metadata}
-        path = _path(resource, namespace, name, subresource) + _query(fieldManager=field_manager)
+        path = _path(self.in_use(resource), namespace, name, subresource) + _query(fieldManager=field_manager)
         request = Request("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
         return await self._send_to(uid, request)
 
@@ -258,7 +273,7 @@ class Client:
             subresource: for example ``status``.
             urgent: neither asks the gate nor waits for other requests; for the lease itself.
         """
-        path = _path(resource, _namespace(obj), obj["metadata"]["name"], subresource)
+        path = _path(self.in_use(resource), _namespace(obj), obj["metadata"]["name"], subresource)
         request = Request(
             "replace", str(resource), "PUT", path, encode(obj), mutating=True, repeatable=False, urgent=urgent
         )
@@ -294,7 +309,7 @@ class Client:
             options["propagationPolicy"] = propagation
         if grace_period is not None:
             options["gracePeriodSeconds"] = grace_period
-        path = _path(resource, namespace, name)
+        path = _path(self.in_use(resource), namespace, name)
         # Without a uid a repeated delete could meet a successor of the same name.
         request = Request(
             "delete", str(resource), "DELETE", path, encode(options), mutating=True, repeatable=bool(uid)
@@ -331,7 +346,7 @@ class Client:
         }
         if label_selector:
             query["labelSelector"] = label_selector
-        path = _path(resource, namespace) + "?" + urlencode(query)
+        path = _path(self.in_use(resource), namespace) + "?" + urlencode(query)
         async for line in self._transport.stream(str(resource), path, stall):
             event = decode_event(line, f"watch {resource}")
             if event.type == "ERROR":
@@ -339,18 +354,11 @@ class Client:
             yield event.type, event.object
 
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
-        """Which of the resources the API server serves now; not knowing a group is an answer too."""
-        found: set[Resource] = set()
-        for group, version in sorted({(r.group, r.version) for r in resources}):
-            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            try:
-                answer = await self.get_json(path)
-            except NotFound:
-                continue
-            listed = answer.get("resources")
-            names = {item.get("name") for item in (listed if isinstance(listed, list) else ())}
-            found |= {r for r in resources if (r.group, r.version) == (group, version) and r.plural in names}
-        return frozenset(found)
+        """Which of the resources the API server serves now; not knowing a group is an answer too.
+
+        One with fallbacks is served when any of its versions is.
+        """
+        return await self._discovery.served(resources)
 
     async def get_json(self, path: str, **query: str) -> Object:
         """GET any path, for example ``/version``."""

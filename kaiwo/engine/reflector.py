@@ -77,6 +77,8 @@ class Reflector:
                 while True:
                     version = await self._watch(version)
                     self._count("closed")
+                    if self._outdated() and await self._client.find_version(self.store.resource):
+                        version = await self._list()
             except NotFound:
                 await self._not_served()
             except Gone as error:
@@ -115,6 +117,11 @@ class Reflector:
         self._unserved.reset()
         self.settled.set()
         return version
+
+    def _outdated(self) -> bool:
+        """Whether an older version of the kind is read, for want of a newer one."""
+        resource = self.store.resource
+        return bool(resource.fallbacks) and self._client.in_use(resource).version != resource.version
 
     async def _watch(self, version: str) -> str:
         """Take changes until the API server closes the watch; returns the version to go on from."""

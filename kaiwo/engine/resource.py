@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Object: TypeAlias = dict[str, Any]
@@ -19,6 +19,9 @@ class Resource:
         kind: kind as written in manifests, for example ``Job``.
         plural: resource name as written in URLs and roles, for example ``jobs``.
         namespaced: whether objects of the kind live in namespaces.
+        fallbacks: older versions of the same kind, newest first, for clusters that do not serve `version`.
+            The client finds out which one is served; objects then carry that one's ``apiVersion``. Kinds
+            that differ in nothing else are equal.
     """
 
     group: str
@@ -26,6 +29,7 @@ class Resource:
     kind: str
     plural: str
     namespaced: bool = True
+    fallbacks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def api_version(self) -> str:

@@ -120,6 +120,20 @@ async def test_what_is_served_is_known(client: Client) -> None:
     assert await client.served([JOB, LEASE, CONFIG_MAP, absent, misspelt]) == {JOB, LEASE, CONFIG_MAP}
 
 
+async def test_a_kind_is_used_in_the_newest_version_that_is_served(
+    client: Client, namespace: str, config_map: Callable[..., Object]
+) -> None:
+    """A cluster of an older generation is read and written in its own version, without being told which."""
+    newer = Resource("", "v7", "ConfigMap", "configmaps", fallbacks=("v3", "v1"))
+    assert await client.served([newer]) == {newer}
+    assert client.in_use(newer).version == "v7"
+    assert [obj async for obj in client.list(newer, namespace, label_selector="l=none")] == []
+    assert client.in_use(newer).version == "v1"
+    made = await client.create(newer, config_map("a", {"x": "1"}))
+    assert made["apiVersion"] == "v1"
+    assert newer == Resource("", "v7", "ConfigMap", "configmaps")
+
+
 async def test_a_dry_run_changes_nothing(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
