@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import traceback
 from typing import TYPE_CHECKING
 
 import click
@@ -65,6 +64,8 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
             "run it again with -vv, which shows where, and report that as a defect",
         )
         if settings.verbosity > 1:
+            import traceback  # noqa: PLC0415  only for who asks
+
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         failure.show()
         return failure.exit_code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -73,6 +72,8 @@ class LazyGroup(click.Group):
         command = self.get_command(ctx, name)
         if command is not None:
             return name, command, args[1:]
+        import difflib  # noqa: PLC0415  only mistakes need it
+
         known = self.list_commands(ctx)
         near = difflib.get_close_matches(name, known, n=1)
         hint = f'; did you mean "{near[0]}"?' if near else f"; there are: {', '.join(known)}"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from importlib.metadata import entry_points
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from kaiwo.cli.group import Entry
 from kaiwo.plugin.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 PLUGIN_GROUP = "kaiwo.plugins"
 _HOOK = "kaiwo_commands"
@@ -29,10 +30,10 @@ def quick() -> dict[str, Entry]:
     """Commands of selected plugins, by name; a plugin that cannot be read adds none."""
     selection = Selection.of(environ=os.environ)
     found: dict[str, Entry] = {}
-    for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda point: point.name):
-        chosen = selection.names is None or point.name in selection.names
-        if chosen and point.name not in selection.disabled and _mentions_hook(point.module):
-            for name, entry in _declared(point.module):
+    for plugin, module in sorted(_entry_points()):
+        chosen = selection.names is None or plugin in selection.names
+        if chosen and plugin not in selection.disabled and _mentions_hook(module):
+            for name, entry in _declared(module):
                 found.setdefault(name, entry)
     return found
 
@@ -45,6 +46,32 @@ def thorough(name: str) -> Entry | None:
     return next(
         (Entry(command.load, command.help) for command in plugins.commands if command.name == name), None
     )
+
+
+def _entry_points() -> set[tuple[str, str]]:
+    """Name and module of every plugin on ``sys.path``.
+
+    Read by hand: importing importlib.metadata costs as much as everything else together, a third of the
+    time that the help may take.
+    """
+    found: set[tuple[str, str]] = set()
+    for directory in dict.fromkeys(sys.path):
+        for pattern in ("*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"):
+            for path in Path(directory or ".").glob(pattern):
+                with suppress(OSError, UnicodeDecodeError):
+                    found.update(_section(path.read_text(encoding="utf-8")))
+    return found
+
+
+def _section(text: str) -> Iterator[tuple[str, str]]:
+    """The plugins in the text of an ``entry_points.txt``."""
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            inside = line == f"[{PLUGIN_GROUP}]"
+        elif inside and "=" in line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            yield name.strip(), value.partition(":")[0].strip()
 
 
 def _mentions_hook(module: str) -> bool:
