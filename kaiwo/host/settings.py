@@ -221,7 +221,7 @@ class Settings:
         "KAIWO_WORKERS",
         _count,
         "workloads of one kind that are reconciled at the same time",
-        default=8,
+        default=16,
     )
     plugin_time_limit: float = _setting(
         "pluginTimeLimit",

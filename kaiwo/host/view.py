@@ -91,11 +91,15 @@ class FactsReader:
         """The cluster around one workload."""
         namespace, name = workload.namespace, workload.name
         child = self._cache.get(backend.child, namespace, name) if backend is not None else None
-        volumes = self._cache.owned_by(workload.uid, PERSISTENT_VOLUME_CLAIM)
+        beside = self._cache.owned_by(workload.uid, PERSISTENT_VOLUME_CLAIM)
+        for kind in backend.companions if backend is not None else ():
+            companion = self._cache.get(kind, namespace, name)
+            if companion is not None:
+                beside.append(companion)
         return View(
             child=child,
             live=child.full() if child is not None else None,
-            auxiliaries={(entry.resource, entry.name): entry.full() for entry in volumes},
+            auxiliaries={(entry.resource, entry.name): entry.full() for entry in beside},
             pods=self._cache.labelled(POD, RUN_ID, workload.uid),
         )
 

@@ -85,6 +85,18 @@ def workload_watches(
         Watch(child, of_child, Projection(owned_fields=tuple(dict.fromkeys(paths))), namespace=namespace)
         for child, paths in children.items()
     ]
+    companions = {
+        companion: None
+        for backend in registry.backends
+        if backend.kind == kind and backend.built
+        for companion in backend.companions
+        if companion not in children
+    }
+
+    def of_companion(event: Event) -> Iterable[Key]:
+        return dict.fromkeys((*of_child(event), *of_run(event)))
+
+    watches += [Watch(companion, of_companion, namespace=namespace) for companion in companions]
     watches.append(Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
     watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
     # Nothing is decided before these are known; changes of theirs wake only what waits.

@@ -64,7 +64,7 @@ class WorkloadController:
         registry: Registry,
         *,
         tell: Callable[[Transition], None],
-        workers: int = 8,
+        workers: int = 16,
         namespace: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -91,6 +91,11 @@ class WorkloadController:
         self._executor = Executor(engine)
         self._children = tuple(
             dict.fromkeys(b.child for b in registry.backends if b.kind == kind and b.built)
+        )
+        self._beside = tuple(
+            dict.fromkeys(
+                kind for b in registry.backends if b.kind == self._kind and b.built for kind in b.companions
+            )
         )
         self._wake_planned = False
         for child in self._children:
@@ -128,7 +133,8 @@ class WorkloadController:
 
     def _fingerprint(self, entry: Entry) -> Fingerprint:
         cache = self._engine.cache
-        children = (cache.get(child, entry.namespace, entry.name) for child in self._children)
+        named = (*self._children, *self._beside)
+        children = (cache.get(child, entry.namespace, entry.name) for child in named)
         around = self._reader.around(entry.uid)
         return (
             entry.resource_version,
