@@ -34,7 +34,7 @@ from kaiwo_sandbox.control_plane import PORT_NAMES, Layout
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import make_private, state_dir, state_root
-from kaiwo_sandbox.ports import free_ports, is_free
+from kaiwo_sandbox.ports import claim, free_ports, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -282,10 +282,11 @@ def down(name: str) -> bool:
 def _choose_ports(chosen: Sequence[Addon], earlier: Mapping[str, int]) -> dict[str, int]:
     """Free ports for all programs; for addons the earlier ones if free, which saves rewriting webhooks."""
     addon_ports = [port for addon in chosen for port in addon.port_names]
-    names = [*PORT_NAMES, *addon_ports]
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    again = {name: earlier[name] for name in addon_ports if name in earlier and is_free(earlier[name])}
-    return ports if set(again.values()) & set(ports.values()) else ports | again
+    again = {name: earlier[name] for name in addon_ports if name in earlier}
+    if not claim(list(again.values())):
+        again = {}
+    names = [name for name in (*PORT_NAMES, *addon_ports) if name not in again]
+    return again | dict(zip(names, free_ports(len(names)), strict=True))
 
 
 def _lock_file(name: str) -> Path:
@@ -294,6 +295,9 @@ def _lock_file(name: str) -> Path:
 
 def _remove(directory: Path) -> None:
     lifecycle.stop(directory)
+    state = state_module.load(directory)
+    if state is not None:
+        release(state.ports.values())
     shutil.rmtree(directory, ignore_errors=True)
 
 

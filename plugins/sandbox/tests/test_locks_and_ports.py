@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.locks import locked
-from kaiwo_sandbox.ports import LOOPBACK, free_ports, wait_until_free
+from kaiwo_sandbox.ports import LOOPBACK, claim, free_ports, release, wait_until_free
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,8 +74,9 @@ def test_a_lock_whose_file_its_holder_removed_still_excludes(tmp_path: Path) -> 
     assert max(most) == 1
 
 
-def test_free_ports_are_different_and_can_be_listened_on() -> None:
+def test_free_ports_are_different_and_can_be_listened_on(home: Path) -> None:
     """Each program of a sandbox gets one of its own."""
+    del home
     ports = free_ports(20)
     assert len(set(ports)) == 20
     for port in ports:
@@ -82,8 +84,45 @@ def test_free_ports_are_different_and_can_be_listened_on() -> None:
             sock.bind((LOOPBACK, port))
 
 
-def test_a_port_that_stays_taken_is_reported() -> None:
+def test_starts_at_the_same_time_get_different_ports(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens yet when the second start chooses; here from fifty ports, by five at once."""
+    del home
+    monkeypatch.setattr("kaiwo_sandbox.ports._FIRST", 20000)
+    monkeypatch.setattr("kaiwo_sandbox.ports._LAST", 20060)
+    with ThreadPoolExecutor(5) as pool:
+        found = [port for ports in pool.map(free_ports, [8] * 5) for port in ports]
+    assert len(set(found)) == 40
+
+
+def test_earlier_ports_are_claimed_by_one_start_only(home: Path) -> None:
+    """Two starts from the same prepared data both want its ports; after `down` they can be had again."""
+    del home
+    ports = free_ports(2)
+    assert not claim(ports)
+    release(ports)
+    assert claim(ports)
+    assert not claim(ports[:1])
+    release(ports)
+    with socket.socket() as sock:
+        sock.bind((LOOPBACK, ports[0]))
+        sock.listen()
+        assert not claim(ports)
+
+
+def test_a_note_of_a_start_that_is_surely_over_does_not_count(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that was killed leaves its notes behind; so does a damaged file."""
+    ports = free_ports(1)
+    monkeypatch.setattr("kaiwo_sandbox.ports._NOTE_SECONDS", 0.0)
+    assert claim(ports)
+    (home / "cache" / "kaiwo" / "sandbox" / "ports.json").write_text("[1, 2")
+    assert claim(ports)
+
+
+def test_a_port_that_stays_taken_is_reported(home: Path) -> None:
     """A restart on the same port cannot work then, and the message says so instead of a bind error."""
+    del home
     with socket.socket() as sock:
         sock.bind((LOOPBACK, free_ports(1)[0]))
         sock.listen()

@@ -148,7 +148,7 @@ def _configure(layout: Layout) -> None:
 
 
 def _command(binary: Path, layout: Layout) -> list[str]:
-    return [str(binary), f"--config={layout.directory / 'kueue.yaml'}", "--zap-log-level=1"]
+    return [str(binary), f"--config={layout.directory / 'kueue.yaml'}", "--zap-log-level=info"]
 
 
 def _paths(manifests: Path) -> list[str]:
