@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import quote, urlencode
 
@@ -347,11 +348,13 @@ class Client:
         if label_selector:
             query["labelSelector"] = label_selector
         path = _path(self.in_use(resource), namespace) + "?" + urlencode(query)
-        async for line in self._transport.stream(str(resource), path, stall):
-            event = decode_event(line, f"watch {resource}")
-            if event.type == "ERROR":
-                raise from_status(decode_object(event.object, f"watch {resource}"))
-            yield event.type, event.object
+        # Closed also when the reader raises: the garbage collector comes too late.
+        async with aclosing(self._transport.stream(str(resource), path, stall)) as lines:
+            async for line in lines:
+                event = decode_event(line, f"watch {resource}")
+                if event.type == "ERROR":
+                    raise from_status(decode_object(event.object, f"watch {resource}"))
+                yield event.type, event.object
 
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
         """Which of the resources the API server serves now; not knowing a group is an answer too.
@@ -365,11 +368,10 @@ class Client:
         return await self._send(Request("get", "", "GET", path + _query(**query)))
 
     async def _send_to(self, uid: str | None, request: Request) -> Object:
-        """Send a patch that is meant for one uid."""
+        """Send a patch for one uid; another one is refused as the change of an immutable field."""
         try:
             return await self._send(request)
         except Invalid as error:
-            # The API server answers another uid as the change of an immutable field.
             if uid and any(cause.field == "metadata.uid" for cause in error.causes):
                 raise Conflict(409, "Conflict", error.message, error.details) from error
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
@@ -134,15 +135,16 @@ class Reflector:
             stall=self._stall,
         )
         started = time.monotonic()
-        async for type_, raw in changes:
-            if type_ == "BOOKMARK":
-                version = self._bookmark(raw) or version
-                store.progress(version)
-                continue
-            entry = self._decode(raw)
-            if entry is not None:
-                store.observe(type_, entry)
-                version = entry.resource_version
+        async with aclosing(changes):
+            async for type_, raw in changes:
+                if type_ == "BOOKMARK":
+                    version = self._bookmark(raw) or version
+                    store.progress(version)
+                    continue
+                entry = self._decode(raw)
+                if entry is not None:
+                    store.observe(type_, entry)
+                    version = entry.resource_version
         if time.monotonic() - started < 1.0:
             # A proxy that closes at once must not make us ask without pause.
             await asyncio.sleep(self._retry.next())

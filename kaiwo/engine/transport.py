@@ -24,7 +24,7 @@ from kaiwo.engine.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.telemetry import Metrics
@@ -149,7 +149,7 @@ class Transport:
                 await asyncio.sleep(pause)
         raise AssertionError  # pragma: no cover -- the last attempt returns or raises
 
-    async def stream(self, resource: str, path: str, stall: float) -> AsyncIterator[bytes]:
+    async def stream(self, resource: str, path: str, stall: float) -> AsyncGenerator[bytes, None]:
         """Lines of a watch.
 
         Args:
