@@ -47,7 +47,7 @@ def swallow_everything() -> None:
 @pytest.mark.parametrize("hang", [loop_for_ever, swallow_everything, lambda: time.sleep(60)])
 def test_code_that_hangs_is_interrupted(limit: TimeLimit, hang: object) -> None:
     """Endless loops, blocking calls, and code that swallows exceptions: each ends after the limit."""
-    guarded = limit.wrap("acme", "render of plugin acme", hang)  # type: ignore[arg-type]  # all are callables
+    guarded = limit.wrap("acme", "render of plugin acme", hang)
     started = time.monotonic()
     with pytest.raises(PluginHung, match=re.escape("render of plugin acme did not return within 0.05 s")):
         guarded()

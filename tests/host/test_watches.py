@@ -1,0 +1,131 @@
+"""Whom a change concerns, and what is remembered of a child that vanished."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from kaiwo.engine.cache import Cache, Event
+from kaiwo.engine.queue import Key
+from kaiwo.engine.resource import JOB, POD
+from kaiwo.host.kinds import KAIWO_JOB
+from kaiwo.host.memory import Memories
+from kaiwo.host.watches import bury, workload_watches
+from kaiwo.plugin.backends import BackEnd
+from kaiwo.testing import job
+from kaiwo.workload.model import Registry
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object, Resource
+
+UID = "11111111-2222-4333-8444-555555555555"
+KEY = Key("default", "train")
+
+
+def never(*_: Any) -> Any:
+    """A callable that is not called here."""
+    raise AssertionError
+
+
+BACKEND = BackEnd(
+    name="jobs", kind="KaiwoJob", child=JOB, fields=(), chosen=never, allocate=never, render=never, observe=never
+)  # fmt: skip
+
+
+class World:
+    """A cache, memories, and the watches of the KaiwoJob controller."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        self.memories = Memories()
+        self.watches = workload_watches(
+            "KaiwoJob", Registry(backends=(BACKEND,)), self.memories, self.cache, None
+        )
+        for watch in self.watches:
+            self.cache.register(watch.resource, watch.projection, label_selector=watch.label_selector)
+        self.cache.subscribe(JOB, lambda event: bury(event, "KaiwoJob", self.memories, self.cache))
+        self.version = 0
+
+    def see(self, resource: Resource, obj: Object, event: str = "ADDED") -> None:
+        """A watch event."""
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        store = self.cache.store(resource)
+        assert store is not None
+        store.observe(event, store.decode(msgspec.json.encode(obj)))
+
+    def keys(self, resource: Resource, obj: Object) -> set[Key]:
+        """Whom an object's appearance concerns."""
+        self.see(resource, obj)
+        entry = self.cache.get(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        return {
+            key
+            for watch in self.watches
+            if watch.resource == resource and watch.keys is not None
+            for key in watch.keys(Event("ADDED", resource, None, entry))
+        }
+
+
+@pytest.fixture
+def world() -> World:
+    """Empty."""
+    return World()
+
+
+def child(name: str = "train", owner: str | None = "KaiwoJob", uid: str = UID) -> Object:
+    """A batch Job."""
+    metadata: Object = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
+    if owner:
+        reference = {"apiVersion": "kaiwo.silogen.ai/v1alpha1", "kind": owner, "name": name, "uid": uid}
+        metadata["ownerReferences"] = [{**reference, "controller": True}]
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}}
+
+
+def test_a_child_concerns_its_owner_and_nobody_else(world: World) -> None:
+    """Jobs of others are looked at only by a workload that waits for their name."""
+    assert world.keys(JOB, child()) == {KEY}
+    assert world.keys(JOB, child("other", owner="KaiwoService")) == set()
+    assert world.keys(JOB, child("plain", owner=None)) == set()
+    waiting = Key("default", "wanted")
+    world.memories.waiting.add(waiting)
+    assert world.keys(JOB, child("wanted", owner=None)) == {waiting}
+
+
+def test_a_pod_concerns_its_run(world: World) -> None:
+    """By the run's uid; pods of unknown runs wake nobody."""
+    pod = {"metadata": {"name": "p", "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}}
+    assert world.keys(POD, pod) == set()
+    world.memories.of(KEY, UID)
+    assert world.keys(POD, pod) == {KEY}
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_vanished_child_is_remembered_with_whether_its_deletion_was_seen(
+    world: World, *, seen: bool
+) -> None:
+    """A watch event is a witness; an object that a new list lacks is not."""
+    world.see(KAIWO_JOB, job())
+    world.see(JOB, child())
+    if seen:
+        world.see(JOB, child(), "DELETED")
+    else:
+        store = world.cache.store(JOB)
+        assert store is not None
+        store.replace([], str(world.version + 1))
+    tombstone = world.memories.of(KEY, UID).lost
+    assert tombstone is not None
+    assert tombstone.deletion_seen is seen
+    assert tombstone.obj["metadata"]["name"] == "train"
+
+
+def test_children_of_ended_and_of_other_workloads_are_forgotten(world: World) -> None:
+    """A Job collected after its end, or of a previous run, takes no memory."""
+    ended = job()
+    ended["status"] = {"status": "COMPLETE"}
+    world.see(KAIWO_JOB, ended)
+    for uid in (UID, "uid-of-a-previous-run"):
+        world.see(JOB, child(uid=uid))
+        world.see(JOB, child(uid=uid), "DELETED")
+    assert world.memories.find(KEY, UID) is None
