@@ -30,7 +30,8 @@ def never(*_: Any) -> Any:
 
 
 BACKEND = BackEnd(
-    name="jobs", kind="KaiwoJob", child=JOB, fields=(), chosen=never, allocate=never, render=never, observe=never
+    name="jobs", kind="KaiwoJob", child=JOB, fields=(),
+    chosen=never, allocate=never, render=never, observe=never,
 )  # fmt: skip
 
 
