@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,6 +63,21 @@ def test_a_job_that_is_watched_takes_one_status_for_each_step(world: World) -> N
         "WorkloadRunning",
         "WorkloadComplete",
     ]
+
+
+def test_a_job_does_not_seem_to_start_again_just_before_it_ends(world: World) -> None:
+    """Between the end of its container and the Job's own verdict a job stays RUNNING, for seconds only."""
+    world.settle()
+    run(world)
+    states(world)
+    finished = {**EXITED["state"]["terminated"], "finishedAt": ENDED}
+    pod = {"name": "workload", "state": {"terminated": finished}}
+    world.set(pods=(world.pod(phase="Succeeded", containerStatuses=[pod]),))
+    world.set(now=datetime.fromisoformat(ENDED) + timedelta(seconds=2))
+    assert states(world) == []
+    assert world.plan().wake_after == pytest.approx(8)
+    world.set(now=datetime.fromisoformat(ENDED) + timedelta(seconds=11))
+    assert states(world) == ["STARTING"]
 
 
 def test_missed_steps_are_written_in_order(world: World) -> None:

@@ -9,10 +9,14 @@ from kaiwo.workload import podtruth
 from kaiwo.workload.shapes import lenient_map, lenient_maps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Observation
+
+SETTLING_SECONDS = 10.0
+"""How long the Job controller may take to draw its conclusion after the last container ended."""
 
 
 def observe(seen: Observation) -> Observed:
@@ -132,6 +136,8 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
             passed=_passed(begun, None),
             wake_after=wake,
         )
+    if finding is None and (ending := _settling(seen, pods)):
+        return ending
     return Observed(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
@@ -140,3 +146,36 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         run_started=begun,
         wake_after=wake,
     )
+
+
+def _settling(seen: Observation, pods: list[Object]) -> Observed | None:
+    """The moment between the end of the last container and the Job's own verdict: nothing is told anew.
+
+    Without it every job would seem to start once more just before it ends.
+    """
+    told = seen.workload.status
+    ended = _all_ended(pods)
+    if told.status != "RUNNING" or ended is None:
+        return None
+    left = SETTLING_SECONDS - (seen.now - ended).total_seconds()
+    if left <= 0:
+        return None
+    return Observed(
+        status="RUNNING",
+        reason=told.reason or "Running",
+        message=told.message or "",
+        started=podtruth.started(pods),
+        wake_after=left,
+    )
+
+
+def _all_ended(pods: Iterable[Object]) -> datetime | None:
+    """When the last container of these pods ended; None while one has not, or without any pod."""
+    ends: list[datetime | None] = []
+    for pod in pods:
+        states = [lenient_map(container.get("state")) for container in podtruth.containers(pod)]
+        if not states:
+            return None
+        ends += [podtruth.moment(lenient_map(state.get("terminated")).get("finishedAt")) for state in states]
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
