@@ -172,12 +172,15 @@ class Transport:
                     if response.status == _UNAUTHORIZED:
                         await self._connection.headers(refresh=True)
                     raise from_response(response.status, body, response.headers)
-                async for chunk in response.content.iter_any():
-                    lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-                    rest = lines.pop()
-                    for line in lines:
-                        if line:
-                            yield line
+                try:
+                    async for chunk in response.content.iter_any():
+                        lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+                        rest = lines.pop()
+                        for line in lines:
+                            if line:
+                                yield line
+                finally:
+                    abort(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ConnectionLost(f"watch {resource}: {_describe(error)}") from error
         if rest:
@@ -250,6 +253,13 @@ class Transport:
     def _count(self, verb: str, resource: str, code: int, seconds: float) -> None:
         if self._metrics is not None:
             self._metrics.request(verb, resource, code, seconds)
+
+
+def abort(response: aiohttp.ClientResponse) -> None:
+    """Drop the connection of an answer that was not read to its end, without TLS's long goodbye."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _may_repeat(request: Request, error: ApiError | ConnectionLost) -> bool:

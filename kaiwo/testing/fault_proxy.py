@@ -23,6 +23,7 @@ from aiohttp import web
 from yarl import URL
 
 from kaiwo.engine.credentials import Connection
+from kaiwo.engine.transport import abort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -341,7 +342,10 @@ class FaultProxy:
                 response.content_type = "application/json"
                 self._record(request, "WATCH", answer.status, injected=False)
                 await response.prepare(request)
-                await self._copy_events(request, answer, response)
+                try:
+                    await self._copy_events(request, answer, response)
+                finally:
+                    abort(answer)
         except asyncio.CancelledError:
             if request.transport is not None:
                 request.transport.abort()
