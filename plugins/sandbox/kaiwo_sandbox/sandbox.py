@@ -161,7 +161,7 @@ class Sandbox:
                 lifecycle.start(directory, state)
                 sandbox = cls(directory, state)
             except BaseException:
-                _remove(directory)
+                _clear(name)
                 if pipe is not None:
                     os.close(pipe)
                 raise
@@ -271,12 +271,17 @@ def down(name: str) -> bool:
     directory = state_dir(name)
     with locked(_lock_file(name)):
         existed = directory.is_dir()
-        _remove(directory)
-        _lock_file(name).unlink(missing_ok=True)
+        _clear(name)
+    return existed
+
+
+def _clear(name: str) -> None:
+    """End and remove everything, the lock that the caller holds included."""
+    _remove(state_dir(name))
+    _lock_file(name).unlink(missing_ok=True)
     for parent in (state_root(), state_root().parent):
         with contextlib.suppress(OSError):  # another sandbox is still in it
             parent.rmdir()
-    return existed
 
 
 def _choose_ports(chosen: Sequence[Addon], earlier: Mapping[str, int]) -> dict[str, int]:
