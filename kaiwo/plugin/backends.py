@@ -117,11 +117,15 @@ class Rendered:
         warnings: what was ignored or overridden, one sentence each.
         origins: JSON path (``spec.template.spec.containers[0].image``) to its origin, and in words which
             field or plugin.
+        companions: objects beside the child, by kind, each named like the workload and complete but for
+            ownership; kinds that the back end lists as ``companions``. One that is not rendered any more
+            is deleted.
     """
 
     child: Object
     warnings: tuple[str, ...] = ()
     origins: Mapping[str, tuple[Origin, str]] = field(default_factory=dict)
+    companions: Mapping[Resource, Object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,7 @@ class Observation:
         admission: what the queue system says; None when none is loaded or nothing is known yet.
         queued: the child carries a queue's labels.
         now: the moment of looking, UTC.
+        companions: live objects of the back end's ``companions`` kinds that are named like the workload.
     """
 
     workload: Workload
@@ -143,6 +148,7 @@ class Observation:
     admission: Admission | None
     queued: bool
     now: datetime
+    companions: Mapping[Resource, Object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +207,10 @@ class BackEnd:
         patch_paths: paths in the child that may be patched on a live child; only for ``write="create"``.
         mutable: spec paths (dotted, below ``spec``) that may change while a child exists. ``*`` for all.
         requires: kinds that must be served by the cluster.
-        owned_paths: child paths whose field owner matters (``spec.suspend``, ``spec.replicas``).
+        owned_paths: child paths whose field owner matters (``spec.suspend``, ``spec.replicas``); with
+            ``write="apply"``, one that another field manager owns is not sent.
+        companions: kinds of objects beside the child that are named like the workload: what ``render`` makes,
+            and what the child's own controller makes and ``observe`` or ``tune`` reads.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
@@ -222,6 +231,7 @@ class BackEnd:
     mutable: tuple[str, ...] = ()
     requires: tuple[Resource, ...] = ()
     owned_paths: tuple[tuple[str, ...], ...] = ()
+    companions: tuple[Resource, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
 

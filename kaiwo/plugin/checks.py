@@ -140,6 +140,7 @@ def _check_backend(where: str, item: BackEnd) -> None:
     require(item.name_pattern in ("dns1123", "dns1035"), f"{where}: name_pattern is {item.name_pattern!r}")
     require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, not create or apply")
     _check_tuple(where, item, "requires", Resource)
+    _check_tuple(where, item, "companions", Resource)
     _check_tuple(where, item, "mutable", str)
     _check_tuple(where, item, "patch_paths", tuple)
     _check_tuple(where, item, "owned_paths", tuple)

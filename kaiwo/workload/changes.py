@@ -22,6 +22,10 @@ ALLOCATION_FIELDS = frozenset({"gpus", "gpusPerReplica", "replicas", "gpuVendor"
 """A change of one of these splits the GPUs anew; any other keeps the split of the running child."""
 
 
+_NEVER_AT_WILL = frozenset({"storage", "clusterQueue", "priorityClass"})
+"""Fields that no back end can change on a live child by itself: volumes and the queue set the limits."""
+
+
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """The fields below ``spec`` that differ, sorted; the workload's own metadata are not among them."""
     names = before.keys() | after.keys()
@@ -39,7 +43,7 @@ def immutable(fields: Iterable[str], backend: BackEnd, allowed: Collection[str] 
         allowed: further fields that may change at this moment.
     """
     if "*" in backend.mutable:
-        return []
+        fields = [name for name in fields if name.split(".", 1)[0] in _NEVER_AT_WILL]
     may = (*backend.mutable, *allowed)
     return [name for name in fields if not any(name == path or name.startswith(f"{path}.") for path in may)]
 
@@ -116,6 +120,42 @@ def merge_patch(
             continue
         _put(patch, path, want)
     return patch
+
+
+def without_foreign(
+    desired: Object, live: Object, backend: BackEnd, owners: Mapping[tuple[str, ...], str]
+) -> tuple[Object, list[str]]:
+    """What is applied to a live child: all that is wanted but the paths that another field manager owns.
+
+    Args:
+        desired: the rendered child.
+        live: the live child.
+        backend: the back end in charge.
+        owners: paths to the field manager that owns them on the live child.
+
+    Returns:
+        The object to apply, and a warning for each value that is left although another one is wanted.
+    """
+    warnings: list[str] = []
+    for path in backend.owned_paths:
+        owner, wanted = owners.get(path, MANAGER), _at(desired, path)
+        if owner == MANAGER or wanted is None:
+            continue
+        have = _at(live, path)
+        if have != wanted:
+            dotted = ".".join(path)
+            warnings.append(
+                f"{dotted} of the {backend.child.kind} is left at {have}, not {wanted}: {owner} sets it"
+            )
+        desired = _without(desired, path)
+    return desired, warnings
+
+
+def _without(obj: Object, path: tuple[str, ...]) -> Object:
+    name, *rest = path
+    if not rest:
+        return {key: value for key, value in obj.items() if key != name}
+    return {**obj, name: _without(lenient_map(obj.get(name)), tuple(rest))}
 
 
 def _ours_before(record: Record | None, path: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from kaiwo.api.conditions import Condition
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Rendered, RenderInput
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import ask, lost, storage
+from kaiwo.workload import ask, companions, lost, storage
 from kaiwo.workload.changes import content, own_keys, paths_set
 from kaiwo.workload.choice import ignored_blocks
 from kaiwo.workload.errors import SpecError
@@ -72,7 +72,8 @@ def make(
     child = {**rendered.child, "metadata": metadata}
     record = replace(record, content=content(child, record))
     metadata["annotations"] = {**metadata.get("annotations", {}), RESOLVED: encode(record)}
-    return Made(replace(rendered, child=child), record)
+    beside = {kind: companions.owned(obj, case.workload) for kind, obj in rendered.companions.items()}
+    return Made(replace(rendered, child=child, companions=beside), record)
 
 
 def check(workload: Workload, backend: BackEnd) -> Refusal | None:
@@ -171,8 +172,18 @@ def _create(
                 childless=True,
             )
     warnings = [*warnings, *made.rendered.warnings]
+    taken = companions.taken(case, made.rendered)
+    if taken is not None:
+        return refused(
+            case.workload,
+            case.facts,
+            taken,
+            warnings=tuple(warnings),
+            backend=case.backend.name,
+            childless=True,
+        )
     if case.facts.rejection is not None:
-        refusal = of_rejection(case.facts.rejection, case.backend.child.kind)
+        refusal = of_rejection(case.facts.rejection)
         return refused(
             case.workload,
             case.facts,
@@ -188,6 +199,7 @@ def _create(
         if case.backend.write == "create"
         else Apply(case.backend.child, child)
     )
+    writes += companions.writes(case, made.rendered)
     verdict = Verdict(
         status="PENDING",
         reason="Creating",
@@ -202,7 +214,7 @@ def _create(
         events=events(case.workload, statuses, ""),
         warnings=tuple(warnings),
         backend=case.backend.name,
-        rendered=(*claims, made.rendered),
+        rendered=(*claims, made.rendered, *(Rendered(obj) for obj in made.rendered.companions.values())),
     )
 
 

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
 from kaiwo.api.quantity import InvalidQuantity, parse_quantity
+from kaiwo.engine.compare import contains
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import ask, create, storage
-from kaiwo.workload.changes import changed, content, immutable, immutable_message, merge_patch
+from kaiwo.workload import ask, companions, create, storage
+from kaiwo.workload.changes import (
+    changed,
+    content,
+    immutable,
+    immutable_message,
+    merge_patch,
+    without_foreign,
+)
 from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.model import Apply, Patch
 from kaiwo.workload.refused import of_rejection
@@ -73,7 +81,8 @@ def edits(
     live: Object = case.facts.live or {}
     if record is not None:
         changes = changed(record.fields, fields)
-        edited = content(live, record) != record.content
+        # Another manager's change of anything is looked for in the whole object where that is applied.
+        edited = case.backend.write == "apply" or content(live, record) != record.content
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
         if not (changes or edited or relabelled):
             return Edits(_applied(case.workload), allocation)
@@ -82,7 +91,7 @@ def edits(
             text = immutable_message(frozen, case.backend.child.kind)
             return Edits(_applied(case.workload, "Immutable", text), allocation)
     if case.facts.rejection is not None:
-        refusal = of_rejection(case.facts.rejection, case.backend.child.kind)
+        refusal = of_rejection(case.facts.rejection)
         about = Condition(
             refusal.condition, "False", refusal.reason, refusal.message, case.workload.generation or None
         )
@@ -159,8 +168,14 @@ def _write(
         ]
     live: Object = case.facts.live or {}
     metadata = lenient_map(live.get("metadata"))
+    warnings = list(made.rendered.warnings)
+    if taken := companions.taken(case, made.rendered):
+        return Edits(_applied(case.workload, taken.reason, taken.message), allocation)
     if case.backend.write == "apply":
-        writes.append(Apply(case.backend.child, made.rendered.child))
+        desired, left = without_foreign(made.rendered.child, live, case.backend, case.facts.owners)
+        warnings += left
+        if not contains(live, desired):
+            writes.append(Apply(case.backend.child, desired))
     elif patch := merge_patch(live, made.rendered.child, record, case.backend, case.facts.owners):
         writes.append(
             Patch(
@@ -171,11 +186,12 @@ def _write(
                 patch,
             )
         )
+    writes += companions.writes(case, made.rendered)
     return Edits(
         _applied(case.workload),
         resolved.allocation,
         tuple(writes),
-        warnings=made.rendered.warnings,
+        warnings=tuple(warnings),
         rendered=(made.rendered,),
     )
 

@@ -82,6 +82,11 @@ def runs(pod: Object) -> bool:
     return any(_state(container, "running") is not None for container in containers(pod))
 
 
+def gated(pod: Object) -> bool:
+    """Whether the pod may not be scheduled yet: a queue, or somebody else, holds a scheduling gate."""
+    return bool(lenient_map(pod.get("spec")).get("schedulingGates"))
+
+
 def started(pods: Iterable[Object]) -> datetime | None:
     """The earliest start of a container, running or ended, init containers not counted."""
     times: list[datetime | None] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Refusal
 from kaiwo.workload.model import Plan
 from kaiwo.workload.status import Verdict, documents, events
@@ -64,15 +65,10 @@ def refused(
     )
 
 
-def of_rejection(rejection: Rejection, kind: str) -> Refusal:
-    """The refusal that says what the API server said.
-
-    Args:
-        rejection: the API server's answer.
-        kind: kind of the workload's child; another kind of object is storage.
-    """
+def of_rejection(rejection: Rejection) -> Refusal:
+    """The refusal that says what the API server said."""
     what = f"the API server refused {rejection.resource.kind}: {rejection.message}"
-    about = "Schedulable" if rejection.resource.kind == kind else "StorageReady"
+    about = "StorageReady" if rejection.resource == PERSISTENT_VOLUME_CLAIM else "Schedulable"
     if rejection.status in _UNUSABLE:
         return Refusal("InvalidSpec", what, condition=about)
     if rejection.status == _FORBIDDEN:

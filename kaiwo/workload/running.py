@@ -9,7 +9,7 @@ from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.status import TERMINAL
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Observation, Observed
-from kaiwo.workload import ask
+from kaiwo.workload import ask, companions
 from kaiwo.workload.create import schedulable, spec_warnings
 from kaiwo.workload.edits import Edits, edits
 from kaiwo.workload.errors import PluginFailure
@@ -133,6 +133,7 @@ def _observe(
         admission=queueing.admission,
         queued=queueing.queued,
         now=case.facts.now,
+        companions=companions.live(case.backend, case.workload, case.facts),
     )
     observed = ask.observed(case.backend, seen)
     if observed.status == "COMPLETE" or observed.reason in PROBLEMS:

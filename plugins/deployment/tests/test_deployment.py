@@ -1,23 +1,228 @@
 from __future__ import annotations
 
-from kaiwo import testing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kaiwo_deployment.plugin
+import kaiwo_gpu_amd.plugin
+from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
-from kaiwo_deployment import plugin
+from kaiwo.engine.resource import DEPLOYMENT, SERVICE
+from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.model import Apply, Facts, Registry
+from kaiwo.workload.nodes import node_fact
+from kaiwo.workload.plan import plan
+
+GOLDEN = Path(__file__).parent / "golden"
+LOADED = plugins(kaiwo_deployment.plugin, kaiwo_gpu_amd.plugin)
+(BACKEND,) = LOADED.backends
+NODES = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}) for number in range(2)]
+
+MINIMAL = service(image="nginx:1", entrypoint="serve --port 8000")
+GPUS = service(
+    name="chat",
+    namespace="research",
+    labels={"team": "vision", "app.kubernetes.io/instance": "not-copied"},
+    annotations={"note": "kept"},
+    user="jane.doe+x@Amd.com",
+    version="2",
+    gpus=4,
+    replicas=2,
+    image="registry.example/serve:1",
+    imagePullSecrets=[{"name": "pull"}],
+    podTemplateSpecLabels={"stage": "prod", "app": "not-used"},
+    env=[{"name": "MODE", "value": "fast"}],
+)
+EMBEDDED = service(
+    gpus=2,
+    gpusPerReplica=1,
+    replicas=2,
+    image="registry.example/serve:1",
+    deployment={
+        "metadata": {"labels": {"tier": "front"}, "annotations": {"own": "yes"}},
+        "spec": {
+            "replicas": 5,
+            "selector": {"matchLabels": {"own": "selector"}},
+            "progressDeadlineSeconds": 120,
+            "strategy": {"type": "Recreate"},
+            "template": {
+                "metadata": {"labels": {"own": "selector"}, "creationTimestamp": None},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "api",
+                            "ports": [
+                                {"containerPort": 8000, "name": "http"},
+                                {"containerPort": 8000, "name": "web"},
+                                {"containerPort": 9000},
+                                {"containerPort": 9000, "protocol": "UDP"},
+                            ],
+                            "readinessProbe": {"httpGet": {"path": "/healthz", "port": "http"}},
+                        },
+                        {"name": "sidecar", "image": "proxy:1", "ports": [{"containerPort": 1}]},
+                    ]
+                },
+            },
+        },
+    },
+)
+SCALED = service(name="asleep", replicas=0, gpus=2)
+
+
+def planned(obj: Any, **facts: Any) -> Any:
+    """The plan of a service on the two nodes."""
+    nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
+    known = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes, **facts)
+    return plan(Workload.from_object(obj), Registry.of(LOADED), known)
+
+
+def deployment(obj: Any) -> Any:
+    """The Deployment that is created for a service."""
+    (write,) = [item for item in planned(obj).writes if item.resource == DEPLOYMENT]
+    assert isinstance(write, Apply)
+    return write.obj
+
+
+def test_it_keeps_the_contract() -> None:
+    """What the host relies on holds for every form."""
+    assert_backend_contract(BACKEND, [MINIMAL, GPUS, EMBEDDED, SCALED], vendors=LOADED.vendors, nodes=NODES)
+
+
+@pytest.mark.parametrize(
+    ("name", "obj"), [("minimal", MINIMAL), ("gpus", GPUS), ("embedded", EMBEDDED), ("scaled", SCALED)]
+)
+def test_what_is_created(name: str, obj: Any) -> None:
+    """The whole objects, as a user would read them."""
+    assert_golden(render(obj, LOADED, nodes=NODES), GOLDEN / f"{name}.yaml")
 
 
 def test_it_serves_kaiwoservices_without_ray() -> None:
     """A KaiwoService is a Deployment unless it asks for Ray or embeds a RayService."""
-    (backend,) = testing.plugins(plugin).backends
-    testing.assert_backend_contract(
-        backend, [testing.service(), testing.service(deployment={"spec": {}}), testing.service(ray=False)]
-    )
-    assert not backend.chosen(Workload.from_object(testing.service(ray=True, deployment={"spec": {}})))
-    assert not backend.chosen(Workload.from_object(testing.service(rayService={})))
+    assert not BACKEND.chosen(Workload.from_object(service(ray=True, deployment={"spec": {}})))
+    assert not BACKEND.chosen(Workload.from_object(service(rayService={})))
+    assert BACKEND.chosen(Workload.from_object(service(ray=False, deployment={"spec": {}})))
 
 
-def test_it_is_declared_and_not_yet_built() -> None:
-    """Its field is in the CRD, while nobody believes that it can run a workload."""
-    loaded = testing.plugins(plugin)
-    assert not loaded.backends[0].built
-    assert [(field.kind, field.path) for field in loaded.fields()] == [("KaiwoService", ("deployment",))]
-    assert loaded.rules() == ()
+def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:
+    """With a full queue a surge pod would wait for ever; without GPUs the usual strategy stays."""
+    assert deployment(GPUS)["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert "strategy" not in deployment(MINIMAL)["spec"]
+    assert deployment(EMBEDDED)["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_pods_are_found_by_the_workloads_name() -> None:
+    """Selector and pod label are `app: <name>`, whatever was embedded; a user is told."""
+    for obj in (MINIMAL, GPUS, EMBEDDED):
+        made = deployment(obj)
+        assert made["spec"]["selector"] == {"matchLabels": {"app": "chat"}}
+        assert made["spec"]["template"]["metadata"]["labels"]["app"] == "chat"
+    warnings = planned(EMBEDDED).warnings
+    assert any("spec.deployment.spec.selector is not used" in text for text in warnings)
+    assert any("spec.deployment.spec.replicas: 5 is not used, it is 2" in text for text in warnings)
+
+
+def test_declared_ports_get_a_service() -> None:
+    """A ClusterIP Service of the same name, one port per declared port of the primary container."""
+    (write,) = [item for item in planned(EMBEDDED).writes if item.resource == SERVICE]
+    made = write.obj
+    assert made["metadata"]["name"] == "chat"
+    assert made["spec"]["type"] == "ClusterIP"
+    assert made["spec"]["selector"] == {"app": "chat"}
+    assert [(p["name"], p["port"], p["protocol"]) for p in made["spec"]["ports"]] == [
+        ("web", 8000, "TCP"),
+        ("port-9000", 9000, "TCP"),
+        ("port-9000-udp", 9000, "UDP"),
+    ]
+    assert not [item for item in planned(MINIMAL).writes if item.resource == SERVICE]
+
+
+def test_a_name_that_no_service_can_have_is_told() -> None:
+    """A Deployment may start with a digit, a Service may not: the user learns why there is none."""
+    container = {"name": "a", "ports": [{"containerPort": 80}]}
+    obj = service(name="7b-chat", deployment={"spec": {"template": {"spec": {"containers": [container]}}}})
+    found = planned(obj)
+    assert [item.resource for item in found.writes] == [DEPLOYMENT]
+    assert any("no Service is made" in text for text in found.warnings)
+
+
+def test_a_service_of_somebody_else_stops_the_workload() -> None:
+    """It is not touched, and nothing is created beside it."""
+    theirs = {"metadata": {"name": "chat", "namespace": "default", "uid": "other"}}
+    found = planned(EMBEDDED, auxiliaries={(SERVICE, "chat"): theirs})
+    assert found.writes == ()
+    assert found.statuses[-1]["reason"] == "NameConflict"
+    assert "Service chat" in found.statuses[-1]["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "each", "replicas"),
+    [
+        ({"gpus": 4, "replicas": 2}, 2, 2),
+        ({"gpus": 99, "gpusPerReplica": 3, "replicas": 2}, 3, 2),
+        ({"gpus": 2}, 2, 1),
+        ({"gpus": 2, "replicas": 0}, 2, 0),
+    ],
+)
+def test_gpus_are_shared_evenly(spec: Any, each: int, replicas: int) -> None:
+    """R is replicas; P is gpusPerReplica if given, else gpus / R."""
+    made = deployment(service(**spec))
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    env = {item["name"]: item.get("value") for item in container["env"]}
+    assert made["spec"]["replicas"] == replicas
+    assert container["resources"]["limits"]["amd.com/gpu"] == str(each)
+    assert (env["NUM_GPUS"], env["NUM_REPLICAS"]) == (str(each * replicas), str(replicas))
+
+
+def test_gpus_that_cannot_be_shared_are_refused_with_the_nearest() -> None:
+    """Never reduced silently."""
+    found = planned(service(gpus=5, replicas=2))
+    assert found.writes == ()
+    assert "4 or 6" in found.statuses[-1]["message"]
+
+
+@pytest.mark.parametrize(
+    ("block", "path"),
+    [
+        ([], "spec.deployment:"),
+        ({"spec": 1}, "spec.deployment.spec:"),
+        ({"metadata": []}, "spec.deployment.metadata:"),
+        ({"spec": {"template": []}}, "spec.deployment.spec.template:"),
+        ({"spec": {"replicas": "3"}}, "spec.deployment.spec.replicas:"),
+        (
+            {"spec": {"template": {"spec": {"containers": {}}}}},
+            "spec.deployment.spec.template.spec.containers:",
+        ),
+    ],
+)
+def test_nonsense_is_told_by_its_field(block: Any, path: str) -> None:
+    """The user finds the place in the file."""
+    (status,) = planned(service(deployment=block)).statuses
+    assert status["reason"] == "InvalidSpec"
+    assert path in status["message"]
+
+
+NAMES = st.sampled_from(
+    ["spec", "metadata", "labels", "template", "containers", "initContainers", "ports", "containerPort",
+     "protocol", "name", "replicas", "selector", "strategy", "env", "resources", "limits", "amd.com/gpu",
+     "cpu", "image", "volumes", "volumeMounts", "annotations", "tolerations", "affinity"]
+)  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 2**33) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(block=JSON, gpus=st.integers(0, 3))
+def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
+    """Whatever JSON is embedded: an object to create, or a status that says why not."""
+    for shape in (block, {"spec": block}, {"spec": {"template": {"spec": block}}}):
+        found = planned(service(gpus=gpus, deployment=shape))
+        assert found.writes or found.statuses
+        assert found.statuses[-1]["reason"] != "PluginError"

@@ -1,0 +1,71 @@
+"""Objects beside the child, as a Deployment's Service: made, corrected and taken away with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.compare import contains
+from kaiwo.workload.labels import RESOLVED, owner_reference, system_labels
+from kaiwo.workload.model import Apply, Delete
+from kaiwo.workload.ownership import conflict, is_ours
+from kaiwo.workload.resolved import digest
+from kaiwo.workload.shapes import lenient_map
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.backends import BackEnd, Rendered
+    from kaiwo.plugin.facts import Refusal
+    from kaiwo.workload.model import Case, Facts, Write
+
+
+def owned(obj: Object, workload: Workload) -> Object:
+    """A rendered companion with ownership and system labels.
+
+    A hash of the whole stands on it: that is how a field which is no longer rendered is noticed.
+    """
+    metadata = dict(obj["metadata"])
+    metadata["annotations"] = {**metadata.get("annotations", {}), RESOLVED: digest(obj)}
+    metadata["labels"] = {**metadata.get("labels", {}), **system_labels(workload)}
+    if owner := owner_reference(workload):
+        metadata["ownerReferences"] = owner
+    return {**obj, "metadata": metadata}
+
+
+def live(backend: BackEnd, workload: Workload, facts: Facts) -> Mapping[Resource, Object]:
+    """The live objects under the names of the back end's companions, ours or not."""
+    found = {kind: facts.auxiliaries.get((kind, workload.name)) for kind in backend.companions}
+    return {kind: obj for kind, obj in found.items() if obj is not None}
+
+
+def taken(case: Case, rendered: Rendered) -> Refusal | None:
+    """Why a companion cannot be made: somebody else's object has its name."""
+    present = live(case.backend, case.workload, case.facts)
+    for kind in rendered.companions:
+        if kind in present and not is_ours(present[kind], case.workload):
+            return conflict(present[kind], kind.kind, case.workload)
+    return None
+
+
+def writes(case: Case, rendered: Rendered) -> list[Write]:
+    """What brings the companions to what was rendered; nothing of somebody else's is touched."""
+    present = live(case.backend, case.workload, case.facts)
+    steps: list[Write] = []
+    for kind, obj in rendered.companions.items():
+        there = present.get(kind)
+        if there is None:
+            steps.append(Apply(kind, obj))
+        elif is_ours(there, case.workload) and not _going(there) and not contains(there, obj):
+            steps.append(Apply(kind, obj))
+    for kind, there in present.items():
+        if kind in rendered.companions or _going(there) or not is_ours(there, case.workload):
+            continue
+        uid = str(lenient_map(there.get("metadata")).get("uid", ""))
+        steps.append(Delete(kind, case.workload.namespace, case.workload.name, uid))
+    return steps
+
+
+def _going(obj: Object) -> bool:
+    return bool(lenient_map(obj.get("metadata")).get("deletionTimestamp"))

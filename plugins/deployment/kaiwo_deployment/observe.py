@@ -1,0 +1,169 @@
+"""What a live Deployment means for its KaiwoService."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.workload import podtruth
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Observation
+
+PROGRESS_DEADLINE = 600
+"""Seconds a rollout may stand still where ``progressDeadlineSeconds`` is absent (apps/v1)."""
+
+_REPLICA_SET = re.compile(r'[Rr]eplica ?[Ss]et "([^"]+)"')
+"""Every message of the condition Progressing names the current revision's ReplicaSet so."""
+
+
+def observe(seen: Observation) -> Observed:
+    """The status of a Deployment: the first that holds of scaled to zero, queued, ready, stuck, active."""
+    metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
+    status = lenient_map(seen.child.get("status"))
+    name, wanted = str(metadata.get("name", "")), _count(spec.get("replicas"), 1)
+    known = _count(status.get("observedGeneration")) >= _count(metadata.get("generation"))
+    progressing = next(
+        (item for item in lenient_maps(status.get("conditions")) if item.get("type") == "Progressing"), {}
+    )
+    pods = [pod for pod in podtruth.current(seen.pods) if _owner(pod) is not None]
+    if known:
+        pods = _of_current_revision(pods, progressing)
+    started = podtruth.started(pods)
+    if wanted == 0:
+        return Observed(
+            "PENDING", "ScaledToZero", f"Deployment {name} is scaled to zero; set spec.replicas to start it"
+        )
+    serving = _count(status.get("availableReplicas"))
+    queued = _queued(seen, pods, serving, name)
+    if queued is not None and not serving and all(podtruth.gated(pod) for pod in pods):
+        return queued
+    if known and _is_ready(status, wanted):
+        return Observed("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
+    stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
+    wake: float | None = None
+    if known and stuck and not any(podtruth.gated(pod) for pod in pods):
+        wake = _patience(seen, spec)
+        if wake is None:
+            return _stuck(seen, pods, name, spec, started)
+    return _active(seen, pods, name, wanted, queued, wake)
+
+
+def _count(value: object, absent: int = 0) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else absent
+
+
+def _owner(pod: Object) -> str | None:
+    """Name of the ReplicaSet that controls the pod; a workload's other pods have none."""
+    references = lenient_maps(lenient_map(pod.get("metadata")).get("ownerReferences"))
+    for item in references:
+        if item.get("controller") and item.get("kind") == "ReplicaSet":
+            return str(item.get("name", ""))
+    return None
+
+
+def _of_current_revision(pods: list[Object], progressing: Object) -> list[Object]:
+    """The pods of the newest ReplicaSet: the one the Deployment names, else that of the newest pod."""
+    found = _REPLICA_SET.search(str(progressing.get("message", "")))
+    current = found[1] if found else None
+    if current is None and pods:
+        newest = max(pods, key=lambda pod: str(lenient_map(pod.get("metadata")).get("creationTimestamp", "")))
+        current = _owner(newest)
+    return [pod for pod in pods if _owner(pod) == current]
+
+
+def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> Observed | None:
+    """The pods wait for their queue."""
+    gated = [pod for pod in pods if podtruth.gated(pod)]
+    admission = seen.admission
+    if admission is not None and admission.state in ("pending", "evicted") and (gated or not serving):
+        return Observed("PENDING", admission.reason, admission.message)
+    if gated:
+        what = f"{len(gated)} of {len(pods)} pods of Deployment {name} wait for admission by their queue"
+        return Observed("PENDING", "Queued", what)
+    if seen.queued and not pods and admission is None:
+        return Observed("PENDING", "Queued", f"Deployment {name} waits for its queue")
+    return None
+
+
+def _is_ready(status: Object, wanted: int) -> bool:
+    names = ("updatedReplicas", "replicas", "availableReplicas")
+    return all(_count(status.get(name)) == wanted for name in names)
+
+
+def _patience(seen: Observation, spec: Object) -> float | None:
+    """Seconds that the rollout still has since its admission; None when the time is over.
+
+    The Deployment's own clock runs while the pods wait for their queue.
+    """
+    since = podtruth.moment(seen.admission.since) if seen.queued and seen.admission else None
+    if since is None:
+        return None
+    deadline = timedelta(seconds=_count(spec.get("progressDeadlineSeconds"), PROGRESS_DEADLINE))
+    left = (since + deadline - seen.now).total_seconds()
+    return left if left > 0 else None
+
+
+def _trouble(seen: Observation, pods: list[Object]) -> tuple[Finding | None, float | None]:
+    finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
+    return (finding, None) if finding else podtruth.unscheduled(pods, seen.now)
+
+
+def _stuck(
+    seen: Observation, pods: list[Object], name: str, spec: Object, started: datetime | None
+) -> Observed:
+    deadline = _count(spec.get("progressDeadlineSeconds"), PROGRESS_DEADLINE)
+    message = f"Deployment {name} made no progress for {deadline} s (ProgressDeadlineExceeded)"
+    finding, _ = _trouble(seen, pods)
+    if finding:
+        message = f"{message}; {finding.message}"
+    return Observed("ERROR", "ProgressDeadlineExceeded", message, started=started)
+
+
+def _active(
+    seen: Observation,
+    pods: list[Object],
+    name: str,
+    wanted: int,
+    queued: Observed | None,
+    wake: float | None,
+) -> Observed:
+    running = [pod for pod in pods if podtruth.runs(pod)]
+    finding, later = _trouble(seen, pods)
+    if finding is None and queued is not None:
+        finding = Finding(queued.reason, queued.message)
+    if finding is None:
+        finding = _replica_failure(seen)
+    wakes = [seconds for seconds in (wake, later) if seconds is not None]
+    if running:
+        message = f"{len(running)} of {wanted} pods run, not all are ready"
+        return Observed(
+            status="RUNNING",
+            reason=finding.reason if finding else "Running",
+            message=f"{message}; {finding.message}" if finding else message,
+            started=podtruth.started(pods),
+            passed=("STARTING",),
+            wake_after=min(wakes, default=None),
+        )
+    return Observed(
+        status="STARTING",
+        reason=finding.reason if finding else "Starting",
+        message=finding.message if finding else f"no container of Deployment {name} runs yet",
+        started=podtruth.started(pods),
+        wake_after=min(wakes, default=None),
+    )
+
+
+def _replica_failure(seen: Observation) -> Finding | None:
+    """Why pods cannot even be created: a quota, a policy, a webhook."""
+    for item in lenient_maps(lenient_map(seen.child.get("status")).get("conditions")):
+        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
+            text = " ".join(str(item.get("message", "")).split())
+            return Finding(str(item.get("reason") or "ReplicaFailure"), text or "pods cannot be created")
+    return None

@@ -1,0 +1,100 @@
+"""From a KaiwoService to a Deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Rendered
+from kaiwo.workload import gpus
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.objects import child_metadata
+from kaiwo.workload.origins import Origins
+from kaiwo.workload.pods import PodRole, pod_template
+from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo_deployment.service import service
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import AllocationInput, RenderInput
+    from kaiwo.plugin.facts import Allocation, Refusal
+
+BLOCK = "spec.deployment"
+SELECTOR = "app"
+"""Label by which the Deployment and its Service find the pods; its value is the workload's name."""
+
+
+def _problem(workload: Workload) -> None:
+    block = as_map(workload.blocks.get("deployment"), BLOCK)
+    as_map(block.get("metadata"), f"{BLOCK}.metadata")
+    spec = as_map(block.get("spec"), f"{BLOCK}.spec")
+    for name in ("replicas", "progressDeadlineSeconds", "minReadySeconds", "revisionHistoryLimit"):
+        as_integer(spec.get(name), f"{BLOCK}.spec.{name}")
+    template = as_map(spec.get("template"), f"{BLOCK}.spec.template")
+    pod = as_map(template.get("spec"), f"{BLOCK}.spec.template.spec")
+    as_maps(pod.get("containers"), f"{BLOCK}.spec.template.spec.containers")
+
+
+def check(workload: Workload) -> tuple[tuple[str, str], ...]:
+    """What is wrong with the embedded Deployment, as field path and message."""
+    try:
+        _problem(workload)
+    except SpecError as error:
+        return ((error.path, error.problem),)
+    return ()
+
+
+def allocate(inp: AllocationInput) -> Allocation | Refusal:
+    """``replicas`` pods, each with its share of the GPUs."""
+    spec = lenient_map(lenient_map(inp.workload.blocks.get("deployment")).get("spec"))
+    template = spec.get("template")
+    return gpus.even(inp, template if isinstance(template, dict) else None)
+
+
+def render(inp: RenderInput) -> Rendered:
+    """The Deployment of a workload, and its Service where the primary container declares ports.
+
+    Raises:
+        SpecError: the embedded Deployment has an impossible shape.
+        PluginFailure: a plugin's contribution to the pods failed.
+    """
+    origins = Origins(f"{BLOCK}.")
+    block = as_map(inp.workload.blocks.get("deployment"), BLOCK)
+    spec: Object = without_nulls(as_map(block.get("spec"), f"{BLOCK}.spec"))
+    warnings = _replicas(spec, inp, origins)
+    warnings += _selector(spec, inp, origins)
+    if inp.resolved.allocation.gpus_per_replica and "strategy" not in spec:
+        # A surge pod would wait for GPUs that only the pods it is to replace can give back.
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+        origins.note(f"{BLOCK}.spec.strategy", "default", "a rollout takes no GPUs beyond its own")
+    role = PodRole(path=f"{BLOCK}.spec.template", restart_policy="Always")
+    template, more = pod_template(inp, spec.get("template"), role, origins)
+    template["metadata"]["labels"][SELECTOR] = inp.workload.name
+    origins.note(f"{BLOCK}.spec.template.metadata.labels.{SELECTOR}", "system", "the Deployment's selector")
+    spec["template"] = template
+    child = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": child_metadata(inp, block, BLOCK, origins),
+        "spec": spec,
+    }
+    companions, told = service(inp.workload, template["spec"]["containers"][0], {SELECTOR: inp.workload.name})
+    return Rendered(child, warnings=(*warnings, *more, *told), origins=origins.known(), companions=companions)
+
+
+def _replicas(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
+    wanted, given = inp.resolved.allocation.replicas, spec.get("replicas")
+    spec["replicas"] = wanted
+    origins.note(f"{BLOCK}.spec.replicas", "user", "spec.replicas")
+    if given is None or given == wanted:
+        return []
+    return [f"{BLOCK}.spec.replicas: {given} is not used, it is {wanted}; set spec.replicas instead"]
+
+
+def _selector(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
+    wanted, given = {"matchLabels": {SELECTOR: inp.workload.name}}, spec.get("selector")
+    spec["selector"] = wanted
+    origins.note(f"{BLOCK}.spec.selector", "system", "the workload's name")
+    if given is None or given == wanted:
+        return []
+    return [f"{BLOCK}.spec.selector is not used: pods are found by label {SELECTOR}: {inp.workload.name}"]
