@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -58,11 +59,13 @@ def main() -> int:
     unknown = sorted(set(given.names) - set(every))
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(every)}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends etcd and API server too
     machine = facts.machine()
     try:
         figures, failed = _measure(given.names or every, quick=given.quick)
     except KeyboardInterrupt:
         return 130
+    machine["Load average after"] = facts.load()
     print(report.markdown(machine, figures))
     _say(f"written to {report.save(machine, figures)}")
     met = all(f.target is None or f.target.met(f.value, f.floor) is not False for f in figures)

@@ -28,5 +28,10 @@ def machine() -> dict[str, str]:
         "Memory": f"{memory:.0f} GiB",
         "System": f"{platform.system()} {platform.release()}",
         "Python": f"{platform.python_version()}; {libraries}",
-        "Load average before": f"{os.getloadavg()[0]:.1f}",
+        "Load average before": load(),
     }
+
+
+def load() -> str:
+    """Processes that wanted a core in the last minute, on average; above the number of cores it is busy."""
+    return f"{os.getloadavg()[0]:.1f}"
