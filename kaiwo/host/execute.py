@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from kaiwo.host.view import View
     from kaiwo.workload.model import Delete, Write
 
-_REFUSALS = frozenset({400, 403, 413, 422})
-"""Answers that say: this object, as it is, is not taken. Sending it again at once gives the same answer."""
+_REFUSALS = frozenset({400, 403, 404, 413, 422})
+"""Answers that say: this object, as it is, is not taken. Sending it again at once gives the same answer.
+404 is the answer for a kind that is not served."""
+
+_GONE = 404
 
 
 class Stale(Exception):  # noqa: N818  reads as what the cache is
@@ -67,6 +70,8 @@ class Executor:
             try:
                 said = await self._one(write, view, child, name)
             except ApiError as error:
+                if error.status == _GONE and not isinstance(write, Create | Apply):
+                    raise Stale(f"{write.resource.kind} {write.name} is gone already") from error
                 if error.status in _REFUSALS:
                     refusal = Rejection(write.resource, error.status, error.reason, error.message)
                     raise Refused(refusal) from error

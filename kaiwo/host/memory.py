@@ -54,8 +54,16 @@ class Memory:
             return None
         return self.rejection
 
+    def wake_in(self, wanted: float | None, clock: float) -> float | None:
+        """Seconds until the next look that no event asks for: the plan's wish, or the end of a refusal."""
+        seconds = [] if wanted is None else [wanted]
+        if self.rejection is not None:
+            seconds.append(max(0.0, self.retry_at - clock))
+        self.due = clock + min(seconds) if seconds else None
+        return min(seconds) if seconds else None
+
     def accepted(self) -> None:
-        """Forget refusals: an object was taken."""
+        """Forget refusals: an object was taken, or the refused one is not wanted any more."""
         self.rejection, self.retry_pause = None, 0.0
 
 

@@ -159,23 +159,19 @@ class WorkloadController:
             if view.live is not None:
                 memory.lost = None
             decided = await self._settle(workload, backend, view, memory, now)
-        written = await self._write_statuses(entry, decided, now)
+        version = await self._write_statuses(entry, decided, now)
         for event in decided.events:
             self._engine.recorder.event(entry, event.type, event.reason, event.message)
-        self._remember(memory, before, view, backend, written)
-        status = written.part("status", "status")
-        ended = status in TERMINAL
+        self._remember(memory, before, view, backend, version)
+        status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}
+        ended = status.get("status") in TERMINAL
         if ended or _has_child(view, entry.uid):
             self._memories.waiting.discard(key)
         else:
             self._memories.waiting.add(key)
         if ended:
             memory.lost = None
-        wakes = [] if decided.wake_after is None else [decided.wake_after]
-        if memory.rejection is not None and not ended:
-            wakes.append(max(0.0, memory.retry_at - clock))
-        memory.due = clock + min(wakes) if wakes else None
-        return min(wakes) if wakes else None
+        return memory.wake_in(decided.wake_after, clock)
 
     def _backend(self, workload: Workload) -> BackEnd | None:
         try:
@@ -194,6 +190,8 @@ class WorkloadController:
             )
             decided = plan(workload, self._registry, facts)
             if not decided.writes:
+                if rejection is None:
+                    memory.accepted()  # whatever was refused is not wanted any more
                 return decided
             try:
                 done = await self._executor.run(
@@ -211,18 +209,23 @@ class WorkloadController:
                 _log.info("%s %s/%s: %s", self._kind, workload.namespace, workload.name, ", ".join(done))
         raise RuntimeError(f"the plan does not settle, it still wants {decided.writes!r:.500}")
 
-    async def _write_statuses(self, entry: Entry, decided: Plan, now: datetime) -> Entry:
-        """Write statuses in order; the workload's entry afterwards."""
+    async def _write_statuses(self, entry: Entry, decided: Plan, now: datetime) -> str:
+        """Write statuses in order; the workload's resourceVersion afterwards, as answered to the last one."""
+        version = entry.resource_version
         for status in decided.statuses:
+            if entry.resource_version != version:
+                raise Stale(f"{self._kind} {entry.name} changed between two statuses")
             before: Object = entry.part("status") or {}
             complete: Object = {**dict.fromkeys(before), **status}
-            await self._engine.writer.patch_status(entry, complete, own_conditions=OWN_CONDITIONS)
+            written = await self._engine.writer.patch_status(entry, complete, own_conditions=OWN_CONDITIONS)
+            version = str(written.live["metadata"].get("resourceVersion") or "")
+            self._passed(entry, before.get("status") or "", status, now)
+            # Somebody may have written meanwhile: then the cache is ahead of this answer.
             known = self._engine.cache.get(self._resource, entry.namespace, entry.name)
             if known is None or known.uid != entry.uid:
                 raise Stale(f"{self._kind} {entry.name} is gone")
             entry = known
-            self._passed(entry, before.get("status") or "", status, now)
-        return entry
+        return version
 
     def _passed(self, entry: Entry, before: str, status: Object, now: datetime) -> None:
         after, reason, message = (str(status.get(name) or "") for name in ("status", "reason", "message"))
@@ -241,7 +244,7 @@ class WorkloadController:
         before: Fingerprint,
         view: View,
         backend: BackEnd | None,
-        written: Entry,
+        version: str,
     ) -> None:
         """Note what was planned from, with the versions that own writes made."""
         versions: Sequence[str] = before[1 : 1 + len(self._children)]
@@ -249,7 +252,7 @@ class WorkloadController:
             at = self._children.index(backend.child)
             live = str(view.live["metadata"].get("resourceVersion") or "")
             versions = (*versions[:at], live, *versions[at + 1 :])
-        memory.seen = (written.resource_version, *versions, *before[1 + len(self._children) :])
+        memory.seen = (version, *versions, *before[1 + len(self._children) :])
 
 
 def _has_child(view: View, uid: str) -> bool:

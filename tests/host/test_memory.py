@@ -27,6 +27,19 @@ def test_a_refused_object_is_sent_again_later_and_later_but_at_once_after_an_edi
     assert memory.retry_at == first
 
 
+def test_the_next_look_is_due_when_the_plan_or_a_refusal_asks_for_it() -> None:
+    """The sooner of both; and no timer at all, rather than one that fires for ever, once neither does."""
+    memory = Memory()
+    assert memory.wake_in(None, 0.0) is None
+    assert memory.wake_in(30.0, 0.0) == 30.0
+    memory.refused(REFUSAL, generation=1, clock=0.0)
+    assert memory.wake_in(None, 10.0) == memory.retry_at - 10.0
+    assert memory.wake_in(5.0, 10.0) == 5.0
+    memory.accepted()
+    assert memory.wake_in(None, 1000.0) is None
+    assert memory.due is None
+
+
 def test_nothing_new_needs_no_new_plan_until_something_is_due() -> None:
     """Echoes of own writes cost nothing; timers still fire."""
     memory = Memory()
