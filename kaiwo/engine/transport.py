@@ -121,8 +121,8 @@ class Transport:
     async def close(self) -> None:
         """Close all connections."""
         if self._session is not None:
-            await self._session.close()
-            self._session = None
+            session, self._session = self._session, None
+            await close(session)
 
     async def send(self, request: Request) -> bytes:
         """The body of a successful answer.
@@ -253,6 +253,15 @@ class Transport:
     def _count(self, verb: str, resource: str, code: int, seconds: float) -> None:
         if self._metrics is not None:
             self._metrics.request(verb, resource, code, seconds)
+
+
+async def close(session: aiohttp.ClientSession) -> None:
+    """Close a session and its connections at once: a loop that ends next cannot wait for TLS's goodbyes."""
+    connector = session.connector
+    if isinstance(connector, aiohttp.TCPConnector):
+        await connector.close(abort_ssl=True)
+    await session.close()
+    await asyncio.sleep(0)
 
 
 def abort(response: aiohttp.ClientResponse) -> None:

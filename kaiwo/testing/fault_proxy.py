@@ -23,7 +23,7 @@ from aiohttp import web
 from yarl import URL
 
 from kaiwo.engine.credentials import Connection
-from kaiwo.engine.transport import abort
+from kaiwo.engine.transport import abort, close
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +155,7 @@ class FaultProxy:
         if self._runner is not None:
             await self._runner.cleanup()
         if self._session is not None:
-            await self._session.close()
+            await close(self._session)
 
     # Faults of single requests.
 
