@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.host.kinds import KAIWO_CONFIG, KAIWO_SERVICE
+from kaiwo.host.kinds import KAIWO_CONFIG
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -173,16 +173,3 @@ async def test_a_field_of_a_plugin_that_is_not_selected_is_named_and_heals(opera
 
     await operator(plugins="batch_job,gpu_amd,gpu_nvidia")
     await lab.reaches("later", "COMPLETE")
-
-
-async def test_a_deployment_is_declared_but_not_yet_built(operator: Start, lab: Any) -> None:
-    """A KaiwoService says plainly that nothing can run it yet."""
-    await operator()
-    service = {**lab.job("chat"), "kind": "KaiwoService"}
-    await lab.client.create(KAIWO_SERVICE, service)
-    found = await until(
-        lab.client, KAIWO_SERVICE, lab.namespace, "chat",
-        lambda obj: (obj or {}).get("status", {}).get("reason") == "BackendNotLoaded",
-    )  # fmt: skip
-    assert found is not None
-    assert "deployment" in found["status"]["message"]
