@@ -90,7 +90,7 @@ def take(
     complaints += twice(manifests)
     from kaiwo.api.validate import Validator  # noqa: PLC0415  brings in the models
 
-    complaints += check(manifests, Validator(plugins.fields()))
+    complaints += check(manifests, Validator(plugins.fields(), plugins.settings_models()))
     if complaints:
         raise Refused(in_order(complaints, request.sources), consequence)
     homeless = [manifest for manifest in manifests if not manifest.metadata.get("namespace")]

@@ -91,6 +91,8 @@ def _not_loaded(workload: Workload, registry: Registry, declared: BackEnd | None
     text = f"no loaded back end runs {what}; loaded for this kind: {loaded or 'none'}"
     if declared is not None:
         return Refusal("BackendNotLoaded", f"{text}; back end {declared.name} is declared, but not built yet")
+    if broken := registry.broken.get((workload.kind, wanted)):
+        return Refusal("BackendNotLoaded", f"{text}; {broken}")
     distribution = registry.unselected.get((workload.kind, wanted))
     if distribution:
         return Refusal(

@@ -37,6 +37,7 @@ class Registry:
         diagnosis: diagnosis rules, in the order in which they are asked.
         unselected: fields of installed distributions that are not loaded: ``("KaiwoJob", "rayJob")`` to the
             distribution's name.
+        broken: fields of plugins that could not be loaded: the field to which plugin, and why.
     """
 
     backends: tuple[BackEnd, ...] = ()
@@ -46,6 +47,7 @@ class Registry:
     sources: tuple[DownloadSource, ...] = ()
     diagnosis: tuple[DiagnosisRule, ...] = ()
     unselected: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plugins: Plugins) -> Registry:
@@ -58,6 +60,7 @@ class Registry:
             sources=plugins.sources,
             diagnosis=plugins.diagnosis_rules,
             unselected=plugins.unselected_fields,
+            broken=plugins.broken_fields,
         )
 
 

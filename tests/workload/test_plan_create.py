@@ -150,6 +150,13 @@ def test_the_index_counts_in_the_name_of_an_indexed_job(world: World) -> None:
     assert "shorten the name by 1" in refused(world, "InvalidSpec")
 
 
+def test_a_broken_plugin_is_named_with_what_broke_it(world: World) -> None:
+    """Who needs a back end whose plugin cannot be loaded reads which one it is and why."""
+    why = "plugin batch_job of kaiwo-batch-job is broken: ImportError: No module named 'x'"
+    world.registry = dataclasses.replace(world.registry, backends=(), broken={("KaiwoJob", "job"): why})
+    assert why in refused(world, "BackendNotLoaded")
+
+
 def test_an_installed_but_unselected_plugin_is_named(world: World) -> None:
     """Who uses a field of a plugin that was not selected learns which one to select; then it heals."""
     loaded = world.registry
