@@ -44,24 +44,12 @@ def crds(*, names: str | None, previous: str | None, from_cluster: bool) -> None
     """  # noqa: D301  \b is click's mark for lines that stay as they are
     if previous and from_cluster:
         raise Failure("--previous and --from-cluster exclude each other", "leave one out", code=USAGE)
-    from kaiwo.api.crds import CustomKind, dump, render_crds  # noqa: PLC0415  brings in the models
+    from kaiwo.api.crds import dump, render_crds  # noqa: PLC0415  brings in the models
 
     before = _file(previous) if previous else _cluster() if from_cluster else None
     loaded = kit.plugins(names)
     kit.warn_broken(loaded)
-    own = [
-        CustomKind(
-            resource=kind.resource,
-            spec=kind.spec,
-            status=kind.status,
-            description=kind.description,
-            short_names=kind.short_names,
-            columns=kind.printer_columns,
-        )
-        for controller in loaded.controllers
-        for kind in controller.kinds
-    ]
-    rendered = render_crds(loaded.fields(), loaded.settings_models(), before, own)
+    rendered = render_crds(loaded.fields(), loaded.settings_models(), before, loaded.kinds())
     match kit.settings().output:
         case None | "yaml":
             click.echo(dump(rendered), nl=False)

@@ -44,7 +44,9 @@ class Drift:
     def _rendered(self) -> list[Object]:
         from kaiwo.api.crds import render_crds  # noqa: PLC0415  only this needs the schemas
 
-        return render_crds(self._plugins.fields(), self._plugins.settings_models())
+        return render_crds(
+            self._plugins.fields(), self._plugins.settings_models(), kinds=self._plugins.kinds()
+        )
 
 
 def _compare(live: list[Object], rendered: list[Object]) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from kaiwo.host.statistics import Statistics
 from kaiwo.host.transitions import Listeners, run_lifecycles
 from kaiwo.host.view import FactsReader
 from kaiwo.host.workloads import WorkloadController
+from kaiwo.plugin.controllers import ControllerHost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +129,15 @@ class Operator:
             for extra in plugin.controllers:
                 module, _, name = extra.build.partition(":")
                 build = getattr(importlib.import_module(module), name)
-                build(engine, self._config.settings.get(plugin.name))
+                build(
+                    ControllerHost(
+                        engine, self._registry.vendors,
+                        config=lambda: self._config.current,
+                        settings=functools.partial(self._settings_named, plugin.name),
+                        on_config_change=self._config.on_change,
+                        namespace=settings.watch_namespace or None,
+                    )
+                )  # fmt: skip
 
     @functools.cached_property
     def _declared_by(self) -> Mapping[str, str]:
@@ -142,6 +151,9 @@ class Operator:
     def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
         given = self._config.settings
         return {name: given[plugin] for name, plugin in self._declared_by.items() if plugin in given}
+
+    def _settings_named(self, plugin: str) -> BaseModel | None:
+        return self._config.settings.get(plugin)
 
     def _settings_of(self, lifecycle: Lifecycle) -> BaseModel | None:
         return self._config.settings.get(self._plugins.plugin_of(lifecycle).name)
@@ -205,9 +217,10 @@ class Operator:
 
 
 def _needed(registry: Registry) -> set[Any]:
-    return {
+    kinds = {
         resource
         for backend in registry.backends
         if backend.built
         for resource in (backend.child, *backend.requires)
     }
+    return kinds | set(registry.queue.reads if registry.queue is not None else ())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM, POD
+from kaiwo.engine.resource import NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from pydantic import BaseModel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kaiwo.host.cluster import ClusterFacts
     from kaiwo.host.config import LiveConfig
     from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.model import Registry, Rejection, Tombstone
 
 
@@ -130,25 +132,74 @@ class FactsReader:
             pods=tuple(entry.full() for entry in view.pods),
             auxiliaries=view.auxiliaries,
             lost=lost,
-            queue_facts=self._queue_facts(namespace),
+            queue_facts=self._queue_facts(namespace, view, now),
             owners=owners,
             rejection=rejection,
             settings=self._settings_of(),
         )
 
-    def _queue_facts(self, namespace: str) -> QueueFacts | None:
+    def _queue_facts(self, namespace: str, view: View, now: datetime) -> QueueFacts | None:
         queue = self._registry.queue
         if queue is None:
             return None
-        objects = {
-            resource: tuple(
-                entry.full()
-                for entry in self._cache.list(resource, namespace if resource.namespaced else None)
-            )
-            for resource in queue.reads
-        }
         return QueueFacts(
-            objects=objects,
+            objects=QueueObjects(self._cache, queue, namespace, self.places((view.child, *view.pods))),
             default_queue=self._config.current.default_cluster_queue_name,
             settings=self._settings_of().get(queue.name),
+            missing=frozenset(resource for resource in queue.reads if not self._served(resource)),
+            pods=tuple(entry.full() for entry in view.pods),
+            now=now,
         )
+
+    def places(self, owners: Iterable[Entry | None]) -> list[Entry]:
+        """The queue system's objects that belong to a child or its pods."""
+        queue = self._registry.queue
+        if queue is None or not queue.owned:
+            return []
+        uids = [entry.uid for entry in owners if entry is not None]
+        return [
+            entry for resource in queue.owned for uid in uids for entry in self._cache.owned_by(uid, resource)
+        ]
+
+
+class QueueObjects(Mapping["Resource", tuple["Object", ...]]):
+    """What a queue system reads, decoded when it is asked for: most looks at a workload ask for little."""
+
+    def __init__(self, cache: Cache, queue: QueueSystem, namespace: str, places: Sequence[Entry]) -> None:
+        """Prepare.
+
+        Args:
+            cache: all watched kinds.
+            queue: whose reads they are.
+            namespace: of the workload.
+            places: objects of the kinds in ``owned``.
+        """
+        self._cache = cache
+        self._queue = queue
+        self._namespace = namespace
+        self._places = places
+        self._read: dict[Resource, tuple[Object, ...]] = {}
+
+    def __getitem__(self, resource: Resource) -> tuple[Object, ...]:
+        """The objects of a kind."""
+        if resource not in self._queue.reads:
+            raise KeyError(resource)
+        if resource not in self._read:
+            self._read[resource] = tuple(entry.full() for entry in self._entries(resource))
+        return self._read[resource]
+
+    def __iter__(self) -> Iterator[Resource]:
+        """The kinds."""
+        return iter(self._queue.reads)
+
+    def __len__(self) -> int:
+        """The number of kinds."""
+        return len(self._queue.reads)
+
+    def _entries(self, resource: Resource) -> Iterable[Entry]:
+        if resource in self._queue.owned:
+            return [entry for entry in self._places if entry.resource == resource]
+        if resource == NAMESPACE:
+            own = self._cache.get(NAMESPACE, None, self._namespace)
+            return [own] if own is not None else []
+        return self._cache.list(resource, self._namespace if resource.namespaced else None)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.entry import Entry
     from kaiwo.engine.resource import Resource
     from kaiwo.host.memory import Memories
+    from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.model import Registry
 
 POD_PROJECTION = Projection(
@@ -107,13 +108,13 @@ def workload_watches(
     ]
     if registry.queue is not None:
         watches += _queue_watches(
-            registry.queue.reads, kind, memories, children=children, cache=cache, namespace=namespace
+            registry.queue, kind, memories, children=children, cache=cache, namespace=namespace
         )
     return watches
 
 
 def _queue_watches(
-    reads: Iterable[Resource],
+    queue: QueueSystem,
     kind: WorkloadKind,
     memories: Memories,
     *,
@@ -121,20 +122,43 @@ def _queue_watches(
     cache: Cache,
     namespace: str | None,
 ) -> list[Watch]:
-    def of_queue(event: Event) -> Iterable[Key]:
-        """The workload whose child the object belongs to; a queue itself concerns all that wait."""
+    def of_place(event: Event) -> Iterable[Key]:
+        """The workload whose child or pod has that place in the queue."""
         entry = event.entry
         for owner in entry.owners:
+            if owner.kind == POD.kind:
+                pod = cache.get(POD, entry.namespace, owner.name)
+                key = memories.key_of(pod.labels.get(RUN_ID, "")) if pod is not None else None
+                if key is not None:
+                    return (key,)
             for child in children:
                 held = cache.get(child, entry.namespace, owner.name)
                 if held is not None and held.uid == owner.uid:
                     found = _owning_workload(held, kind)
                     return (found,) if found is not None else ()
-        return () if entry.owners else memories.wake()
+        return ()
+
+    def of_queue(event: Event) -> Iterable[Key]:
+        """A queue itself concerns all that wait, unless only its status changed."""
+        return memories.wake() if _says_more(event) else ()
 
     return [
-        Watch(resource, of_queue, namespace=namespace if resource.namespaced else None) for resource in reads
+        Watch(
+            resource,
+            of_place if resource in queue.owned else of_queue,
+            queue.projections.get(resource, Projection()),
+            namespace=namespace if resource.namespaced else None,
+        )
+        for resource in queue.reads
     ]
+
+
+def _says_more(event: Event) -> bool:
+    """Whether more than a status changed; kinds without generations are told by their labels."""
+    old, new = event.old, event.new
+    if old is None or new is None or old.deleted != new.deleted or old.labels != new.labels:
+        return True
+    return bool(new.generation) and old.generation != new.generation
 
 
 def bury(event: Event, kind: WorkloadKind, memories: Memories, cache: Cache) -> None:

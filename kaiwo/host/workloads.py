@@ -134,8 +134,9 @@ class WorkloadController:
     def _fingerprint(self, entry: Entry) -> Fingerprint:
         cache = self._engine.cache
         named = (*self._children, *self._beside)
-        children = (cache.get(child, entry.namespace, entry.name) for child in named)
+        children = [cache.get(child, entry.namespace, entry.name) for child in named]
         around = self._reader.around(entry.uid)
+        around += self._reader.places((*children, *around))
         return (
             entry.resource_version,
             *(child.resource_version if child is not None else "" for child in children),

@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import BaseModel
 
+    from kaiwo.api.config import ResolvedConfig
     from kaiwo.engine.resource import Resource
+    from kaiwo.engine.runtime import Engine
     from kaiwo.plugin.rbac import PolicyRule
+    from kaiwo.plugin.vendors import GpuVendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +39,35 @@ class CustomKind:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerHost:
+    """What the host gives to a plugin's controller.
+
+    Attributes:
+        engine: reads, writes, and runs what is added to it.
+        vendors: loaded GPU vendors; their code is under a time limit and may raise.
+        config: KaiwoConfig in force.
+        settings: the plugin's settings in force, None when it has none.
+        on_config_change: registers a listener that is called whenever either of the two changed.
+        namespace: the only namespace whose workloads are looked after, None for all. Watches of workloads,
+            their pods and volumes must name it.
+    """
+
+    engine: Engine
+    vendors: tuple[GpuVendor, ...]
+    config: Callable[[], ResolvedConfig]
+    settings: Callable[[], BaseModel | None]
+    on_config_change: Callable[[Callable[[], None]], None]
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExtraController:
     """A controller run by the host's engine.
 
     Attributes:
         name: short name, unique among all controllers.
-        build: ``module:function``; called with the host's :class:`kaiwo.engine.engine.Engine` and the
-            plugin's settings, registers an engine controller.
+        build: ``module:function``; called once with a :class:`ControllerHost` before the engine runs, adds
+            watches and controllers to its engine.
         kinds: kinds of the plugin's own.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.

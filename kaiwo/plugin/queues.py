@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from pydantic import BaseModel
 
     from kaiwo.api.workload import Workload
+    from kaiwo.engine.entry import Projection
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Refusal
     from kaiwo.plugin.rbac import PolicyRule
@@ -46,12 +48,14 @@ class Admission:
         reason: CamelCase word for the workload's reason.
         message: the queue system's own text.
         since: RFC 3339 time of the last change, empty if unknown.
+        wake_after: seconds after which to look again though nothing happened, None for never.
     """
 
     state: Literal["pending", "admitted", "evicted", "finished", "unmanaged"]
     reason: str
     message: str
     since: str = ""
+    wake_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +63,22 @@ class QueueFacts:
     """What a queue system may look at when it assigns or reads admission.
 
     Attributes:
-        objects: objects of the kinds it declared in ``reads``, by resource.
+        objects: objects of the kinds it declared in ``reads``, by resource: of namespaced kinds those in the
+            workload's namespace, of namespaces only the workload's own, of the kinds in ``owned`` those that
+            belong to the workload's child or pods. A kind that is not there is not known at all.
         default_queue: the configured default queue name.
         settings: the plugin's validated settings, or None.
+        missing: kinds of ``reads`` that the cluster does not serve.
+        pods: live pods of the workload's run.
+        now: the moment of looking, UTC; None when it does not matter.
     """
 
     objects: Mapping[Resource, tuple[Object, ...]]
     default_queue: str
     settings: BaseModel | None = None
+    missing: frozenset[Resource] = frozenset()
+    pods: tuple[Object, ...] = ()
+    now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,8 @@ class QueueSystem:
         assign: pure function: the labels for a workload's child, or why it cannot be queued.
         admission: pure function: what the queue system says of a live child; None when nothing is known yet.
         reads: kinds it needs in the cache.
+        owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
+        projections: what is kept of each object of a kind in ``reads``; all of it where nothing is said.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
     """
@@ -86,5 +100,7 @@ class QueueSystem:
     assign: Callable[[Workload, QueueFacts], QueueAssignment | Refusal]
     admission: Callable[[Object, QueueFacts], Admission | None]
     reads: tuple[Resource, ...] = ()
+    owned: tuple[Resource, ...] = ()
+    projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None

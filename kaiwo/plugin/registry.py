@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from kaiwo.api.crds import CustomKind as Definition
     from kaiwo.plugin.backends import BackEnd
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
@@ -191,6 +192,23 @@ class Plugins:
     def fields(self) -> tuple[Field, ...]:
         """Fields that loaded plugins add to the workload kinds."""
         return tuple(field for plugin in self.loaded for field in plugin.fields())
+
+    def kinds(self) -> list[Definition]:
+        """Kinds of loaded plugins' own, for rendering their CustomResourceDefinitions."""
+        from kaiwo.api.crds import CustomKind as Definition  # noqa: PLC0415  brings in the models
+
+        return [
+            Definition(
+                resource=kind.resource,
+                spec=kind.spec,
+                status=kind.status,
+                description=kind.description,
+                short_names=kind.short_names,
+                columns=kind.printer_columns,
+            )
+            for controller in self.controllers
+            for kind in controller.kinds
+        ]
 
     def settings_models(self) -> dict[str, type[BaseModel]]:
         """Plugin name to the model of its section ``spec.plugins.<name>`` in KaiwoConfig."""

@@ -136,6 +136,9 @@ def _observe(
         companions=companions.live(case.backend, case.workload, case.facts),
     )
     observed = ask.observed(case.backend, seen)
+    again = queueing.admission.wake_after if queueing.queued and queueing.admission else None
+    if again is not None:
+        observed = replace(observed, wake_after=min(again, observed.wake_after or again))
     if observed.status == "COMPLETE" or observed.reason in PROBLEMS:
         return observed
     finding = ask.finding(case.registry, seen)

@@ -30,7 +30,7 @@ def crds(control_plane: Any) -> None:
     """The CRDs of all installed plugins, served."""
     plugins = load_plugins()
     base = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for crd in render_crds(plugins.fields(), plugins.settings_models()):
+    for crd in render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds()):
         name = crd["metadata"]["name"]
         control_plane.api.apply(f"{base}/{name}", crd)
         with closing(
