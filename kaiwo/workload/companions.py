@@ -55,9 +55,7 @@ def writes(case: Case, rendered: Rendered) -> list[Write]:
     steps: list[Write] = []
     for kind, obj in rendered.companions.items():
         there = present.get(kind)
-        if there is None:
-            steps.append(Apply(kind, obj))
-        elif is_ours(there, case.workload) and not _going(there) and not contains(there, obj):
+        if there is None or not (_going(there) or contains(there, obj) or not is_ours(there, case.workload)):
             steps.append(Apply(kind, obj))
     for kind, there in present.items():
         if kind in rendered.companions or _going(there) or not is_ours(there, case.workload):

@@ -77,7 +77,7 @@ def pod_template(
     path = f"{role.path}.spec"
     pod = as_map(result.setdefault("spec", {}), path)
     _fill(pod, inp, role, generated, origins)
-    _metadata(result, inp, role, origins)
+    set_metadata(result, inp, f"{role.path}.metadata", origins)
     _pull_secrets(pod, inp, path)
     if name := inp.resolved.priority_class:
         pod["priorityClassName"] = name
@@ -93,7 +93,7 @@ def pod_template(
     placed = place(pod, inp.resolved, _gpu_keys(inp), path, origins)
     if role.gpus and inp.workload.spec.gpu_models and not placed:
         warnings.append("spec.gpuModels is ignored: the workload asks for no GPUs")
-    result = _contributed(inp, result, role, origins)
+    result = contributed(inp, result, role.path, origins)
     for group in ("containers", "initContainers"):
         for position, container in enumerate(as_maps(result["spec"].get(group), f"{path}.{group}")):
             tidy(container, f"{path}.{group}[{position}]")
@@ -126,9 +126,21 @@ def _fill(pod: Object, inp: RenderInput, role: PodRole, generated: bool, origins
         origins.note(f"{path}.securityContext", "template", "left out with spec.dangerous: true")
 
 
-def _metadata(template: Object, inp: RenderInput, role: PodRole, origins: Origins) -> None:
-    """Labels: system, then podTemplateSpecLabels, then the template's, then the workload's."""
-    path, spec = f"{role.path}.metadata", inp.workload.spec
+def set_metadata(template: Object, inp: RenderInput, path: str, origins: Origins) -> None:
+    """Give a pod template its labels and annotations, in place.
+
+    Labels: system, then podTemplateSpecLabels, then the template's, then the workload's.
+
+    Args:
+        template: the pod template.
+        inp: the render input.
+        path: where the user writes the metadata.
+        origins: where to note what came from where.
+
+    Raises:
+        SpecError: the template's own metadata have an impossible shape.
+    """
+    spec = inp.workload.spec
     metadata = as_map(template.get("metadata"), path)
     labels = layered(
         f"{path}.labels",
@@ -218,7 +230,12 @@ def _image(container: Object, inp: RenderInput, path: str, origins: Origins) -> 
         origins.note(f"{path}.image", "config", "KaiwoConfig ray.defaultRayImage")
 
 
-def _contributed(inp: RenderInput, template: Object, role: PodRole, origins: Origins) -> Object:
+def contributed(inp: RenderInput, template: Object, path: str, origins: Origins) -> Object:
+    """The pod template with what plugins add to it.
+
+    Raises:
+        PluginFailure: a plugin's contribution failed.
+    """
     for contribution in inp.contributions:
         try:
             answer = contribution.contribute(inp, copy.deepcopy(template))
@@ -226,7 +243,7 @@ def _contributed(inp: RenderInput, template: Object, role: PodRole, origins: Ori
             raise PluginFailure(contribution.name, "add to the pods of", error) from error
         if not isinstance(lenient_map(answer).get("spec"), dict):
             raise PluginFailure(contribution.name, "add to the pods of", "it returned no pod template")
-        _note_changes(template, answer, role.path, contribution.name, origins)
+        _note_changes(template, answer, path, contribution.name, origins)
         template = answer
     return template
 

@@ -1,0 +1,144 @@
+"""The Ray cluster in a RayJob or RayService: one head, and worker groups that get the workload's GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.workload import gpus
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.pods import PodRole, pod_template
+from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, lenient_maps, without_nulls
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import AllocationInput, RenderInput
+    from kaiwo.plugin.facts import Allocation, Refusal
+    from kaiwo.workload.origins import Origins
+
+WORKER_GROUP = "default-worker-group"
+"""Name of the generated worker group."""
+
+WORKER_SHARED_MEMORY = "200Gi"
+"""Size of /dev/shm of generated workers: Ray keeps its object store there."""
+
+MAX_POD_SETS = 8
+"""Pod sets that Kueue's Workload and AppWrapper take; a Ray head and a submitter are one each."""
+
+_COUNTS = ("replicas", "minReplicas", "maxReplicas")
+
+
+def check_cluster(cluster: object, path: str, others: int) -> None:
+    """Look for shapes that cannot be rendered or run.
+
+    Args:
+        cluster: the embedded cluster spec.
+        path: where the user writes it (``spec.rayJob.spec.rayClusterSpec``).
+        others: pod sets of the object that are no worker groups.
+
+    Raises:
+        SpecError: what is wrong.
+    """
+    spec = as_map(cluster, path)
+    head = as_map(spec.get("headGroupSpec"), f"{path}.headGroupSpec")
+    _check_template(head, f"{path}.headGroupSpec")
+    groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
+    if len(groups) + others > MAX_POD_SETS:
+        raise SpecError(
+            f"{path}.workerGroupSpecs",
+            f"has {len(groups)} groups, at most {MAX_POD_SETS - others} are possible: a queue takes "
+            f"{MAX_POD_SETS} sets of pods; put pods of the same kind into one group",
+        )
+    for position, group in enumerate(groups):
+        where = f"{path}.workerGroupSpecs[{position}]"
+        _check_template(group, where)
+        hosts = as_integer(group.get("numOfHosts"), f"{where}.numOfHosts")
+        if hosts is not None and hosts < 1:
+            raise SpecError(f"{where}.numOfHosts", f"must be at least 1, not {hosts}")
+
+
+def _check_template(group: Object, path: str) -> None:
+    template = as_map(group.get("template"), f"{path}.template")
+    pod = as_map(template.get("spec"), f"{path}.template.spec")
+    as_maps(pod.get("containers"), f"{path}.template.spec.containers")
+
+
+def allocate_cluster(inp: AllocationInput, cluster: object) -> Allocation | Refusal:
+    """The split of GPUs over the workers: each pod of every group gets a replica's share."""
+    groups = lenient_maps(lenient_map(cluster).get("workerGroupSpecs"))
+    templates = [item for group in groups if isinstance(item := group.get("template"), dict)]
+    largest = max(templates, key=lambda item: gpus.template_gpus(item, inp.vendors)[2], default=None)
+    return gpus.spread(inp, largest, sum(map(hosts_of, groups)) or 1)
+
+
+def hosts_of(group: Object) -> int:
+    """Pods per replica of a worker group."""
+    hosts = group.get("numOfHosts")
+    return hosts if isinstance(hosts, int) and not isinstance(hosts, bool) and hosts > 0 else 1
+
+
+def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) -> tuple[Object, list[str]]:
+    """The complete spec of a Ray cluster, and warnings.
+
+    Args:
+        inp: the render input.
+        cluster: the cluster spec the user embedded; None or absent for a generated one.
+        path: where the user writes it.
+        origins: where to note what came from where.
+
+    Raises:
+        SpecError: the embedded spec has an impossible shape.
+        PluginFailure: a plugin's contribution to the pods failed.
+    """
+    spec: Object = without_nulls(as_map(cluster, path))
+    warnings = []
+    if spec.get("enableInTreeAutoscaling"):
+        warnings.append(
+            f"{path}.enableInTreeAutoscaling is not used: a queue admits a fixed number of pods; "
+            "set spec.replicas"
+        )
+    spec["enableInTreeAutoscaling"] = False
+    origins.note(f"{path}.enableInTreeAutoscaling", "default", "a queue admits a fixed number of pods")
+    spec["headGroupSpec"], told = _head(inp, spec.get("headGroupSpec"), f"{path}.headGroupSpec", origins)
+    warnings += told
+    groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
+    spec["workerGroupSpecs"] = workers = []
+    for position, group in enumerate(groups or [{"groupName": WORKER_GROUP, "rayStartParams": {}}]):
+        worker, told = _workers(inp, group, f"{path}.workerGroupSpecs[{position}]", origins)
+        workers.append(worker)
+        warnings += told
+    return spec, warnings
+
+
+def _head(inp: RenderInput, group: object, path: str, origins: Origins) -> tuple[Object, list[str]]:
+    head = dict(as_map(group, path))
+    if group is None:
+        # The dashboard is asked by Ray's operator, from another pod.
+        head["rayStartParams"] = {"dashboard-host": "0.0.0.0"}  # noqa: S104 (inside the pod)
+        origins.note(f"{path}.rayStartParams", "template", "the generated Ray head")
+    role = PodRole(
+        path=f"{path}.template",
+        container="ray-head",
+        gpus=False,
+        entrypoint=False,
+        memory=inp.resolved.head_memory,
+    )
+    head["template"], warnings = pod_template(inp, head.get("template"), role, origins)
+    return head, warnings
+
+
+def _workers(inp: RenderInput, group: Object, path: str, origins: Origins) -> tuple[Object, list[str]]:
+    worker = dict(group)
+    count = inp.resolved.allocation.replicas
+    warnings = [
+        f"{path}.{name}: {given} is not used, it is {count}; set spec.replicas instead"
+        for name in _COUNTS
+        if (given := worker.get(name)) is not None and given != count
+    ]
+    for name in _COUNTS:
+        worker[name] = count
+        origins.note(f"{path}.{name}", "nodes", "the GPU allocation")
+    role = PodRole(
+        path=f"{path}.template", container="ray-worker", shm=WORKER_SHARED_MEMORY, entrypoint=False
+    )
+    worker["template"], told = pod_template(inp, worker.get("template"), role, origins)
+    return worker, [*warnings, *told]
