@@ -26,6 +26,18 @@ _REFUSALS = frozenset({400, 403, 404, 413, 422})
 _GONE = 404
 
 
+_UNTYPED = "failed to create typed patch object"
+"""How a server-side apply says, with status 500, that a field is unknown, of a wrong type or given twice."""
+
+
+def _refusal(write: Write, error: ApiError) -> Rejection | None:
+    if error.status in _REFUSALS:
+        return Rejection(write.resource, error.status, error.reason, error.message)
+    if _UNTYPED in error.message:
+        return Rejection(write.resource, 422, "Invalid", error.message)
+    return None
+
+
 class Stale(Exception):  # noqa: N818  reads as what the cache is
     """What was to be changed is not there any more as it was; an event will tell what is."""
 
@@ -72,8 +84,7 @@ class Executor:
             except ApiError as error:
                 if error.status == _GONE and not isinstance(write, Create | Apply):
                     raise Stale(f"{write.resource.kind} {write.name} is gone already") from error
-                if error.status in _REFUSALS:
-                    refusal = Rejection(write.resource, error.status, error.reason, error.message)
+                if refusal := _refusal(write, error):
                     raise Refused(refusal) from error
                 raise
             if said:
