@@ -1,4 +1,4 @@
-"""The back end ``ray_job``: what it is called, which field it owns and when it is chosen."""
+"""The back end ``ray_job``: what it is called, which field it owns, when it is chosen, what it needs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from kaiwo.api.field import Field
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
+    from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput
+    from kaiwo.plugin.facts import Allocation, Refusal
 
 KAIWO_API = 1
 
@@ -25,9 +28,37 @@ def is_chosen(workload: Workload) -> bool:
     return workload.spec.ray or "rayJob" in workload.blocks
 
 
+def check(workload: Workload) -> tuple[tuple[str, str], ...]:
+    """What is wrong with the embedded RayJob, as far as it can be told without rendering."""
+    from kaiwo_ray_job.render import check as check_job  # noqa: PLC0415 (loading a plugin stays light)
+
+    return check_job(workload)
+
+
+def allocate(inp: AllocationInput) -> Allocation | Refusal:
+    """Equal shares of the GPUs over as many workers as they need."""
+    from kaiwo_ray_job.render import allocate as allocate_job  # noqa: PLC0415
+
+    return allocate_job(inp)
+
+
+def render(inp: RenderInput) -> Rendered:
+    """The RayJob."""
+    from kaiwo_ray_job.render import render as render_job  # noqa: PLC0415
+
+    return render_job(inp)
+
+
+def observe(seen: Observation) -> Observed:
+    """What a live RayJob means."""
+    from kaiwo_ray_job.observe import observe as observe_job  # noqa: PLC0415
+
+    return observe_job(seen)
+
+
 @hookimpl
 def kaiwo_backends() -> list[BackEnd]:
-    """The back end, declared: its field is in the CRD, it cannot run workloads yet."""
+    """The back end."""
     from kaiwo.api.scalars import Opaque  # noqa: PLC0415 - needs pydantic, which a start may not need
 
     field = Field(
@@ -47,6 +78,27 @@ def kaiwo_backends() -> list[BackEnd]:
             chosen=is_chosen,
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
+            check=check,
+            allocate=allocate,
+            render=render,
+            observe=observe,
+            write="create",
+            patch_paths=(("spec", "activeDeadlineSeconds"), ("spec", "ttlSecondsAfterFinished")),
+            mutable=(
+                "duration",
+                "rayJob.metadata",
+                "rayJob.spec.activeDeadlineSeconds",
+                "rayJob.spec.ttlSecondsAfterFinished",
+            ),
+            owned_paths=(("spec", "suspend"),),
             requires=(RAY_JOB,),
+            rules=(
+                PolicyRule(
+                    groups=("ray.io",),
+                    resources=("rayjobs",),
+                    verbs=("get", "list", "watch", "create", "patch", "delete"),
+                    why="KaiwoJobs on Ray run as RayJobs",
+                ),
+            ),
         )
     ]

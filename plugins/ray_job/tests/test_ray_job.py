@@ -1,34 +1,319 @@
 from __future__ import annotations
 
-from kaiwo import testing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kaiwo_gpu_amd.plugin
+import kaiwo_ray_job.plugin
+from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
-from kaiwo_ray_job import plugin
+from kaiwo.plugin.backends import Observation
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
+from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.model import Facts, Registry
+from kaiwo.workload.nodes import node_fact
+from kaiwo.workload.plan import plan
+from kaiwo_ray_job.observe import observe
+
+GOLDEN = Path(__file__).parent / "golden"
+LOADED = plugins(kaiwo_ray_job.plugin, kaiwo_gpu_amd.plugin)
+(BACKEND,) = LOADED.backends
+NODES = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}) for number in range(2)]
+IMAGE = "registry.example/ray:2.46"
+
+MINIMAL = job(ray=True, image=IMAGE, entrypoint="python main.py")
+GPUS = job(
+    name="finetune",
+    ray=True,
+    user="jane",
+    gpus=12,
+    image=IMAGE,
+    imagePullSecrets=[{"name": "pull"}],
+    env=[{"name": "MODE", "value": "fast"}],
+    resources={"limits": {"memory": "64Gi"}},
+    entrypoint="python train.py \\\n  --epochs 3\n",
+)
+GROUP = {"groupName": "big", "replicas": 7, "minReplicas": 1, "maxReplicas": 9}
+EMBEDDED = job(
+    image=IMAGE,
+    gpus=4,
+    replicas=2,
+    gpusPerReplica=2,
+    rayJob={
+        "metadata": {"labels": {"own": "label"}},
+        "spec": {
+            "entrypoint": "python own.py",
+            "backoffLimit": 3,
+            "submitterPodTemplate": {
+                "spec": {"containers": [{"name": "own", "resources": {"limits": {"cpu": "3"}}}]}
+            },
+            "rayClusterSpec": {
+                "rayVersion": "2.46.0",
+                "enableInTreeAutoscaling": True,
+                "headGroupSpec": {
+                    "rayStartParams": {},
+                    "template": {
+                        "spec": {
+                            "containers": [{"name": "head", "resources": {"limits": {"amd.com/gpu": 1}}}],
+                            "tolerations": [{"key": "head", "operator": "Exists"}],
+                        }
+                    },
+                },
+                "workerGroupSpecs": [
+                    {**GROUP, "template": {"spec": {"containers": [{"name": "w"}]}}},
+                    {"groupName": "hosts", "numOfHosts": 2, "minReplicas": 0, "maxReplicas": 0},
+                ],
+            },
+        },
+    },
+)
+FORMS = {"minimal": MINIMAL, "gpus": GPUS, "embedded": EMBEDDED}
 
 
-def test_it_serves_kaiwojobs_that_ask_for_ray_or_embed_a_rayjob() -> None:
-    """`ray: true` is enough, and so is an embedded RayJob, which wins over `ray: false`."""
-    (backend,) = testing.plugins(plugin).backends
-    testing.assert_backend_contract(
-        backend,
-        [
-            testing.job(ray=True),
-            testing.job(rayJob={"spec": {}}),
-            testing.job(ray=False, rayJob={}, job={"spec": {}}),
-        ],
+def planned(obj: Any, **facts: Any) -> Any:
+    """The plan of a job on the two nodes."""
+    nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
+    known = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes, **facts)
+    return plan(Workload.from_object(obj), Registry.of(LOADED), known)
+
+
+def ray_job(obj: Any) -> Any:
+    """The RayJob that is created."""
+    found = planned(obj)
+    (write,) = found.writes or [pytest.fail(str(found.statuses))]
+    return write.obj
+
+
+def test_it_keeps_the_contract() -> None:
+    """What the host relies on holds for every form."""
+    assert_backend_contract(BACKEND, list(FORMS.values()), vendors=LOADED.vendors, nodes=NODES)
+    assert not BACKEND.chosen(Workload.from_object(job()))
+    assert BACKEND.chosen(Workload.from_object(job(ray=False, rayJob={}, job={"spec": {}})))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_created(name: str) -> None:
+    """The whole object, as a user would read it."""
+    assert_golden(render(FORMS[name], LOADED, nodes=NODES), GOLDEN / f"{name}.yaml")
+
+
+def test_a_cluster_ends_with_its_job_and_is_never_tried_twice() -> None:
+    """Shut down after the end, no retry, no autoscaling: whatever was embedded, and the user is told."""
+    for obj in FORMS.values():
+        spec = ray_job(obj)["spec"]
+        assert spec["shutdownAfterJobFinishes"] is True
+        assert spec["backoffLimit"] == 0
+        assert spec["rayClusterSpec"]["enableInTreeAutoscaling"] is False
+    warnings = "\n".join(planned(EMBEDDED).warnings)
+    for word in ("backoffLimit: 3", "enableInTreeAutoscaling", "replicas: 7 is not used, it is 2"):
+        assert word in warnings
+
+
+def test_every_group_has_the_computed_count() -> None:
+    """All three counts are equal in each group, each pod has a replica's GPUs, and the head has none."""
+    cluster = ray_job(EMBEDDED)["spec"]["rayClusterSpec"]
+    for group in cluster["workerGroupSpecs"]:
+        assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (2, 2, 2)
+        container = group["template"]["spec"]["containers"][0]
+        assert container["resources"]["limits"]["amd.com/gpu"] == "2"
+    head = cluster["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert "amd.com/gpu" not in head["resources"].get("limits", {})
+    assert {"name": "NUM_GPUS", "value": "4"} in head["env"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "replicas", "each"), [(4, 1, 4), (8, 1, 8), (9, 3, 3), (10, 2, 5), (12, 2, 6), (16, 2, 8)]
+)
+def test_gpus_take_as_few_workers_as_they_need(gpus: int, replicas: int, each: int) -> None:
+    """On two nodes with eight GPUs each."""
+    group = ray_job(job(ray=True, gpus=gpus))["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]
+    container = group["template"]["spec"]["containers"][0]
+    assert (group["groupName"], group["replicas"]) == ("default-worker-group", replicas)
+    assert container["resources"]["limits"]["amd.com/gpu"] == str(each)
+    assert container["resources"]["requests"]["memory"] == f"{32 * each}Gi"
+
+
+def test_seventeen_gpus_are_refused() -> None:
+    """No number of equal workers fits."""
+    assert planned(job(ray=True, gpus=17)).statuses[-1]["reason"] == "InsufficientGPUs"
+
+
+def test_hosts_and_groups_count_when_gpus_are_looked_for() -> None:
+    """Two groups, one of them with two hosts per replica: three pods per replica need room."""
+    cluster = {"workerGroupSpecs": [{"groupName": "a"}, {"groupName": "b", "numOfHosts": 2}]}
+    obj = job(ray=True, gpus=8, gpusPerReplica=8, replicas=1, rayJob={"spec": {"rayClusterSpec": cluster}})
+    assert planned(obj).statuses[-1]["reason"] == "InsufficientGPUs"
+    cluster["workerGroupSpecs"].pop()
+    assert planned(obj).writes
+
+
+def test_the_submitter_can_run_where_the_head_can() -> None:
+    """Its image, pull secrets, scheduler, tolerations and identity are the head's."""
+    spec = ray_job(GPUS)["spec"]
+    head = spec["rayClusterSpec"]["headGroupSpec"]["template"]
+    submitter = spec["submitterPodTemplate"]
+    for name in ("imagePullSecrets", "schedulerName", "securityContext"):
+        assert submitter["spec"][name] == head["spec"][name]
+    assert submitter["spec"]["containers"][0]["image"] == IMAGE
+    assert submitter["spec"]["restartPolicy"] == "Never"
+    assert submitter["metadata"]["labels"] == head["metadata"]["labels"]
+    embedded = ray_job(EMBEDDED)["spec"]["submitterPodTemplate"]["spec"]
+    assert embedded["tolerations"] == [{"key": "head", "operator": "Exists"}]
+    assert embedded["containers"][0]["resources"]["limits"] == {"cpu": "3"}
+    assert embedded["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
+
+
+def test_a_job_that_is_submitted_otherwise_has_no_submitter() -> None:
+    """KubeRay refuses a template for a pod that it does not make."""
+    assert (
+        "submitterPodTemplate" not in ray_job(job(rayJob={"spec": {"submissionMode": "SidecarMode"}}))["spec"]
     )
-    assert not backend.chosen(Workload.from_object(testing.job()))
-    assert not backend.chosen(Workload.from_object(testing.job(job={"spec": {}})))
 
 
-def test_it_is_declared_and_not_yet_built() -> None:
-    """Its field is in the CRD, while nobody believes that it can run a workload."""
-    loaded = testing.plugins(plugin)
-    assert not loaded.backends[0].built
-    assert [(field.kind, field.path) for field in loaded.fields()] == [("KaiwoJob", ("rayJob",))]
-    assert loaded.rules() == ()
+def test_the_heads_memory_comes_from_the_configuration() -> None:
+    """Before spec.resources, after the container's own."""
+    text = render(GPUS, LOADED, nodes=NODES, config=config(ray={"headPodMemory": "24Gi"}))
+    assert "24Gi" in text
 
 
-def test_a_name_that_kuberay_cannot_handle_is_too_long() -> None:
-    """A RayJob whose name has more than 47 characters never gets a status."""
-    (backend,) = testing.plugins(plugin).backends
-    assert (backend.max_name_length, backend.name_pattern) == (47, "dns1035")
+@pytest.mark.parametrize(
+    ("block", "path"),
+    [
+        ([], "spec.rayJob:"),
+        ({"spec": 1}, "spec.rayJob.spec:"),
+        ({"metadata": []}, "spec.rayJob.metadata:"),
+        ({"spec": {"rayClusterSpec": []}}, "spec.rayJob.spec.rayClusterSpec:"),
+        ({"spec": {"clusterSelector": {"ray.io/cluster": "a"}}}, "spec.rayJob.spec.clusterSelector:"),
+        (
+            {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{}] * 7}}},
+            "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs:",
+        ),
+        (
+            {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{"numOfHosts": 0}]}}},
+            "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs[0].numOfHosts:",
+        ),
+        (
+            {"spec": {"submitterPodTemplate": {"spec": {"containers": 3}}}},
+            "spec.rayJob.spec.submitterPodTemplate.spec.containers:",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_told_by_its_field(block: Any, path: str) -> None:
+    """The user finds the place in the file."""
+    (status,) = planned(job(rayJob=block)).statuses
+    assert status["reason"] == "InvalidSpec"
+    assert path in status["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"), [("a" * 47, True), ("a" * 48, False), ("7b", False), ("a-b", True), ("a.b", False)]
+)
+def test_names_that_kuberay_cannot_handle_are_refused(name: str, fits: bool) -> None:
+    """A RayJob of such a name never gets a status; the answer has a legal name."""
+    found = planned(job(name, ray=True))
+    assert bool(found.writes) is fits
+    if not fits:
+        assert found.statuses[-1]["reason"] == "InvalidName"
+        assert "47" in found.statuses[-1]["message"]
+
+
+def test_a_script_that_is_no_python_is_told() -> None:
+    """It runs as a shell command; an empty one has nothing to run."""
+    assert any("Python" in text for text in planned(job(ray=True, entrypoint="echo hi")).warnings)
+    assert any("nothing to run" in text for text in planned(job(ray=True)).warnings)
+
+
+def test_a_queue_starts_it() -> None:
+    """Suspended from the first moment, with the queue's labels on the RayJob alone."""
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    queue = QueueSystem("kueue", lambda *_: QueueAssignment("team", labels), lambda *_: None)
+    found = plan(
+        Workload.from_object(MINIMAL),
+        Registry(backends=LOADED.backends, vendors=LOADED.vendors, queue=queue),
+        Facts(now=NOW, config=ResolvedConfig.defaults()),
+    )
+    made = found.writes[0].obj
+    assert made["spec"]["suspend"] is True
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    head = made["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]
+    assert "kueue.x-k8s.io/queue-name" not in head["metadata"]["labels"]
+
+
+RUNNING_POD = {
+    "metadata": {"name": "head"},
+    "status": {
+        "phase": "Running",
+        "containerStatuses": [{"name": "h", "state": {"running": {"startedAt": "2026-01-02T03:04:05Z"}}}],
+    },
+}
+PENDING = Admission("pending", "Pending", "couldn't assign flavors")
+
+
+def seen(status: Any, *, pods: Any = (), admission: Any = None, queued: bool = False, **spec: Any) -> Any:
+    """What is made of a live RayJob."""
+    child = {"metadata": {"name": "train", "uid": "u"}, "spec": spec, "status": status}
+    workload = Workload.from_object(MINIMAL)
+    return observe(Observation(workload, child, tuple(pods), admission, queued, NOW))
+
+
+@pytest.mark.parametrize(
+    ("status", "how", "word", "reason"),
+    [
+        ({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Running"}, {}, "COMPLETE", "Completed"),
+        ({"jobStatus": "FAILED", "reason": "AppFailed"}, {}, "FAILED", "AppFailed"),
+        ({"jobDeploymentStatus": "Failed", "reason": "DeadlineExceeded"}, {}, "FAILED", "DeadlineExceeded"),
+        ({"jobDeploymentStatus": "ValidationFailed"}, {}, "FAILED", "ValidationFailed"),
+        ({"jobStatus": "STOPPED"}, {}, "FAILED", "Stopped"),
+        ({"jobStatus": "RUNNING"}, {"pods": [RUNNING_POD]}, "RUNNING", "Running"),
+        ({"jobStatus": "RUNNING"}, {}, "STARTING", "Starting"),
+        ({"jobDeploymentStatus": "Initializing"}, {"pods": [RUNNING_POD]}, "STARTING", "Starting"),
+        ({"jobDeploymentStatus": "Suspended"}, {}, "PENDING", "Suspended"),
+        ({"jobDeploymentStatus": "Suspending"}, {}, "PENDING", "Suspended"),
+        ({"jobDeploymentStatus": "Retrying"}, {}, "STARTING", "Starting"),
+        ({}, {"suspend": True, "queued": True}, "PENDING", "Queued"),
+        ({"jobDeploymentStatus": "Suspended"}, {"queued": True, "admission": PENDING}, "PENDING", "Pending"),
+        (None, {}, "STARTING", "Starting"),
+    ],
+)  # fmt: skip
+def test_what_a_live_rayjob_means(status: Any, how: Any, word: str, reason: str) -> None:
+    """One row per documented state."""
+    found = seen(status, **how)
+    assert (found.status, found.reason) == (word, reason)
+
+
+def test_times_are_kuberays_and_the_containers() -> None:
+    """The end is KubeRay's endTime, the start the first container's."""
+    end = (NOW + timedelta(seconds=9)).isoformat()
+    found = seen({"jobStatus": "SUCCEEDED", "endTime": end}, pods=[RUNNING_POD])
+    assert found.completed == NOW + timedelta(seconds=9)
+    assert found.started == NOW - timedelta(seconds=1)
+    assert found.passed == ("STARTING", "RUNNING")
+
+
+NAMES = st.sampled_from(
+    ["spec", "metadata", "labels", "template", "containers", "rayClusterSpec", "headGroupSpec", "replicas",
+     "workerGroupSpecs", "submitterPodTemplate", "rayStartParams", "numOfHosts", "resources", "limits",
+     "amd.com/gpu", "image", "clusterSelector", "submissionMode", "entrypoint", "imagePullSecrets"]
+)  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 2**33) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(block=JSON, gpus=st.integers(0, 3))
+def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
+    """Whatever JSON is embedded: an object to create, or a status that says why not."""
+    for shape in (block, {"spec": block}, {"spec": {"rayClusterSpec": block}}):
+        found = planned(job(gpus=gpus, ray=True, rayJob=shape))
+        assert found.writes or found.statuses
+        assert found.statuses[-1]["reason"] != "PluginError"
+    assert seen(block).status

@@ -1,0 +1,95 @@
+"""What a live RayJob means for its KaiwoJob."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.workload import podtruth
+from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.waiting import waiting
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Observation
+
+
+def observe(seen: Observation) -> Observed:
+    """The status of a RayJob: the first that holds of ended, waiting, active."""
+    metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
+    status = lenient_map(seen.child.get("status"))
+    name = str(metadata.get("name", ""))
+    job, deployment = status.get("jobStatus"), status.get("jobDeploymentStatus")
+    if job == "SUCCEEDED":
+        return _ended(seen, status, "COMPLETE", Finding("Completed", f"RayJob {name} succeeded"))
+    if job == "STOPPED":
+        return _ended(seen, status, "FAILED", Finding("Stopped", _said(f"RayJob {name} was stopped", status)))
+    if job == "FAILED" or deployment in ("Failed", "ValidationFailed"):
+        return _ended(seen, status, "FAILED", _failure(seen, status, name))
+    pods = podtruth.current(seen.pods)
+    suspended = deployment in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not deployment)
+    if waits := waiting(seen, f"RayJob {name}", pods, suspended=suspended):
+        return waits
+    return _active(seen, status, pods, name)
+
+
+def _said(text: str, status: Object) -> str:
+    message = " ".join(str(status.get("message") or "").split())
+    return f"{text}: {message}" if message else text
+
+
+def _failure(seen: Observation, status: Object, name: str) -> Finding:
+    given = status.get("reason") or status.get("jobDeploymentStatus")
+    reason = given if isinstance(given, str) and given.isalnum() else "Failed"
+    said = _said(f"RayJob {name} failed ({reason})", status)
+    found = podtruth.failure(seen.pods)
+    if found is None:
+        return Finding(reason, said)
+    return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
+
+
+def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Observed:
+    # The pods of an ended RayJob may be terminating already; they still tell when they ran.
+    started = podtruth.started(seen.pods)
+    begun = podtruth.moment(status.get("startTime"))
+    return Observed(
+        status=word,
+        reason=finding.reason,
+        message=finding.message,
+        started=started or (None if seen.workload.status.start_time else begun),
+        run_started=begun,
+        completed=podtruth.moment(status.get("endTime")) or seen.now,
+        passed=(*(("STARTING",) if begun or started else ()), *(("RUNNING",) if started else ())),
+    )
+
+
+def _active(seen: Observation, status: Object, pods: list[Object], name: str) -> Observed:
+    begun = podtruth.moment(status.get("startTime"))
+    finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
+    wake: float | None = None
+    if finding is None:
+        finding, wake = podtruth.unscheduled(pods, seen.now)
+    runs = status.get("jobStatus") == "RUNNING" and any(podtruth.runs(pod) for pod in pods)
+    if runs:
+        text = f"RayJob {name} runs"
+        return Observed(
+            status="RUNNING",
+            reason=finding.reason if finding else "Running",
+            message=f"{text}; {finding.message}" if finding else text,
+            started=podtruth.started(pods),
+            run_started=begun,
+            passed=("STARTING",),
+            wake_after=wake,
+        )
+    state = status.get("jobDeploymentStatus")
+    text = f"RayJob {name} is being started"
+    if isinstance(state, str) and state:
+        text = f"RayJob {name} is not running yet ({state})"
+    return Observed(
+        status="STARTING",
+        reason=finding.reason if finding else "Starting",
+        message=finding.message if finding else _said(text, status),
+        started=podtruth.started(pods),
+        run_started=begun,
+        wake_after=wake,
+    )

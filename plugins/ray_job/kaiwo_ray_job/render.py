@@ -1,0 +1,121 @@
+"""From a KaiwoJob to a RayJob."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Rendered
+from kaiwo.workload.entrypoint import ray_entrypoint
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.objects import child_metadata
+from kaiwo.workload.origins import Origins
+from kaiwo.workload.raycluster import allocate_cluster, check_cluster, ray_cluster
+from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo_ray_job.submitter import submitter
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import AllocationInput, RenderInput
+    from kaiwo.plugin.facts import Allocation, Refusal
+
+BLOCK = "spec.rayJob"
+CLUSTER = f"{BLOCK}.spec.rayClusterSpec"
+SUBMITTER = f"{BLOCK}.spec.submitterPodTemplate"
+BACKOFF_LIMIT = 0
+"""A retry would take GPUs that nobody asked for."""
+
+SUBMITTED_BY_POD = "K8sJobMode"
+"""The submission mode in which a pod of its own submits the job; KubeRay's default."""
+
+_OTHER_POD_SETS = 2
+"""Head and submitter."""
+
+_FIXED = (
+    ("shutdownAfterJobFinishes", True, "the cluster gives its GPUs back when the job has ended"),
+    ("backoffLimit", BACKOFF_LIMIT, "a retry would take GPUs that nobody asked for; submit the job again"),
+)
+
+
+def _spec(workload: Workload) -> Object:
+    block = as_map(workload.blocks.get("rayJob"), BLOCK)
+    return as_map(block.get("spec"), f"{BLOCK}.spec")
+
+
+def _problem(workload: Workload) -> None:
+    block = as_map(workload.blocks.get("rayJob"), BLOCK)
+    as_map(block.get("metadata"), f"{BLOCK}.metadata")
+    spec = _spec(workload)
+    for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"):
+        as_integer(spec.get(name), f"{BLOCK}.spec.{name}")
+    if spec.get("clusterSelector"):
+        raise SpecError(
+            f"{BLOCK}.spec.clusterSelector",
+            "cannot be used: a job on a cluster that somebody else runs has no pods of its own to queue and "
+            "to size; remove it, the job gets a cluster of its own",
+        )
+    check_cluster(spec.get("rayClusterSpec"), CLUSTER, _OTHER_POD_SETS)
+    template = as_map(spec.get("submitterPodTemplate"), SUBMITTER)
+    pod = as_map(template.get("spec"), f"{SUBMITTER}.spec")
+    as_maps(pod.get("containers"), f"{SUBMITTER}.spec.containers")
+
+
+def check(workload: Workload) -> tuple[tuple[str, str], ...]:
+    """What is wrong with the embedded RayJob, as field path and message."""
+    try:
+        _problem(workload)
+    except SpecError as error:
+        return ((error.path, error.problem),)
+    return ()
+
+
+def allocate(inp: AllocationInput) -> Allocation | Refusal:
+    """The GPUs of the workers; the head has none."""
+    spec = lenient_map(lenient_map(inp.workload.blocks.get("rayJob")).get("spec"))
+    return allocate_cluster(inp, spec.get("rayClusterSpec"))
+
+
+def render(inp: RenderInput) -> Rendered:
+    """The RayJob of a workload.
+
+    Raises:
+        SpecError: the embedded RayJob has an impossible shape.
+        PluginFailure: a plugin's contribution to the pods failed.
+    """
+    origins = Origins(f"{BLOCK}.")
+    block = as_map(inp.workload.blocks.get("rayJob"), BLOCK)
+    spec: Object = without_nulls(_spec(inp.workload))
+    warnings: list[str] = []
+    for name, value, why in _FIXED:
+        if spec.get(name, value) != value:
+            warnings.append(f"{BLOCK}.spec.{name}: {spec[name]} is not used, it is {value}: {why}")
+        spec[name] = value
+        origins.note(f"{BLOCK}.spec.{name}", "default", why)
+    warnings += _entrypoint(spec, inp, origins)
+    if inp.queue and inp.queue.suspend:
+        spec["suspend"] = True
+        origins.note(f"{BLOCK}.spec.suspend", "queue", "the queue starts it")
+    cluster, told = ray_cluster(inp, spec.get("rayClusterSpec"), CLUSTER, origins)
+    spec["rayClusterSpec"] = cluster
+    if spec.get("submissionMode", SUBMITTED_BY_POD) == SUBMITTED_BY_POD:
+        head = cluster["headGroupSpec"]["template"]["spec"]
+        spec["submitterPodTemplate"] = submitter(
+            inp, spec.get("submitterPodTemplate"), head, SUBMITTER, origins
+        )
+    child = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": child_metadata(inp, block, BLOCK, origins),
+        "spec": spec,
+    }
+    return Rendered(child, warnings=(*warnings, *told), origins=origins.known())
+
+
+def _entrypoint(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
+    text, warnings = ray_entrypoint(inp.workload.spec.entrypoint)
+    if text:
+        spec["entrypoint"] = text
+        origins.note(f"{BLOCK}.spec.entrypoint", "user", "spec.entrypoint")
+    elif not spec.get("entrypoint") and spec.get("submissionMode") != "InteractiveMode":
+        return ["spec.entrypoint is empty: Ray has nothing to run"]
+    return list(warnings)

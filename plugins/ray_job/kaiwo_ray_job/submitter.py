@@ -1,0 +1,66 @@
+"""The pod that submits the job to its Ray cluster."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.lists import merged
+from kaiwo.workload.pods import contributed, set_metadata
+from kaiwo.workload.shapes import as_map, as_maps, without_nulls
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import RenderInput
+    from kaiwo.workload.origins import Origins
+
+CONTAINER = "ray-job-submitter"
+"""KubeRay's own name for it."""
+
+RESOURCES = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+"""What KubeRay's own submitter asks for."""
+
+_LIKE_THE_HEAD = ("schedulerName", "securityContext", "tolerations", "priorityClassName")
+"""Fields without which the submitter could not run where the head does."""
+
+
+def submitter(inp: RenderInput, template: object, head: Object, path: str, origins: Origins) -> Object:
+    """The submitter's pod template: the embedded one with what it lacks, or a generated one.
+
+    KubeRay's own has no labels of the workload, no pull secrets, no tolerations and no scheduler, so an image
+    of a private registry would never run.
+
+    Args:
+        inp: the render input.
+        template: the template the user embedded; None or absent for a generated one.
+        head: the rendered pod spec of the Ray head.
+        path: where the user writes the template.
+        origins: where to note what came from where.
+
+    Raises:
+        SpecError: the embedded template has an impossible shape.
+        PluginFailure: a plugin's contribution failed.
+    """
+    result: Object = without_nulls(as_map(template, path))
+    pod = as_map(result.setdefault("spec", {}), f"{path}.spec")
+    set_metadata(result, inp, f"{path}.metadata", origins)
+    pod.setdefault("restartPolicy", "Never")
+    for name in _LIKE_THE_HEAD:
+        if name in head and name not in pod:
+            pod[name] = copy.deepcopy(head[name])
+            origins.note(f"{path}.spec.{name}", "system", "as of the Ray head")
+    if secrets := as_maps(head.get("imagePullSecrets"), f"{path}.spec.imagePullSecrets"):
+        own = as_maps(pod.get("imagePullSecrets"), f"{path}.spec.imagePullSecrets")
+        pod["imagePullSecrets"] = merged([*own, *(dict(item) for item in secrets)], ("name",))
+    containers = as_maps(pod.get("containers"), f"{path}.spec.containers") or [{"name": CONTAINER}]
+    pod["containers"] = containers
+    first = containers[0]
+    if image := head["containers"][0].get("image"):
+        first.setdefault("image", image)
+    own_resources = as_map(first.get("resources"), f"{path}.spec.containers[0].resources")
+    first["resources"] = {
+        **own_resources,
+        **{side: own_resources.get(side) or dict(values) for side, values in RESOURCES.items()},
+    }
+    origins.note(f"{path}.spec.containers[0].resources", "default", "what a submitter needs")
+    return contributed(inp, result, path, origins)
