@@ -1,0 +1,48 @@
+"""A control plane with Kueue, KubeRay and AppWrapper, for the back ends that need them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.api.crds import render_crds
+from kaiwo.plugin.loader import load as load_plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[Any]:
+    """A sandbox with all addons, shared by the session's tests of this folder."""
+    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 (collecting tests must cost nothing)
+
+    reused = Sandbox.find(os.environ.get("KAIWO_SANDBOX_REUSE_ADDONS", ""))
+    if reused is not None:
+        yield reused
+        reused.api.close()
+        return
+    sandbox = Sandbox.up(f"pytest-ray-{os.getpid()}", addons=["kueue", "kuberay", "appwrapper"], owned=True)
+    try:
+        yield sandbox
+    finally:
+        sandbox.down()
+
+
+@pytest.fixture(scope="session")
+def crds(control_plane: Any) -> None:
+    """The CRDs of all installed plugins, served."""
+    plugins = load_plugins()
+    base = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for crd in render_crds(plugins.fields(), plugins.settings_models()):
+        name = crd["metadata"]["name"]
+        control_plane.api.apply(f"{base}/{name}", crd)
+        path = f"{base}?fieldSelector=metadata.name%3D{name}"
+        with closing(control_plane.api.watch(path, timeout=60)) as changes:
+            for change in changes:
+                conditions = (change["object"].get("status") or {}).get("conditions") or []
+                if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                    break
