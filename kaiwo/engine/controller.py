@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from kaiwo.engine.errors import EngineError, NotLeading
 from kaiwo.engine.queue import Key, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from kaiwo.engine.cache import Cache
     from kaiwo.engine.resource import Resource
@@ -64,7 +65,7 @@ class Controller:
         workers: int = 8,
         timeout: float = 60.0,
         on_error: Callable[[Key, Exception], None] | None = None,
-        initial: Iterable[Key] = (),
+        initial: Callable[[], Iterable[Key]] | None = None,
     ) -> None:
         """Describe a controller; it runs as part of an engine.
 
@@ -77,7 +78,7 @@ class Controller:
             timeout: seconds after which a reconciliation is cancelled and counts as failed. Only one that
                 awaits can be cancelled; one that computes holds up the process.
             on_error: told of each failure, a cancelled reconciliation's TimeoutError included.
-            initial: keys to look at whenever the controller starts, whether anything is cached or not.
+            initial: asked at each start for keys to look at first, whether anything is cached or not.
         """
         self.name = name
         self.watches = tuple(watches)
@@ -86,7 +87,8 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._on_error = on_error
-        self._initial = tuple(initial)
+        self._initial = initial
+        self._backlog: deque[Key] = deque()
         self._running = False
         self._metrics: Metrics | None = None
 
@@ -99,15 +101,19 @@ class Controller:
         """What to subscribe for a watch."""
 
         def handle(event: Event) -> None:
-            if self._running and watch.keys is not None:
-                self._enqueue_all(watch.keys, event)
+            if self._running:
+                for key in self._keys(watch, event):
+                    self.queue.add(key)
 
         return handle
 
     async def run(
         self, cache: Cache, stop: asyncio.Event, *, metrics: Metrics | None = None, grace: float = 10.0
     ) -> None:
-        """Look at everything cached, then at what changes, until `stop` is set.
+        """Look at everything cached and at what changes, until `stop` is set.
+
+        What changes goes before what was merely there at the start: after a restart with thousands of
+        objects a new one need not wait for all of them.
 
         Then no further key is begun, and those begun get some time to end. Cancelling `run` itself cancels
         them at once.
@@ -122,13 +128,11 @@ class Controller:
         self._metrics = metrics
         self._running = True
         if metrics is not None:
-            metrics.watch_queue(self.name, lambda: len(self.queue))
-        for key in self._initial:
+            metrics.watch_queue(self.name, lambda: len(self.queue) + len(self._backlog))
+        first = dict.fromkeys(self._initial()) if self._initial is not None else {}
+        for key in first:
             self.queue.add(key)
-        for watch in self.watches:
-            if watch.keys is not None:
-                for entry in cache.list(watch.resource):
-                    self._enqueue_all(watch.keys, Event("ADDED", watch.resource, None, entry))
+        self._backlog = deque(key for key in dict.fromkeys(self._cached(cache)) if key not in first)
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._workers)
         ]
@@ -142,14 +146,22 @@ class Controller:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
+    def _cached(self, cache: Cache) -> Iterator[Key]:
+        for watch in self.watches:
+            for entry in cache.list(watch.resource) if watch.keys is not None else ():
+                yield from self._keys(watch, Event("ADDED", watch.resource, None, entry))
+
     def _close(self) -> None:
         self._running = False
+        self._backlog.clear()
         self.queue.shut_down()
 
     async def _work(self) -> None:
         queue = self.queue
         loop_began = time.monotonic()
         while True:
+            if self._backlog and not len(queue):
+                queue.add(self._backlog.popleft())
             key = await queue.get()
             if key is None:
                 return
@@ -209,9 +221,9 @@ class Controller:
                 _log.exception("%s: reporting the failure failed", where)
         return ended
 
-    def _enqueue_all(self, keys: Callable[[Event], Iterable[Key]], event: Event) -> None:
+    def _keys(self, watch: Watch, event: Event) -> tuple[Key, ...]:
         try:
-            for key in keys(event):
-                self.queue.add(key)
+            return tuple(watch.keys(event)) if watch.keys is not None else ()
         except Exception:  # noqa: BLE001 -- one odd object must not stop the watch
             _log.exception("%s: no keys for %s of %r", self.name, event.type, event.entry)
+            return ()

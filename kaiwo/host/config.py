@@ -146,7 +146,7 @@ class ConfigController:
         self._now = now
         self._drift = drift
         self.controller = Controller(
-            "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=[KEY]
+            "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=lambda: [KEY]
         )
 
     def _keys(self, event: Event) -> tuple[Key, ...]:

@@ -86,28 +86,36 @@ class TimeLimit:
             if not self._active or self._armed:
                 return function(*args, **kwargs)
             seconds = self.limit_of(plugin)
-            self._knocks, self._armed = 0, True
-            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+            text = f"{what} did not return within {seconds:g} s"
+            self._knocks = 0
+            # The timer may go off between any two steps, also while it is being disarmed. It raises twice at
+            # most (see `_knock`), so two levels around the call are enough to catch whatever comes late.
             try:
-                return function(*args, **kwargs)
-            except (PluginHung, _Interrupt):
-                raise PluginHung(f"{what} did not return within {seconds:g} s") from None
+                try:
+                    try:
+                        self._armed = True
+                        signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+                        return function(*args, **kwargs)
+                    finally:
+                        self._armed = False
+                except (PluginHung, _Interrupt):
+                    self._armed = False
+                    raise PluginHung(text) from None
+            except _Interrupt:
+                raise PluginHung(text) from None
             finally:
-                self._disarm()
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
                 if self._knocks:
                     self._suspects[plugin] = self._clock() + SUSPECT_SECONDS
 
         return guarded
-
-    def _disarm(self) -> None:
-        self._armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def _knock(self, signum: int, frame: FrameType | None) -> None:
         del signum, frame
         if not self._armed:
             return
         self._knocks += 1
-        if self._knocks > 1:
-            raise _Interrupt
-        raise PluginHung
+        if self._knocks == 1:
+            raise PluginHung
+        self._armed = False
+        raise _Interrupt

@@ -17,6 +17,7 @@ from kaiwo.api.status import TERMINAL
 from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import Conflict
+from kaiwo.engine.queue import Key
 from kaiwo.host.execute import Executor, Refused, Stale
 from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from kaiwo.api.field import WorkloadKind
     from kaiwo.engine.entry import Entry
-    from kaiwo.engine.queue import Key
     from kaiwo.engine.resource import Object
     from kaiwo.engine.runtime import Engine
     from kaiwo.host.memory import Fingerprint, Memory
@@ -102,7 +102,17 @@ class WorkloadController:
             engine.watch(Watch(child, namespace=namespace))
             engine.cache.subscribe(child, lambda event: bury(event, kind, self._memories, engine.cache))
         watches = workload_watches(kind, registry, self._memories, engine.cache, namespace)
-        self.controller = Controller(kind.lower(), watches, self.reconcile, workers=workers)
+        self.controller = Controller(
+            kind.lower(), watches, self.reconcile, workers=workers, initial=self._never_seen
+        )
+
+    def _never_seen(self) -> list[Key]:
+        """Workloads that no operator has answered yet: they go first at the start."""
+        return [
+            Key(entry.namespace, entry.name)
+            for entry in self._engine.cache.list(self._resource)
+            if entry.part("status", "status") is None
+        ]
 
     def wake_waiting(self) -> None:
         """Something in the cluster changed: look again at what waits for such, and at nothing else."""

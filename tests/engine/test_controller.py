@@ -217,3 +217,27 @@ async def test_long_work_without_pauses_lets_others_have_their_turn() -> None:
         await asyncio.wait_for(finished.wait(), 30)
         task.cancel()
     assert turns > 3
+
+
+async def test_what_is_new_goes_before_what_was_there_at_the_start() -> None:
+    """After a restart with many objects, the first keys asked for and each change come before the rest."""
+    names = [str(number) for number in range(100)]
+    cache, seen, complete = stocked(*names), [], asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        seen.append(key.name)
+        if len(seen) == 102:
+            complete.set()
+        if len(seen) == 3:
+            controller.enqueue(Key("ns", "new"))
+        await asyncio.sleep(0)
+
+    watch = Watch(CONFIG_MAP, by_name)
+    controller = Controller(
+        "test", [watch], reconcile, workers=1, initial=lambda: [Key("ns", "first"), Key("ns", "99")]
+    )
+    async with running(controller, cache):
+        await asyncio.wait_for(complete.wait(), 10)
+    assert seen[:2] == ["first", "99"]
+    assert seen.index("new") == 3
+    assert sorted(seen) == sorted(["first", "new", *names])
