@@ -52,7 +52,7 @@ def observe(seen: Observation) -> Observed:
         wake = _patience(seen, spec)
         if wake is None:
             return _stuck(seen, pods, name, spec, started)
-    return _active(seen, pods, name, wanted, queued, wake)
+    return _active(seen, pods, wanted, queued, wake)
 
 
 def _count(value: object, absent: int = 0) -> int:
@@ -129,7 +129,6 @@ def _stuck(
 def _active(
     seen: Observation,
     pods: list[Object],
-    name: str,
     wanted: int,
     queued: Observed | None,
     wake: float | None,
@@ -154,7 +153,7 @@ def _active(
     return Observed(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
-        message=finding.message if finding else f"no container of Deployment {name} runs yet",
+        message=finding.message if finding else f"no container of Deployment {seen.workload.name} runs yet",
         started=podtruth.started(pods),
         wake_after=min(wakes, default=None),
     )

@@ -20,7 +20,7 @@ _LAST_PORT = 65535
 def service(
     workload: Workload, container: Object, selector: Mapping[str, str]
 ) -> tuple[dict[Resource, Object], list[str]]:
-    """The ClusterIP Service of a container's ports, named like the workload, and warnings; none without ports.
+    """The ClusterIP Service of a container's ports, and warnings; none without ports.
 
     Args:
         workload: the workload.
