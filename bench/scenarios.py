@@ -38,7 +38,7 @@ class Size:
 
 
 FULL = Size(small=1000, large=5000, rounds=3, raw=2000, singles=200, rest=60)
-QUICK = Size(small=500, large=1500, rounds=1, raw=500, singles=60, rest=15)
+QUICK = Size(small=400, large=1000, rounds=1, raw=400, singles=60, rest=15)
 """The same measurements, smaller. Its targets are those of the full sizes, so read it as a smoke test."""
 
 
