@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.conditions import format_time
 from kaiwo.engine.resource import POD, Resource
 
 if TYPE_CHECKING:
@@ -50,11 +52,10 @@ async def test_a_ray_job_starts_runs_and_completes(operator: Start, user: Any) -
     status = await user.reaches(KIND, "train", "RUNNING")
     assert status["allocation"]["replicas"] == 2
     assert status["childUID"] == made["metadata"]["uid"]
-    await ray_says(
-        user, "train", jobStatus="SUCCEEDED", jobDeploymentStatus="Complete", endTime="2036-01-01T00:00:00Z"
-    )
+    end = format_time(datetime.now(UTC))
+    await ray_says(user, "train", jobStatus="SUCCEEDED", jobDeploymentStatus="Complete", endTime=end)
     status = await user.reaches(KIND, "train", "COMPLETE")
-    assert status["completionTime"] == "2036-01-01T00:00:00Z"
+    assert status["completionTime"] == end
     assert status["startTime"]
     cluster = made["status"]["rayClusterName"]
     await user.gone(RAY_CLUSTER, cluster)
@@ -112,7 +113,7 @@ async def test_an_image_that_cannot_be_pulled_is_said(operator: Start, user: Any
 async def test_a_deadline_may_change_and_nothing_else(operator: Start, user: Any) -> None:
     """The deadline reaches the RayJob; another image is refused and named, the run goes on."""
     await operator(plugins=PLUGINS)
-    await user.submit(KIND, "train", ray=True, entrypoint="python main.py", metadata=FOREVER)
+    await user.submit(KIND, "train", rayJob={"spec": {}}, entrypoint="python main.py", metadata=FOREVER)
     await user.reaches(KIND, "train", "STARTING")
     await user.edit(KIND, "train", rayJob={"spec": {"activeDeadlineSeconds": 7200}})
     await user.sees(RAY_JOB, "train", lambda obj: obj["spec"].get("activeDeadlineSeconds") == 7200)
