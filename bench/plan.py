@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.report import Figure
 from bench.server import node
-from bench.subject import finished_job, kaiwo_job
+from bench.subject import PLUGINS, finished_job, kaiwo_job
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.plugin.loader import load
+from kaiwo.plugin.selection import Selection
 from kaiwo.workload.model import Create, Facts, Registry
 from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan_object
@@ -69,7 +70,7 @@ def _live(planned: Plan, number: int) -> dict[str, Any]:
 
 def run() -> list[Figure]:
     """Plans a second: of a new workload up to its Job, and of one that is at rest."""
-    registry = Registry.of(load())
+    registry = Registry.of(load(Selection(names=PLUGINS)))
     nodes = tuple(node_fact(node(f"gpu-{number}"), registry.vendors) for number in range(4))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     facts = Facts(now=now, config=ResolvedConfig.defaults(), nodes=nodes)

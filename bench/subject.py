@@ -9,6 +9,9 @@ from typing import Any
 
 from bench.server import NAMESPACES
 
+PLUGINS = ("batch_job", "gpu_amd", "gpu_nvidia")
+"""What the operator runs with: what this KaiwoJob needs. A queue system would wait for its own controllers."""
+
 ENTRYPOINT = "set -e\npython train.py --epochs 3 --output /workload/out\n"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from bench import floor
 from bench.access import FLOOR, OPERATOR
 from bench.process import Program, until
+from bench.subject import PLUGINS
 from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
@@ -46,7 +47,11 @@ def launched_operator(server: Server) -> Iterator[tuple[Program, Callable[[], bo
     address = f"127.0.0.1:{free_ports(1)[0]}"
     kaiwo = Path(sys.executable).with_name("kaiwo")
     command = [str(kaiwo), "operator", "run", "--metrics-address", address]
-    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig(OPERATOR))}
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(server.kubeconfig(OPERATOR)),
+        "KAIWO_PLUGINS": ",".join(PLUGINS),
+    }
 
     def ready() -> bool:
         try:
