@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+from kaiwo_sandbox.errors import SandboxError
 
 KUBERNETES = "v1.36.3"
 
@@ -62,6 +60,10 @@ class BinarySet:
         ldflags: linker flags.
         minutes: how long a cold build takes on two cores, measured.
         manifests: files that are copied from its modules beside the binaries.
+        source: a Go file under ``kaiwo_sandbox/builds`` that is the set's only program, in place of packages
+            of other modules.
+        earlier: keys of earlier definitions of this set that built the same programs from the same modules.
+            A cache that has one of them needs no build.
     """
 
     name: str
@@ -69,11 +71,48 @@ class BinarySet:
     ldflags: str
     minutes: float
     manifests: tuple[ManifestSource, ...] = ()
+    source: str | None = None
+    earlier: tuple[str, ...] = ()
 
     @property
-    def wrapper(self) -> Traversable:
-        """The directory with go.mod and go.sum."""
-        return resources.files("kaiwo_sandbox.builds").joinpath(self.name)
+    def files(self) -> dict[str, bytes]:
+        """The wrapper module: its files by name."""
+        builds = resources.files("kaiwo_sandbox.builds")
+        found = {name: builds.joinpath(self.name, name).read_bytes() for name in ("go.mod", "go.sum")}
+        if self.source is not None:
+            found["main.go"] = builds.joinpath(self.source).read_bytes()
+        return found
+
+
+_STRIPPED = "-s -w"
+_OWN_MODULES = "kaiwo.silogen.ai/sandbox"
+_APPWRAPPER_MODULE = "github.com/project-codeflare/appwrapper"
+_KUBERAY_MODULE = "github.com/ray-project/kuberay/ray-operator"
+_KUEUE_FILES = ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml")
+_APPWRAPPER_FILES = ("config/crd/bases/*.yaml", "config/webhook/manifests.yaml")
+_APPWRAPPER_SOURCE = "appwrapper.go"
+"""The project's own program serves webhooks on every address of the machine at a fixed port."""
+
+
+def _kuberay(name: str) -> BinarySet:
+    return BinarySet(
+        name=name,
+        programs=(Program("ray-operator", _KUBERAY_MODULE),),
+        ldflags=_STRIPPED,
+        minutes=2,
+        manifests=(ManifestSource("kuberay", _KUBERAY_MODULE, ("config/crd/bases/*.yaml",)),),
+    )
+
+
+def _appwrapper(name: str) -> BinarySet:
+    return BinarySet(
+        name=name,
+        programs=(Program("appwrapper-controller", f"{_OWN_MODULES}/{name}"),),
+        ldflags=_STRIPPED,
+        minutes=1.5,
+        manifests=(ManifestSource("appwrapper", _APPWRAPPER_MODULE, _APPWRAPPER_FILES),),
+        source=_APPWRAPPER_SOURCE,
+    )
 
 
 CORE = BinarySet(
@@ -85,34 +124,71 @@ CORE = BinarySet(
         Program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
         Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
-        Program("appwrapper", "github.com/project-codeflare/appwrapper/cmd"),
     ),
-    ldflags=f"-s -w {_VERSION_FLAGS}",
+    ldflags=f"{_STRIPPED} {_VERSION_FLAGS}",
     minutes=9,
-    manifests=(
-        ManifestSource(
-            "kueue",
-            "sigs.k8s.io/kueue",
-            ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
-        ),
-        ManifestSource("appwrapper", "github.com/project-codeflare/appwrapper", ("config/crd/bases/*.yaml",)),
-    ),
+    manifests=(ManifestSource("kueue", "sigs.k8s.io/kueue", _KUEUE_FILES),),
+    earlier=("5e0d00a35369e256",),
 )
-
-KUBERAY = BinarySet(
-    name="kuberay",
-    programs=(Program("ray-operator", "github.com/ray-project/kuberay/ray-operator"),),
-    ldflags="-s -w",
-    minutes=2,
-    manifests=(
-        ManifestSource(
-            "kuberay", "github.com/ray-project/kuberay/ray-operator", ("config/crd/bases/*.yaml",)
-        ),
-    ),
+APPWRAPPER = _appwrapper("appwrapper")
+KUBERAY = _kuberay("kuberay")
+OLDER_KUEUE = BinarySet(
+    name="older-kueue",
+    programs=(Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),),
+    ldflags=_STRIPPED,
+    minutes=3,
+    manifests=(ManifestSource("kueue", "sigs.k8s.io/kueue", _KUEUE_FILES),),
 )
+OLDER_APPWRAPPER = _appwrapper("older-appwrapper")
+OLDER_KUBERAY = _kuberay("older-kuberay")
 
-SETS = (CORE, KUBERAY)
-ADDON_PROGRAMS = {"kueue": "kueue", "kuberay": "ray-operator", "appwrapper": "appwrapper"}
+SETS = (CORE, APPWRAPPER, KUBERAY, OLDER_KUEUE, OLDER_APPWRAPPER, OLDER_KUBERAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One column of the version matrix: which controllers run on the same Kubernetes.
+
+    Attributes:
+        name: what ``--generation`` calls it.
+        addons: the set that each addon comes from.
+        versions: the release of each addon, without a leading "v".
+    """
+
+    name: str
+    addons: dict[str, BinarySet]
+    versions: dict[str, str]
+
+
+NEWER = Generation(
+    "newer",
+    {"kueue": CORE, "appwrapper": APPWRAPPER, "kuberay": KUBERAY},
+    {"kueue": "0.18.2", "appwrapper": "1.2.2", "kuberay": "1.6.1"},
+)
+OLDER = Generation(
+    "older",
+    {"kueue": OLDER_KUEUE, "appwrapper": OLDER_APPWRAPPER, "kuberay": OLDER_KUBERAY},
+    {"kueue": "0.12.3", "appwrapper": "1.1.2", "kuberay": "1.4.2"},
+)
+GENERATIONS = {each.name: each for each in (NEWER, OLDER)}
+
+
+def generation(name: str) -> Generation:
+    """The generation of that name.
+
+    Raises:
+        SandboxError: there is none.
+    """
+    if name not in GENERATIONS:
+        raise SandboxError(
+            f"There is no generation {name!r}.",
+            why=f"The sandbox has {' and '.join(GENERATIONS)}.",
+            next_step="Correct --generation, or KAIWO_SANDBOX_GENERATION for tests.",
+        )
+    return GENERATIONS[name]
+
+
+ADDON_PROGRAMS = {"kueue": "kueue", "kuberay": "ray-operator", "appwrapper": "appwrapper-controller"}
 """The program of each addon."""
 
 BARE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")

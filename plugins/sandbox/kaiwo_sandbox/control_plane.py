@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from kaiwo_sandbox.catalogue import NEWER, OLDER
 from kaiwo_sandbox.certs import ADMIN, ADMIN_GROUP, FRONT_PROXY
 from kaiwo_sandbox.ports import LOOPBACK
 
@@ -33,10 +34,16 @@ _QPS, _BURST = 500, 1000
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one sandbox's files lie and which ports its programs have."""
+    """Where one sandbox's files lie, which ports its programs have, and its addons' generation."""
 
     directory: Path
     ports: Mapping[str, int]
+    generation: str = NEWER.name
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the addons are of the older generation."""
+        return self.generation == OLDER.name
 
     @property
     def pki(self) -> Path:

@@ -31,7 +31,7 @@ WATCHDOG = "watchdog"
 
 def layout(directory: Path, state: State) -> Layout:
     """Where the files and ports of this sandbox are."""
-    return Layout(directory, state.ports)
+    return Layout(directory, state.ports, state.generation)
 
 
 def write_files(directory: Path, state: State) -> None:

@@ -30,7 +30,8 @@ from kaiwo_sandbox import (
     state as state_module,
 )
 from kaiwo_sandbox.api import Api, ApiError
-from kaiwo_sandbox.control_plane import PORT_NAMES, Layout
+from kaiwo_sandbox.catalogue import NEWER
+from kaiwo_sandbox.control_plane import PORT_NAMES
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import make_private, state_dir, state_root
@@ -67,6 +68,7 @@ class Status:
     kubeconfig: Path
     directory: Path
     addons: tuple[str, ...]
+    generation: str
     processes: tuple[ProcessStatus, ...]
 
 
@@ -82,11 +84,13 @@ class Sandbox:
         client_certificate: the administrator's certificate.
         client_key: its key.
         token: a bearer token with the same rights.
+        addons: the controllers that it has besides Kubernetes.
+        generation: which releases of them.
         api: a small client for the test's own needs.
     """
 
     def __init__(self, directory: Path, state: State) -> None:
-        layout = Layout(directory, state.ports)
+        layout = lifecycle.layout(directory, state)
         self._state = state
         self._owner_pipe: int | None = None
         self.name = state.name
@@ -98,6 +102,7 @@ class Sandbox:
         self.client_key = layout.pki / "admin.key"
         self.token = (directory / "token").read_text()
         self.addons = tuple(state.addons)
+        self.generation = state.generation
         self.api = Api(layout.url, layout.pki)
 
     @classmethod
@@ -108,6 +113,7 @@ class Sandbox:
         nodes: str | Sequence[Object] = nodes_module.DEFAULT_PRESET,
         addons: Sequence[str] = (),
         binaries: Path | None = None,
+        generation: str = NEWER.name,
         owned: bool = False,
         say: Callable[[str], None] = lambda _line: None,
     ) -> Sandbox:
@@ -118,6 +124,7 @@ class Sandbox:
             nodes: a preset (``none``, ``small``, ``amd-nvidia``, ``bench``), a YAML file, or Node objects.
             addons: any of ``kueue``, ``kuberay``, ``appwrapper``.
             binaries: a directory of binaries to use before any other source.
+            generation: ``newer`` or ``older`` releases of the addons, on the same Kubernetes.
             owned: take it down when this process ends, even by SIGKILL.
             say: receives lines about long steps.
 
@@ -127,7 +134,7 @@ class Sandbox:
         directory = state_dir(name)
         chosen = addons_module.load(addons)
         node_objects = nodes_module.resolve(nodes) if isinstance(nodes, str) else list(nodes)
-        found = binaries_module.ensure(addons, directory=binaries, say=say)
+        found = binaries_module.ensure(addons, directory=binaries, generation=generation, say=say)
         with locked(_lock_file(name)):
             if cls.find(name) is not None:
                 raise SandboxError(
@@ -143,6 +150,7 @@ class Sandbox:
             prepared = template.location(
                 binaries_key=found.key,
                 addons=[addon.name for addon in chosen],
+                generation=generation,
                 authority=certs.fingerprint(certs.ensure()),
             )
             state = state_module.State(
@@ -153,6 +161,7 @@ class Sandbox:
                 manifests={addon: str(path) for addon, path in found.manifests.items()},
                 template=str(prepared),
                 nodes=node_objects,
+                generation=generation,
             )
             pipe = _watch_over(name, directory) if owned else None
             try:
@@ -201,6 +210,7 @@ class Sandbox:
             kubeconfig=self.kubeconfig,
             directory=self.directory,
             addons=self.addons,
+            generation=self.generation,
             processes=processes,
         )
 

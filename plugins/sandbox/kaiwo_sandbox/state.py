@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from kaiwo_sandbox.catalogue import NEWER
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,6 +28,7 @@ class State:
         manifests: directory of manifests per addon.
         template: the directory with the copy of etcd's data that a reset goes back to.
         nodes: the nodes it began with, made again by a reset.
+        generation: of its addons.
     """
 
     name: str
@@ -35,6 +38,7 @@ class State:
     manifests: dict[str, str]
     template: str
     nodes: list[Object] = field(default_factory=list)
+    generation: str = NEWER.name
 
     def save(self, directory: Path) -> None:
         """Write the file in one step."""

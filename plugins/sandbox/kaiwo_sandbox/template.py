@@ -13,6 +13,7 @@ import shutil
 import signal
 from typing import TYPE_CHECKING
 
+from kaiwo_sandbox.catalogue import NEWER
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import cache_dir, make_private
 
@@ -32,14 +33,16 @@ def _root() -> Path:
     return make_private(cache_dir()) / "templates"
 
 
-def _kind(addons: Sequence[str]) -> str:
-    return "-".join(sorted(addons)) or "bare"
+def _kind(addons: Sequence[str], generation: str) -> str:
+    return (
+        "-".join([*sorted(addons), *([] if generation == NEWER.name else [generation])]) if addons else "bare"
+    )
 
 
-def location(*, binaries_key: str, addons: Sequence[str], authority: str) -> Path:
+def location(*, binaries_key: str, addons: Sequence[str], generation: str, authority: str) -> Path:
     """Where the copy for this combination lies, if there is one."""
     digest = hashlib.sha256(f"{VERSION}\n{binaries_key}\n{authority}".encode()).hexdigest()[:16]
-    return _root() / f"{_kind(addons)}.{digest}"
+    return _root() / f"{_kind(addons, generation)}.{digest}"
 
 
 def restore(template: Path, data: Path) -> bool:

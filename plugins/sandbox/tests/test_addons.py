@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo_sandbox import addons
+from kaiwo_sandbox.api import ApiError
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.sandbox import Sandbox
 
@@ -148,22 +149,48 @@ def test_a_ray_cluster_becomes_ready(full: Sandbox) -> None:
     _wait(full, clusters, "ray", lambda item: item.get("status", {}).get("state") == "ready")
 
 
+WRAPPERS = "/apis/workload.codeflare.dev/v1beta2/namespaces/default/appwrappers"
+
+
+def _wrapper(name: str, *inner: Object, **metadata: Any) -> Object:
+    return {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": name, **metadata},
+        "spec": {"components": [{"template": item} for item in inner]},
+    }
+
+
+def _plain_job(name: str) -> Object:
+    return {**_job(name), "metadata": {"name": name}}
+
+
 @pytest.mark.cluster
 def test_an_app_wrapper_runs_what_it_wraps(full: Sandbox) -> None:
     """Queued as a whole, then its Job is created and completes."""
-    wrappers = "/apis/workload.codeflare.dev/v1beta2/namespaces/default/appwrappers"
-    inner = _job("inner")
-    inner["metadata"] = {"name": "inner"}
-    full.api.create(
-        wrappers,
-        {
-            "apiVersion": "workload.codeflare.dev/v1beta2",
-            "kind": "AppWrapper",
-            "metadata": {"name": "wrapper", "labels": QUEUE},
-            "spec": {"components": [{"template": inner}]},
-        },
-    )
-    _wait(full, wrappers, "wrapper", lambda item: item.get("status", {}).get("phase") == "Succeeded")
+    full.api.create(WRAPPERS, _wrapper("wrapper", _plain_job("inner"), labels=QUEUE))
+    _wait(full, WRAPPERS, "wrapper", lambda item: item.get("status", {}).get("phase") == "Succeeded")
+
+
+@pytest.mark.cluster
+def test_what_an_app_wrapper_wraps_cannot_be_changed(full: Sandbox) -> None:
+    """Its own webhook says so, as on any cluster; a label of the wrapper itself may change."""
+    made = full.api.create(WRAPPERS, _wrapper("fixed", _plain_job("fixed")))
+    path = f"{WRAPPERS}/fixed"
+    patch = "application/merge-patch+json"
+    full.api.request("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, content_type=patch)
+    changed = [{"template": {**made["spec"]["components"][0]["template"], "metadata": {"name": "other"}}}]
+    with pytest.raises(ApiError, match="attempt to change immutable field"):
+        full.api.request("PATCH", path, {"spec": {"components": changed}}, content_type=patch)
+
+
+@pytest.mark.cluster
+def test_app_wrappers_are_checked_and_labelled_when_they_are_made(full: Sandbox) -> None:
+    """Nested ones are refused; accepted ones carry who made them."""
+    with pytest.raises(ApiError, match="Nested AppWrappers are forbidden"):
+        full.api.create(WRAPPERS, _wrapper("outer", _wrapper("nested", _plain_job("x"))))
+    made = full.api.create(WRAPPERS, _wrapper("labelled", _plain_job("labelled")))
+    assert made["metadata"]["labels"]["workload.codeflare.dev/user"] == "kaiwo-sandbox-admin"
 
 
 @pytest.mark.cluster

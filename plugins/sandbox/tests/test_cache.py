@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo_sandbox.binaries import cache
-from kaiwo_sandbox.catalogue import CORE, KUBERAY, SETS, BinarySet, Program
+from kaiwo_sandbox.catalogue import CORE, GENERATIONS, SETS, BinarySet, Generation, Program, generation
+from kaiwo_sandbox.errors import SandboxError
+from kaiwo_sandbox.paths import state_dir
+from kaiwo_sandbox.state import State
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
     from pathlib import Path
 
 
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 class _Elsewhere(BinarySet):
     """A set whose wrapper module lies in a directory of the test."""
 
-    directory: Traversable | None = None
+    directory: Path | None = None
 
     @property
-    def wrapper(self) -> Traversable:
+    def files(self) -> dict[str, bytes]:
         assert self.directory is not None
-        return self.directory
+        return {file.name: file.read_bytes() for file in sorted(self.directory.iterdir())}
 
 
 def _set(directory: Path, **changes: object) -> BinarySet:
@@ -61,6 +63,8 @@ def test_the_key_changes_with_everything_that_changes_the_programs(
     keys.append(cache.key(_set(module)))
     (module / "go.mod").write_text("module tiny2\n")
     keys.append(cache.key(_set(module)))
+    (module / "main.go").write_text("package main\n")
+    keys.append(cache.key(_set(module)))
     assert len(set(keys)) == len(keys)
 
 
@@ -83,14 +87,69 @@ def test_a_set_counts_as_complete_only_with_all_programs(home: Path, module: Pat
     assert cache.complete(two)
 
 
+def _made(binary_set: BinarySet, home: Path) -> Path:
+    """Put the set into the cache, with empty programs."""
+    prepared = home / "prepared"
+    (prepared / "bin").mkdir(parents=True)
+    for program in binary_set.programs:
+        (prepared / "bin" / program.name).touch()
+    cache.location(binary_set).parent.mkdir(parents=True, exist_ok=True)
+    return cache.store(binary_set, prepared)
+
+
+def test_an_earlier_definition_with_the_same_programs_needs_no_build(home: Path, module: Path) -> None:
+    """Nobody compiles Kubernetes again because a set no longer has a program that nobody asks it for."""
+    before = _set(module, programs=(Program("hello", "example.test/hello"), Program("b", "example.test/b")))
+    place = _made(before, home)
+    after = _set(module)
+    assert not cache.complete(after)
+    after = _set(module, earlier=(cache.key(before),))
+    assert cache.complete(after)
+    assert cache.location(after) == place
+
+
+def test_a_new_build_removes_what_earlier_versions_left(home: Path, module: Path) -> None:
+    """Each set is hundreds of megabytes; other sets, also of a similar name, stay."""
+    old = _made(_set(module), home)
+    other = _made(_set(module, name="tiny-other"), home)
+    new = _made(_set(module, ldflags="-w"), home)
+    assert (old.exists(), other.exists(), new.exists()) == (False, True, True)
+
+
+def test_programs_that_a_sandbox_runs_from_are_kept(home: Path, module: Path) -> None:
+    """Its API server may be started again from there."""
+    old = _made(_set(module), home)
+    directory = state_dir("running")
+    directory.mkdir(parents=True)
+    running = State("running", {}, [], {"hello": str(old / "bin" / "hello")}, {}, template="", nodes=[])
+    running.save(directory)
+    _made(_set(module, ldflags="-w"), home)
+    assert old.exists()
+
+
 @pytest.mark.parametrize("binary_set", SETS, ids=lambda each: each.name)
-def test_every_program_has_a_tool_line_in_its_wrapper_module(binary_set: BinarySet) -> None:
-    """`go build tool` builds what go.mod lists; a program without a line would be missing at the end."""
-    text = binary_set.wrapper.joinpath("go.mod").read_text()
+def test_every_program_is_built_by_its_wrapper_module(binary_set: BinarySet) -> None:
+    """`go build tool` builds what go.mod lists, and `go build .` names the program after the module."""
+    text = binary_set.files["go.mod"].decode()
     tools = {line.strip().removeprefix("tool ") for line in text.splitlines()}
     for program in binary_set.programs:
-        assert program.package in tools, program
+        assert (program.package if binary_set.source is None else f"module {program.package}") in tools
     assert len({program.built_as for program in binary_set.programs}) == len(binary_set.programs)
+
+
+@pytest.mark.parametrize("column", GENERATIONS.values(), ids=lambda each: each.name)
+def test_each_generation_is_built_from_the_versions_that_it_says(column: Generation) -> None:
+    """What is printed before a test run is what runs."""
+    for addon, version in column.versions.items():
+        binary_set = column.addons[addon]
+        (module,) = (source.module for source in binary_set.manifests if source.addon == addon)
+        assert f"{module} v{version}" in binary_set.files["go.mod"].decode()
+
+
+def test_a_generation_that_is_none_is_refused() -> None:
+    """With the names that exist."""
+    with pytest.raises(SandboxError, match="newer and older"):
+        generation("oldest")
 
 
 def test_the_server_knows_its_version() -> None:
@@ -101,7 +160,5 @@ def test_the_server_knows_its_version() -> None:
 
 def test_wrapper_modules_are_packaged() -> None:
     """An installed distribution must be able to build."""
-    for binary_set in (CORE, KUBERAY):
-        assert (
-            binary_set.wrapper.joinpath("go.sum").read_text().startswith(("cel.dev", "github.com", "cloud"))
-        )
+    for binary_set in SETS:
+        assert " h1:" in binary_set.files["go.sum"].decode()

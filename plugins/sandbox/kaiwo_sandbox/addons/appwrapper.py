@@ -1,16 +1,15 @@
-"""AppWrapper, with its webhooks switched off: its program would serve them on every address at a fixed port.
+"""AppWrapper with the webhooks of its project: what is inside a wrapper cannot be changed, as on any cluster.
 
-Kueue's own webhook suspends AppWrappers that have a queue label, and the controller infers their pod sets.
+The project's own program serves webhooks on every address of the machine at a fixed port. The one here, made
+from `builds/appwrapper.go`, has the same controllers and webhooks on 127.0.0.1.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import yaml
-
 from kaiwo_sandbox import objects
-from kaiwo_sandbox.addons import health
+from kaiwo_sandbox.addons import health, webhooks
 from kaiwo_sandbox.addons.base import Addon
 from kaiwo_sandbox.ports import LOOPBACK
 
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from kaiwo_sandbox.control_plane import Layout
 
 NAMESPACE = "appwrapper-system"
-_HEALTH = "appwrapper_health"
+_HEALTH, _WEBHOOK = "appwrapper_health", "appwrapper_webhook"
+_CERTIFICATES = "appwrapper-webhook"
 
 
 def _objects(manifests: Path) -> list[Object]:
@@ -29,34 +29,34 @@ def _objects(manifests: Path) -> list[Object]:
     return [objects.namespace(NAMESPACE), *definitions]
 
 
-def _wiring(_manifests: Path, layout: Layout) -> list[Object]:
-    configuration = {
-        "webhooksEnabled": False,
-        "controllerManager": {
-            "health": {"bindAddress": f"{LOOPBACK}:{layout.ports[_HEALTH]}"},
-            "metrics": {"bindAddress": "0"},
-            "leaderElection": False,
-        },
-    }
+def _wiring(manifests: Path, layout: Layout) -> list[Object]:
+    return webhooks.wired(manifests, layout, prefix="appwrapper", port=_WEBHOOK)
+
+
+def _command(binary: Path, layout: Layout) -> list[str]:
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "appwrapper-operator-config", "namespace": NAMESPACE},
-            "data": {"config.yaml": yaml.safe_dump(configuration)},
-        }
+        str(binary),
+        f"--webhook-host={LOOPBACK}",
+        f"--webhook-port={layout.ports[_WEBHOOK]}",
+        f"--webhook-cert-dir={layout.directory / _CERTIFICATES}",
+        f"--health-probe-bind-address={LOOPBACK}:{layout.ports[_HEALTH]}",
     ]
+
+
+def _ready(manifests: Path, layout: Layout) -> bool:
+    return health.answers(layout.ports[_HEALTH], "/readyz") and health.serves(
+        layout.ports[_WEBHOOK], webhooks.paths(manifests), layout.pki / webhooks.AUTHORITY
+    )
 
 
 APPWRAPPER = Addon(
     name="appwrapper",
-    program="appwrapper",
-    port_names=(_HEALTH,),
+    program="appwrapper-controller",
+    port_names=(_HEALTH, _WEBHOOK),
     objects=_objects,
     wiring=_wiring,
-    configure=lambda _layout: None,
-    command=lambda binary, _layout: [str(binary), "--zap-devel=false"],
-    environment={"NAMESPACE": NAMESPACE},
-    # Not /readyz: asking it starts the webhook server, which then finds no certificate and ends the program.
-    ready=lambda _manifests, layout: health.answers(layout.ports[_HEALTH], "/healthz"),
+    configure=lambda layout: webhooks.write_certificates(layout, _CERTIFICATES),
+    command=_command,
+    environment={},
+    ready=_ready,
 )

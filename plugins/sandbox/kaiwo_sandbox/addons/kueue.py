@@ -1,19 +1,13 @@
-"""Kueue: its CRDs and webhooks, with the manager on this machine instead of in a pod.
-
-The API server calls the webhooks at ``https://127.0.0.1:PORT``, with an authority of ours as CA bundle.
-So neither a Service nor an address besides loopback is needed, nor root to make one.
-"""
+"""Kueue: its CRDs and webhooks, with the manager on this machine instead of in a pod."""
 
 from __future__ import annotations
 
-import base64
-import shutil
 from typing import TYPE_CHECKING
 
 import yaml
 
 from kaiwo_sandbox import objects
-from kaiwo_sandbox.addons import health
+from kaiwo_sandbox.addons import health, webhooks
 from kaiwo_sandbox.addons.base import Addon
 from kaiwo_sandbox.ports import LOOPBACK
 
@@ -42,7 +36,8 @@ _OTHER_NAMESPACES: Object = {
 the webhook suspends and the controller then ignores waits for ever."""
 
 _CONVERTED = ("clusterqueues", "localqueues", "workloads", "cohorts", "multikueueclusters")
-"""The kinds whose versions differ and are converted by the webhook, as in the project's own deployment."""
+"""The kinds whose versions differ and are converted by the webhook, as in the project's own deployment. The
+older generation has one version of each."""
 
 FRAMEWORKS = (
     "batch/job",
@@ -61,23 +56,10 @@ def _objects(manifests: Path) -> list[Object]:
     return [objects.namespace(NAMESPACE), *definitions]
 
 
-def _webhooks(manifests: Path) -> list[Object]:
-    return objects.read_kinds(manifests, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-
-
-def _client_config(layout: Layout, path: str) -> Object:
-    bundle = _base64(layout.pki / "webhook-ca.crt")
-    return {"url": f"https://{LOOPBACK}:{layout.ports[_WEBHOOK]}{path}", "caBundle": bundle}
-
-
-def _base64(file: Path) -> str:
-    return base64.b64encode(file.read_bytes()).decode()
-
-
 def _secret(layout: Layout) -> Object:
     """The Secret that Kueue would make and fill by itself, which takes it half a minute."""
     files = {
-        "ca.crt": "webhook-ca.crt",
+        "ca.crt": webhooks.AUTHORITY,
         "ca.key": "webhook-ca.key",
         "tls.crt": "webhook.crt",
         "tls.key": "webhook.key",
@@ -86,29 +68,29 @@ def _secret(layout: Layout) -> Object:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "kueue-webhook-server-cert", "namespace": NAMESPACE},
-        "data": {key: _base64(layout.pki / file) for key, file in files.items()},
+        "data": {key: webhooks.encoded(layout.pki / file) for key, file in files.items()},
     }
 
 
 def _wiring(manifests: Path, layout: Layout) -> list[Object]:
-    wired = [_secret(layout)]
-    for configuration in _webhooks(manifests):
-        name = configuration["metadata"]["name"].removeprefix("kueue-")
-        configuration["metadata"]["name"] = (
-            f"kueue-{name}"  # as in the release; in the module it has no prefix
-        )
-        for webhook in configuration["webhooks"]:
-            webhook["clientConfig"] = _client_config(layout, webhook["clientConfig"]["service"]["path"])
-            if not any(_GROUP in rule["apiGroups"] for rule in webhook["rules"]):
-                webhook["namespaceSelector"] = _OTHER_NAMESPACES
-        wired.append(configuration)
-    wired += [_conversion(layout, plural) for plural in _CONVERTED]
-    return wired
+    configurations = webhooks.wired(manifests, layout, prefix="kueue", port=_WEBHOOK)
+    for webhook in (webhook for each in configurations for webhook in each["webhooks"]):
+        if not any(_GROUP in rule["apiGroups"] for rule in webhook["rules"]):
+            webhook["namespaceSelector"] = _OTHER_NAMESPACES
+    conversions = [_conversion(layout, plural) for plural in _converted(layout)]
+    return [_secret(layout), *configurations, *conversions]
+
+
+def _converted(layout: Layout) -> tuple[str, ...]:
+    return () if layout.is_older else _CONVERTED
 
 
 def _conversion(layout: Layout, plural: str) -> Object:
     """The part of a CRD that says where its versions are converted, to be merged into it."""
-    webhook = {"clientConfig": _client_config(layout, _CONVERT), "conversionReviewVersions": ["v1"]}
+    webhook = {
+        "clientConfig": webhooks.client_config(layout, _WEBHOOK, _CONVERT),
+        "conversionReviewVersions": ["v1"],
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -118,9 +100,11 @@ def _conversion(layout: Layout, plural: str) -> Object:
 
 
 def configuration(layout: Layout) -> Object:
-    """The manager's configuration file."""
+    """The manager's configuration file, of the version and with the frameworks that its generation knows."""
+    frameworks = [name for name in FRAMEWORKS if not (layout.is_older and name == "ray.io/rayservice")]
+    gates = {"TopologyAwareScheduling": True} if layout.is_older else {}  # on by default in the newer one
     return {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "apiVersion": f"config.kueue.x-k8s.io/{'v1beta1' if layout.is_older else 'v1beta2'}",
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": f"{LOOPBACK}:{layout.ports[_HEALTH]}"},
         "metrics": {"bindAddress": "0"},
@@ -132,18 +116,14 @@ def configuration(layout: Layout) -> Object:
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": 200, "burst": 400},
         # Its aggregated API would need a server that the API server reaches through a Service.
-        "featureGates": {"VisibilityOnDemand": False},
+        "featureGates": {"VisibilityOnDemand": False, **gates},
         "managedJobsNamespaceSelector": _OTHER_NAMESPACES,
-        "integrations": {"frameworks": list(FRAMEWORKS)},
+        "integrations": {"frameworks": frameworks},
     }
 
 
 def _configure(layout: Layout) -> None:
-    certificates = layout.directory / _CERTIFICATES
-    certificates.mkdir(mode=0o700, exist_ok=True)
-    for ending in ("crt", "key"):
-        shutil.copy(layout.pki / f"webhook.{ending}", certificates / f"tls.{ending}")
-    shutil.copy(layout.pki / "webhook-ca.crt", certificates / "ca.crt")
+    webhooks.write_certificates(layout, _CERTIFICATES)
     (layout.directory / "kueue.yaml").write_text(yaml.safe_dump(configuration(layout), sort_keys=False))
 
 
@@ -151,18 +131,10 @@ def _command(binary: Path, layout: Layout) -> list[str]:
     return [str(binary), f"--config={layout.directory / 'kueue.yaml'}", "--zap-log-level=info"]
 
 
-def _paths(manifests: Path) -> list[str]:
-    paths = [
-        webhook["clientConfig"]["service"]["path"]
-        for configuration in _webhooks(manifests)
-        for webhook in configuration["webhooks"]
-    ]
-    return [*paths, _CONVERT]
-
-
 def _ready(manifests: Path, layout: Layout) -> bool:
+    conversion = [_CONVERT] if _converted(layout) else []
     return health.answers(layout.ports[_HEALTH], "/readyz") and health.serves(
-        layout.ports[_WEBHOOK], _paths(manifests), layout.pki / "webhook-ca.crt"
+        layout.ports[_WEBHOOK], [*webhooks.paths(manifests), *conversion], layout.pki / webhooks.AUTHORITY
     )
 
 

@@ -16,7 +16,7 @@ from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.paths import cache_dir, make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo_sandbox.catalogue import BinarySet
 
@@ -74,11 +74,29 @@ def estimate(binary_set: BinarySet) -> float:
     return max(binary_set.minutes * 2 / cores, binary_set.minutes / 4)
 
 
-def build_set(binary_set: BinarySet, say: Say) -> None:
-    """Build the set into the cache, telling `say` what appears and how long it takes.
+def build(binary_sets: Sequence[BinarySet], say: Say) -> None:
+    """Build the sets into the cache, telling `say` what appears and how long it takes.
 
-    The compiler cache is kept when a build fails, so that the next one goes on from there, and removed
-    when it succeeded. The caller holds the set's lock.
+    They share a compiler cache: what one has compiled is there for the next. It is kept when a build fails,
+    so that the next try goes on from there, and removed when all succeeded. The caller holds the lock.
+
+    Raises:
+        SandboxError: Go is missing or too old, the disk is nearly full, or a build failed.
+    """
+    if len(binary_sets) > 1:
+        minutes = sum(estimate(each) for each in binary_sets)
+        say(f"{len(binary_sets)} sets of programs have to be built, about {minutes:.0f} minutes together.")
+    for binary_set in binary_sets:
+        build_set(binary_set, say)
+    shutil.rmtree(_build_cache(), ignore_errors=True)
+
+
+def _build_cache() -> Path:
+    return cache_dir() / "go-build"
+
+
+def build_set(binary_set: BinarySet, say: Say) -> None:
+    """Build one set into the cache; the compiler cache stays.
 
     Raises:
         SandboxError: Go is missing or too old, the disk is nearly full, or the build failed.
@@ -97,25 +115,24 @@ def build_set(binary_set: BinarySet, say: Say) -> None:
         f"Building {names} from source, once: about {estimate(binary_set):.0f} minutes on this machine "
         f"and {_GIBIBYTES_NEEDED} GiB of disk while it runs. The result stays in {root}."
     )
-    build_cache = root / f"go-build-{binary_set.name}"
     with tempfile.TemporaryDirectory(prefix=f"{binary_set.name}-", dir=root) as temporary:
         work = Path(temporary)
         module, made, prepared = work / "module", work / "made", work / "prepared"
         for directory in (module, made, prepared / "bin"):
             directory.mkdir(parents=True)
-        for name in ("go.mod", "go.sum"):
-            (module / name).write_bytes(binary_set.wrapper.joinpath(name).read_bytes())
-        environment = _environment(build_cache)
+        for name, content in binary_set.files.items():
+            (module / name).write_bytes(content)
+        environment = _environment(_build_cache())
         _run(binary_set, [go, *_arguments(binary_set, made)], work, environment, say)
         for program in binary_set.programs:
             (made / program.built_as).rename(prepared / "bin" / program.name)
         copy_manifests(binary_set, go, module, prepared / "manifests", environment)
         cache.store(binary_set, prepared)
-    shutil.rmtree(build_cache, ignore_errors=True)
 
 
 def _arguments(binary_set: BinarySet, made: Path) -> list[str]:
-    return ["build", "-trimpath", "-ldflags", binary_set.ldflags, "-o", f"{made}/", "tool"]
+    wanted = "tool" if binary_set.source is None else "."
+    return ["build", "-trimpath", "-ldflags", binary_set.ldflags, "-o", f"{made}/", wanted]
 
 
 def _run(

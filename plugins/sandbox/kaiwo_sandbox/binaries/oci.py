@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-_USUAL_PATHS = {"kueue": "manager", "ray-operator": "manager", "appwrapper": "manager"}
+_USUAL_PATHS = {"kueue": "manager", "ray-operator": "manager"}
 """Where the projects' images have them; the others lie in usr/local/bin."""
 
 _MOST_LINKS = 8

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kaiwo_sandbox import catalogue
 from kaiwo_sandbox.binaries import cache, go_build, oci
-from kaiwo_sandbox.catalogue import ADDON_PROGRAMS, BARE_PROGRAMS, SETS, BinarySet
+from kaiwo_sandbox.catalogue import ADDON_PROGRAMS, BARE_PROGRAMS, CORE, NEWER, SETS, BinarySet
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.locks import locked
 
@@ -47,17 +48,25 @@ class Binaries:
         return self.programs[program]
 
 
-def ensure(addons: Sequence[str] = (), *, directory: Path | None = None, say: Say = print) -> Binaries:
+def ensure(
+    addons: Sequence[str] = (),
+    *,
+    directory: Path | None = None,
+    generation: str = NEWER.name,
+    say: Say = print,
+) -> Binaries:
     """Find or make the programs that a sandbox with `addons` needs.
 
     Args:
         addons: any of ``kueue``, ``kuberay``, ``appwrapper``.
         directory: an explicit directory of binaries; a set is made only for what it lacks.
+        generation: ``newer`` or ``older`` controllers.
         say: receives one line at a time about what is being done and how long it takes.
 
     Raises:
-        SandboxError: no source can provide them, or this is not Linux.
+        SandboxError: no source can provide them, this is not Linux, or there is no such generation.
     """
+    origins = catalogue.generation(generation).addons
     _check_platform()
     needed = (*BARE_PROGRAMS, *(ADDON_PROGRAMS[addon] for addon in addons))
     programs = _in_directory(_explicit(directory), needed)
@@ -65,11 +74,13 @@ def ensure(addons: Sequence[str] = (), *, directory: Path | None = None, say: Sa
     keys = [f"{path}:{path.stat().st_mtime_ns}" for path in programs.values()]
     wanted: list[tuple[BinarySet, list[str], list[str]]] = []
     for binary_set in SETS:
-        missing = [p.name for p in binary_set.programs if p.name in needed and p.name not in programs]
-        sources = [source.addon for source in binary_set.manifests if source.addon in addons]
+        sources = [addon for addon in addons if origins[addon] is binary_set]
+        provided = [ADDON_PROGRAMS[addon] for addon in sources]
+        provided += BARE_PROGRAMS if binary_set is CORE else ()
+        missing = [name for name in provided if name not in programs]
         if missing or sources:
             wanted.append((binary_set, missing, sources))
-    _announce([binary_set for binary_set, _, _ in wanted], say)
+    _build([binary_set for binary_set, _, _ in wanted], say)
     for binary_set, missing, sources in wanted:
         place = _place(binary_set, missing, sources, say)
         programs.update({name: place / "bin" / name for name in missing})
@@ -78,12 +89,21 @@ def ensure(addons: Sequence[str] = (), *, directory: Path | None = None, say: Sa
     return Binaries(programs=programs, manifests=manifests, key="+".join(keys))
 
 
-def _announce(sets: Sequence[BinarySet], say: Say) -> None:
-    """Say at once how long several builds take together; a single one says so itself."""
-    builds = [] if os.environ.get(IMAGES_VARIABLE) else [each for each in sets if not cache.complete(each)]
-    if len(builds) > 1:
-        minutes = sum(go_build.estimate(each) for each in builds)
-        say(f"{len(builds)} sets of programs have to be built, about {minutes:.0f} minutes together.")
+def _build(sets: Sequence[BinarySet], say: Say) -> None:
+    """Build what is neither in the cache nor to be taken out of images."""
+
+    def missing() -> list[BinarySet]:
+        return [each for each in sets if not cache.complete(each) and not _in_images(each)]
+
+    if missing():
+        waiting = "Another process is building programs; waiting for it."
+        with locked(cache.build_lock(), on_wait=lambda: say(waiting)):
+            go_build.build(missing(), say)
+
+
+def _in_images(binary_set: BinarySet) -> bool:
+    """Whether images are used and can have the set: what has a source of its own is in no project's image."""
+    return bool(os.environ.get(IMAGES_VARIABLE)) and binary_set.source is None
 
 
 def _check_platform() -> None:
@@ -116,14 +136,7 @@ def _in_directory(directory: Path | None, needed: Sequence[str]) -> dict[str, Pa
 
 
 def _place(binary_set: BinarySet, programs: Sequence[str], addons: Sequence[str], say: Say) -> Path:
-    """The directory with ``bin`` and ``manifests`` of a set, made when it is not there yet."""
-    if cache.complete(binary_set):
-        return cache.location(binary_set)
-    images = os.environ.get(IMAGES_VARIABLE)
-    if images:
-        return oci.ensure(Path(images), programs, addons, say)
-    waiting = f"Another process is building the '{binary_set.name}' set; waiting for it."
-    with locked(cache.lock_file(binary_set), on_wait=lambda: say(waiting)):
-        if not cache.complete(binary_set):
-            go_build.build_set(binary_set, say)
+    """The directory with ``bin`` and ``manifests`` of a set that is in the cache or comes out of images."""
+    if not cache.complete(binary_set) and _in_images(binary_set):
+        return oci.ensure(Path(os.environ[IMAGES_VARIABLE]), programs, addons, say)
     return cache.location(binary_set)

@@ -3,7 +3,6 @@ module kaiwo.silogen.ai/sandbox/core
 go 1.26.0
 
 tool (
-	github.com/project-codeflare/appwrapper/cmd
 	go.etcd.io/etcd/server/v3
 	k8s.io/kubernetes/cmd/kube-apiserver
 	k8s.io/kubernetes/cmd/kube-controller-manager
@@ -13,7 +12,7 @@ tool (
 )
 
 require (
-	github.com/project-codeflare/appwrapper v1.2.2
+	github.com/project-codeflare/appwrapper v1.2.2 // indirect
 	go.etcd.io/etcd/server/v3 v3.6.16
 	k8s.io/kubernetes v1.36.3
 	sigs.k8s.io/kueue v0.18.2
