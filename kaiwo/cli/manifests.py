@@ -1,31 +1,39 @@
-"""``kaiwo manifests``: what an administrator installs, rendered from the installed plugins."""
+"""``kaiwo manifests``: what an administrator installs, rendered for the selected plugins."""
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit
-from kaiwo.cli.documents import parse
+from kaiwo.cli import installed, kit
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.scalars import DocumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.host.deploy.install import Installation, Part
+    from kaiwo.host.deploy.manifest import Manifest
+    from kaiwo.plugin.registry import Plugins
 
-_HOW = "`kubectl get crd -o yaml` writes such a file, and so does `kaiwo manifests crds`"
+PARTS = ("all", "crds", "rbac", "operator", "scheduler")
+
+_IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
 
-@click.group()
-def manifests() -> None:
-    """Print what an administrator installs."""
-
-
-@manifests.command()
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS), metavar="[all|crds|rbac|operator|scheduler]...")
 @click.option("--plugins", "names", metavar="NAMES", help="Render for these plugins only, comma-separated.")
+@click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
+@click.option("--image", metavar="IMAGE", help="Of the operator; it must hold the chosen plugins.")
+@click.option(
+    "--scheduler-image",
+    metavar="IMAGE",
+    help="A kube-scheduler of the cluster's version, or one minor version older.",
+)
 @click.option(
     "--previous",
     type=click.Path(dir_okay=False, exists=True),
@@ -33,53 +41,119 @@ def manifests() -> None:
     help="Keep every field that these CRDs have.",
 )
 @click.option("--from-cluster", is_flag=True, help="Keep every field that the cluster's CRDs have.")
-def crds(*, names: str | None, previous: str | None, from_cluster: bool) -> None:
-    """Print the CustomResourceDefinitions.
+def manifests(
+    *,
+    parts: tuple[str, ...],
+    names: str | None,
+    namespace: str | None,
+    image: str | None,
+    scheduler_image: str | None,
+    previous: str | None,
+    from_cluster: bool,
+) -> None:
+    """Print what an administrator installs: CRDs, roles, the operator, the scheduler.
+
+    Roles hold what the chosen plugins need and nothing else, and the operator loads those plugins. Without
+    names of parts everything is printed.
 
     A field that was once installed must stay, or the API server drops its values from live objects: on an
     upgrade, or with other plugins than before, give --from-cluster or --previous.
 
     \b
-      kaiwo manifests crds --from-cluster | kubectl apply --server-side -f -
+      kaiwo manifests --from-cluster | kubectl apply --server-side -f -
+      kaiwo manifests crds rbac --plugins batch_job,gpu_amd
     """  # noqa: D301  \b is click's mark for lines that stay as they are
+    chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
     if previous and from_cluster:
         raise Failure("--previous and --from-cluster exclude each other", "leave one out", code=USAGE)
-    from kaiwo.api.crds import dump, render_crds  # noqa: PLC0415  brings in the models
-
-    before = _file(previous) if previous else _cluster() if from_cluster else None
-    loaded = kit.plugins(names)
-    kit.warn_broken(loaded)
-    rendered = render_crds(loaded.fields(), loaded.settings_models(), before, loaded.kinds())
+    if (previous or from_cluster) and "crds" not in chosen:
+        given = "--previous" if previous else "--from-cluster"
+        raise Failure(f"{given} is about CRDs, and none are printed", "leave it out, or add crds", code=USAGE)
+    installation = _installation(namespace or kit.settings().namespace, image, scheduler_image)
+    before = installed.in_file(previous) if previous else installed.in_cluster() if from_cluster else ()
+    loaded = _plugins(names)
+    crds = _crds(loaded, before) if "crds" in chosen else []
+    rest = _render([part for part in PARTS if part in chosen], loaded, installation)
     match kit.settings().output:
         case None | "yaml":
-            click.echo(dump(rendered), nl=False)
+            _print(crds, rest)
         case _:
-            kit.emit(rendered, [kit.Column("NAME", lambda crd: str(crd["metadata"]["name"]))])
+            columns = [
+                kit.Column("KIND", lambda obj: str(obj["kind"])),
+                kit.Column("NAMESPACE", lambda obj: str(obj["metadata"].get("namespace", ""))),
+                kit.Column("NAME", lambda obj: str(obj["metadata"]["name"])),
+            ]
+            kit.emit([*crds, *(manifest.obj for manifest in rest)], columns)
 
 
-def _file(path: str) -> Sequence[Object]:
-    """The CRDs of a file, of several documents or a List.
+def _installation(namespace: str | None, image: str | None, scheduler_image: str | None) -> Installation:
+    from kaiwo.api.names import PLAIN  # noqa: PLC0415  not for --help
+    from kaiwo.host.deploy.install import OPERATOR_IMAGE, SCHEDULER_IMAGE, Installation  # noqa: PLC0415
+    from kaiwo.host.deploy.manifest import DEFAULT_NAMESPACE  # noqa: PLC0415
+
+    problem = PLAIN.problem(namespace) if namespace else None
+    if problem:
+        raise Failure(f"--namespace: {problem}", "give the name of a namespace", code=USAGE)
+    for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
+        if value is not None and not _IMAGE.fullmatch(value):
+            raise Failure(
+                f"{option}: {value!r} is no name of an image",
+                "write for example registry.example.com/kaiwo/operator:1.0",
+                code=USAGE,
+            )
+    return Installation(
+        namespace or DEFAULT_NAMESPACE, image or OPERATOR_IMAGE, scheduler_image or SCHEDULER_IMAGE
+    )
+
+
+def _plugins(names: str | None) -> Plugins:
+    """The selected plugins.
 
     Raises:
-        Failure: it is no YAML; line and column are named.
+        Failure: one that was asked for by name does not load; its fields and rights would be missing.
     """
-    found: list[Object] = []
-    try:
-        with click.open_file(path, encoding="utf-8-sig") as stream:
-            documents = [document.value for document in parse(stream.read())]
-    except (DocumentError, UnicodeDecodeError, OSError) as error:
-        where = f"{path}:{error.line}:{error.column}" if isinstance(error, DocumentError) else path
-        raise Failure(f"{where}: {error}", _HOW, code=USAGE) from error
-    for value in documents:
-        items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else [value]
-        found += [item for item in (items if isinstance(items, list) else ()) if isinstance(item, dict)]
-    if not any(item.get("kind") == "CustomResourceDefinition" for item in found):
-        raise Failure(f"{path}: holds no CustomResourceDefinition", _HOW, code=USAGE)
-    return found
+    from kaiwo.plugin.selection import NAMES_VARIABLE  # noqa: PLC0415  not for --help
+
+    loaded = kit.plugins(names)
+    broken = [f"{state.name}: {state.message}" for state in loaded.states if state.state == "broken"]
+    if broken and (names is not None or NAMES_VARIABLE in os.environ):
+        raise Failure(
+            "plugins that were asked for do not load, and what they need would be missing:\n"
+            + "\n".join(broken),
+            "install them here, or leave them out of the list; kaiwo plugins shows what is installed",
+        )
+    kit.warn_broken(loaded)
+    return loaded
 
 
-def _cluster() -> Sequence[Object]:
-    from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION  # noqa: PLC0415
+def _crds(loaded: Plugins, before: Sequence[Object]) -> list[Object]:
+    from kaiwo.api.crds import render_crds  # noqa: PLC0415  brings in the models
 
-    with kit.cluster() as cluster:
-        return cluster.list(CUSTOM_RESOURCE_DEFINITION)
+    return render_crds(loaded.fields(), loaded.settings_models(), before, loaded.kinds())
+
+
+def _render(parts: Sequence[str], loaded: Plugins, installation: Installation) -> list[Manifest]:
+    from kaiwo.host.deploy.install import PARTS as RENDERED  # noqa: PLC0415
+    from kaiwo.host.deploy.install import render  # noqa: PLC0415
+
+    known: list[Part] = [part for part in RENDERED if part in parts]
+    return render(known, loaded, installation)
+
+
+def _print(crds: Sequence[Object], rest: Sequence[Manifest]) -> None:
+    from kaiwo.api.crds import dump  # noqa: PLC0415  brings in the models
+
+    click.echo(dump(crds) + "".join(_text(manifest) for manifest in rest), nl=False)
+
+
+def _text(manifest: Manifest) -> str:
+    """One YAML document; each rule of a role below the reasons for it."""
+    from kaiwo.cli.output import to_yaml  # noqa: PLC0415
+
+    if not manifest.whys:
+        return to_yaml([manifest.obj], documents=True)
+    text = to_yaml([{key: value for key, value in manifest.obj.items() if key != "rules"}], documents=True)
+    text += "rules:\n"
+    for rule, reasons in zip(manifest.obj["rules"], manifest.whys, strict=True):
+        text += "".join(f"# {' '.join(reason.split())}\n" for reason in reasons) + to_yaml([rule])
+    return text

@@ -1,0 +1,192 @@
+"""``kaiwo manifests`` renders a whole installation for the chosen plugins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+import yaml
+
+from kaiwo.testing import assert_golden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
+
+GOLDEN = Path(__file__).parent / "golden"
+ALL = "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
+IMAGES = ("--image", "registry.example.com/kaiwo:1", "--scheduler-image", "registry.example.com/scheduler:1")
+
+
+def documents(text: str) -> list[Any]:
+    """All objects of a rendered text."""
+    return list(yaml.safe_load_all(text))
+
+
+def find(text: str, kind: str, name: str) -> Any:
+    """One object of a rendered text."""
+    (found,) = [o for o in documents(text) if o["kind"] == kind and o["metadata"]["name"] == name]
+    return found
+
+
+def env_of(text: str) -> dict[str, Any]:
+    """Environment of the rendered operator."""
+    deployment = find(text, "Deployment", "kaiwo-operator")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container["env"]}
+
+
+def granted(text: str) -> set[str]:
+    """Resources that the rendered operator may use."""
+    rules = find(text, "ClusterRole", "kaiwo-operator")["rules"]
+    return {resource for rule in rules for resource in rule["resources"]}
+
+
+@pytest.mark.parametrize(("name", "plugins"), [("all", ALL), ("batch_job", "batch_job")])
+def test_what_is_installed_is_reviewed_like_code(cli: Cli, name: str, plugins: str) -> None:
+    """Roles, operator and scheduler of all plugins and of one, to the byte, reasons included."""
+    result = cli("manifests", "rbac", "operator", "scheduler", "--plugins", plugins, *IMAGES)
+    assert result.code == 0, result.err
+    assert_golden(result.out, GOLDEN / f"install-{name}.yaml")
+
+
+def test_everything_is_printed_unless_parts_are_named(cli: Cli) -> None:
+    """The command of the documentation installs all there is; a part brings its namespace with it."""
+    everything = cli("manifests", "--plugins", "batch_job").out
+    assert cli("manifests", "all", "--plugins", "batch_job").out == everything
+    parts = [cli("manifests", part, "--plugins", "batch_job").out for part in ("crds", "rbac", "operator")]
+    assert {o["kind"] for o in documents(parts[0])} == {"CustomResourceDefinition"}
+    for text in parts[1:]:
+        assert documents(text)[0]["kind"] == "Namespace"
+    for text in parts:
+        assert all(obj in documents(everything) for obj in documents(text))
+    identities = [
+        (o["apiVersion"], o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"])
+        for o in documents(everything)
+    ]
+    assert len(identities) == len(set(identities))
+
+
+def test_definitions_and_the_namespace_come_before_what_needs_them(cli: Cli) -> None:
+    """One ``kubectl apply`` of the whole text succeeds the first time."""
+    kinds = [o["kind"] for o in documents(cli("manifests").out)]
+    first = {kind: kinds.index(kind) for kind in kinds}
+    assert first["CustomResourceDefinition"] < first["Namespace"] < first["ServiceAccount"]
+    assert first["ServiceAccount"] < first["ClusterRoleBinding"] < first["Deployment"]
+
+
+def test_the_operator_loads_exactly_the_plugins_it_was_rendered_for(cli: Cli) -> None:
+    """Also where they come from the environment, and where there are none at all."""
+    assert env_of(cli("manifests", "operator", "--plugins", "gpu_amd,batch_job").out)["KAIWO_PLUGINS"] == (
+        "batch_job,gpu_amd"
+    )
+    assert env_of(cli("manifests", "operator", "--plugins", "").out)["KAIWO_PLUGINS"] == ""
+
+
+def test_the_environment_selects_plugins(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KAIWO_PLUGINS and KAIWO_PLUGINS_DISABLED mean here what they mean for the operator."""
+    monkeypatch.setenv("KAIWO_PLUGINS", "batch_job,gpu_amd")
+    monkeypatch.setenv("KAIWO_PLUGINS_DISABLED", "gpu_amd")
+    assert env_of(cli("manifests", "operator").out)["KAIWO_PLUGINS"] == "batch_job"
+
+
+def test_no_role_has_a_wildcard_or_reads_secrets(cli: Cli) -> None:
+    """The operator's token in wrong hands must not open the cluster."""
+    roles = [o for o in documents(cli("manifests").out) if o["kind"] in ("Role", "ClusterRole")]
+    assert {role["metadata"]["name"] for role in roles} >= {"kaiwo-operator", "kaiwo-scheduler", "kaiwo-edit"}
+    for role in roles:
+        for rule in role["rules"]:
+            words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert not any("*" in word for word in words), rule
+            assert not any(resource.startswith("secrets") for resource in rule["resources"]), rule
+            assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), rule
+
+
+def test_every_rule_of_a_role_says_why(cli: Cli) -> None:
+    """A reviewer reads the reason above each rule, and the plugin it is for."""
+    text = cli("manifests", "rbac", "--plugins", "batch_job").out
+    lines = text.splitlines()
+    rules = [i for i, line in enumerate(lines) if line.startswith("- apiGroups")]
+    assert rules
+    assert all(lines[i - 1].startswith("# ") for i in rules)
+    assert "# batch_job: KaiwoJobs run as Jobs" in lines
+
+
+def test_rights_follow_the_plugins(cli: Cli) -> None:
+    """An operator without the Deployment plugin may not touch Deployments."""
+    few = granted(cli("manifests", "rbac", "--plugins", "batch_job").out)
+    more = granted(cli("manifests", "rbac", "--plugins", "batch_job,deployment").out)
+    assert "jobs" in few
+    assert more - few == {"deployments", "services"}
+    assert {"kaiwojobs/finalizers", "kaiwoservices/finalizers"} <= few
+
+
+def test_namespace_and_images_are_the_administrators(cli: Cli) -> None:
+    """Every object and every reference is in the given namespace; -n before the command counts, too."""
+    text = cli("manifests", "rbac", "operator", "scheduler", "--namespace", "ml-ops", *IMAGES).out
+    namespaces = {o["metadata"].get("namespace") for o in documents(text)}
+    assert namespaces == {None, "ml-ops", "kube-system"}
+    subjects = {s["namespace"] for o in documents(text) for s in o.get("subjects", [])}
+    assert subjects == {"ml-ops"}
+    assert "kaiwo-system" not in text
+    assert cli("-n", "ml-ops", "manifests", "rbac", "operator", "scheduler", *IMAGES).out == text
+    images = [
+        c["image"]
+        for o in documents(text)
+        if o["kind"] == "Deployment"
+        for c in o["spec"]["template"]["spec"]["containers"]
+    ]
+    assert images == [IMAGES[1], IMAGES[3]]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--namespace", "Ops_1"), "--namespace: "),
+        (("--image", "not an image"), "--image: 'not an image' is no name of an image"),
+        (("--scheduler-image", ""), "--scheduler-image: '' is no name of an image"),
+        (("rbac", "--from-cluster"), "--from-cluster is about CRDs"),
+    ],
+)
+def test_what_cannot_be_installed_is_refused(cli: Cli, args: tuple[str, ...], message: str) -> None:
+    """Nothing is printed, so that nothing reaches kubectl, and the option is named."""
+    result = cli("manifests", *args)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: {message}")
+    assert "next:" in result.err
+
+
+def test_an_unknown_part_is_told_with_the_known_ones(cli: Cli) -> None:
+    """A mistyped part prints nothing."""
+    result = cli("manifests", "rbca")
+    assert (result.code, result.out) == (2, "")
+    assert "rbac" in result.err
+
+
+def test_a_plugin_that_was_asked_for_and_is_not_there_stops_the_rendering(cli: Cli) -> None:
+    """An operator without its rights or fields would be installed otherwise."""
+    result = cli("manifests", "--plugins", "batch_job,gpu_amdd")
+    assert (result.code, result.out) == (1, "")
+    assert "gpu_amdd" in result.err
+    assert "kaiwo plugins" in result.err
+
+
+def test_programs_read_the_same_objects_as_json(cli: Cli) -> None:
+    """``-o json`` gives a List that kubectl takes; ``-o name`` names."""
+    listed = json.loads(cli("manifests", "rbac", "-o", "json").out)
+    assert listed["kind"] == "List"
+    assert listed["items"] == documents(cli("manifests", "rbac").out)
+    assert (
+        "clusterrole.rbac.authorization.k8s.io/kaiwo-operator" in cli("manifests", "rbac", "-o", "name").out
+    )
+
+
+def test_help_shows_the_parts_and_the_command_to_install(cli: Cli) -> None:
+    """An administrator finds the way without the documentation."""
+    text = cli("manifests", "--help").out
+    assert "kubectl apply --server-side -f -" in text
+    assert "scheduler" in text
