@@ -10,7 +10,7 @@ from typing import Any
 from bench.server import NAMESPACES
 
 PLUGINS = ("batch_job", "gpu_amd", "gpu_nvidia")
-"""What the operator runs with: what this KaiwoJob needs. A queue system would wait for its own controllers."""
+"""What the operator runs with, as this KaiwoJob needs it. A queue system would need its own controllers."""
 
 ENTRYPOINT = "set -e\npython train.py --epochs 3 --output /workload/out\n"
 
