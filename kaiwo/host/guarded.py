@@ -38,7 +38,7 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
 
     return replace(
         plain,
-        backends=each(plain.backends, "chosen", "check", "allocate", "render", "observe"),
+        backends=each(plain.backends, "chosen", "check", "allocate", "render", "observe", "frozen", "tune"),
         vendors=each(plain.vendors, "recognise"),
         queue=guard(plain.queue, "assign", "admission") if plain.queue is not None else None,
         contributions=each(plain.contributions, "contribute"),

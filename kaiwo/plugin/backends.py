@@ -211,6 +211,12 @@ class BackEnd:
             ``write="apply"``, one that another field manager owns is not sent.
         companions: kinds of objects beside the child that are named like the workload: what ``render`` makes,
             and what the child's own controller makes and ``observe`` or ``tune`` reads.
+        frozen: pure function: the part of a child, rendered or live, that cannot change while it exists. A
+            change of it replaces the child: it is deleted, waited for and created again. None where
+            nothing is to be replaced.
+        tune: pure function: from the workload and the live companions that the child's own controller made
+            to merge patches of these; None for none.
+        absent_at_zero: a workload with ``replicas: 0`` has no child at all.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
@@ -232,6 +238,9 @@ class BackEnd:
     requires: tuple[Resource, ...] = ()
     owned_paths: tuple[tuple[str, ...], ...] = ()
     companions: tuple[Resource, ...] = ()
+    frozen: Callable[[Object], object] | None = None
+    tune: Callable[[Workload, Mapping[Resource, Object]], Mapping[Resource, Object]] | None = None
+    absent_at_zero: bool = False
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
 

@@ -13,10 +13,10 @@ from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.shapes import lenient_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import AllocationInput, BackEnd, Finding, Observation, RenderInput
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
     from kaiwo.workload.model import Registry
@@ -76,6 +76,23 @@ def rendered(backend: BackEnd, inp: RenderInput) -> Rendered:
     )
     if found != expected:
         raise PluginFailure(backend.name, "render", f"it returned {found}, not the declared {expected}")
+    return answer
+
+
+def frozen(backend: BackEnd, child: Object) -> object:
+    """The part of a child that cannot change while it exists; None where all may."""
+    return _ask(backend.name, "compare", (object,), backend.frozen, child) if backend.frozen else None
+
+
+def tuned(
+    backend: BackEnd, workload: Workload, companions: Mapping[Resource, Object]
+) -> Mapping[Resource, Object]:
+    """The back end's merge patches of what the child's own controller made."""
+    if backend.tune is None:
+        return {}
+    answer: Mapping[Resource, Object] = _ask(
+        backend.name, "tune", (dict,), backend.tune, workload, companions
+    )
     return answer
 
 

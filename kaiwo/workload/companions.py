@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.compare import contains
+from kaiwo.engine.compare import contains, would_change
+from kaiwo.workload import ask
 from kaiwo.workload.labels import RESOLVED, owner_reference, system_labels
-from kaiwo.workload.model import Apply, Delete
-from kaiwo.workload.ownership import conflict, is_ours
+from kaiwo.workload.model import Apply, Delete, Patch
+from kaiwo.workload.ownership import conflict, controller_of, is_ours
 from kaiwo.workload.resolved import digest
 from kaiwo.workload.shapes import lenient_map
 
@@ -62,6 +63,24 @@ def writes(case: Case, rendered: Rendered) -> list[Write]:
             continue
         uid = str(lenient_map(there.get("metadata")).get("uid", ""))
         steps.append(Delete(kind, case.workload.namespace, case.workload.name, uid))
+    return steps
+
+
+def tuned(case: Case) -> list[Write]:
+    """Patches of what the child's own controller made; nothing while the API server refuses them."""
+    if case.backend.tune is None or case.facts.rejection is not None:
+        return []
+    child = lenient_map(lenient_map(case.facts.live).get("metadata")).get("uid")
+    made = {
+        kind: obj
+        for kind, obj in live(case.backend, case.workload, case.facts).items()
+        if not _going(obj) and (controller_of(obj) or {}).get("uid") == child
+    }
+    steps: list[Write] = []
+    for kind, body in ask.tuned(case.backend, case.workload, made).items():
+        if kind in made and would_change(made[kind], body):
+            uid = str(lenient_map(made[kind].get("metadata")).get("uid", ""))
+            steps.append(Patch(kind, case.workload.namespace, case.workload.name, uid, body))
     return steps
 
 

@@ -10,7 +10,7 @@ from kaiwo.api.quantity import InvalidQuantity, parse_quantity
 from kaiwo.engine.compare import contains
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import ask, companions, create, storage
+from kaiwo.workload import ask, companions, create, replacement, storage
 from kaiwo.workload.changes import (
     changed,
     content,
@@ -171,6 +171,8 @@ def _write(
     warnings = list(made.rendered.warnings)
     if taken := companions.taken(case, made.rendered):
         return Edits(_applied(case.workload, taken.reason, taken.message), allocation)
+    if changes and ask.frozen(case.backend, live) != ask.frozen(case.backend, made.rendered.child):
+        return Edits(_applied(case.workload), allocation, (replacement.deletion(case),))
     if case.backend.write == "apply":
         desired, left = without_foreign(made.rendered.child, live, case.backend, case.facts.owners)
         warnings += left

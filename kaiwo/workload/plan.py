@@ -8,7 +8,7 @@ from kaiwo.api.conditions import Condition
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import Workload, read_status, workload_kind
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import create, running
+from kaiwo.workload import create, replacement, running
 from kaiwo.workload.choice import choose
 from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.model import Case, Plan
@@ -50,6 +50,8 @@ def _plan(workload: Workload, registry: Registry, facts: Facts) -> Plan:
             workload, facts, choice.refusal or Refusal("BackendNotLoaded", "no back end serves it")
         )
     backend = choice.backend
+    if replacement.is_asleep(workload, backend):
+        return replacement.plan_asleep(Case(workload, registry, facts, backend))
     if facts.live is None:
         return create.plan_absent(Case(workload, registry, facts, backend))
     if not is_ours(facts.live, workload):

@@ -9,12 +9,13 @@ from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.status import TERMINAL
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Observation, Observed
-from kaiwo.workload import ask, companions
+from kaiwo.workload import ask, companions, replacement
 from kaiwo.workload.create import schedulable, spec_warnings
 from kaiwo.workload.edits import Edits, edits
-from kaiwo.workload.errors import PluginFailure
-from kaiwo.workload.model import Event, Plan
+from kaiwo.workload.errors import PluginFailure, SpecError
+from kaiwo.workload.model import Delete, Event, Plan
 from kaiwo.workload.podtruth import PROBLEMS
+from kaiwo.workload.refused import of_rejection
 from kaiwo.workload.resolve import queue_facts
 from kaiwo.workload.resolved import Record, decode
 from kaiwo.workload.shapes import lenient_map
@@ -57,7 +58,7 @@ def plan_live(case: Case, switched: str) -> Plan:
     ended = observed.status in TERMINAL
     metadata = lenient_map(live.get("metadata"))
     if metadata.get("deletionTimestamp") and not ended:
-        observed = Observed(
+        observed = replacement.replacing(case, record) or Observed(
             "PENDING",
             "ChildDeleting",
             f"{case.backend.child.kind} {case.workload.name} is being deleted; then it is created again",
@@ -67,9 +68,32 @@ def plan_live(case: Case, switched: str) -> Plan:
             None if switched else _applied(case.workload, ()), record.resolved.allocation if record else None
         )
     else:
-        change = edits(case, record, queueing.admission, switched)
+        change = _with_tuning(case, edits(case, record, queueing.admission, switched))
     warnings = (*spec_warnings(case.workload, case.registry, case.backend), *change.warnings)
     return _plan(case, observed, queueing, replace(change, warnings=warnings))
+
+
+def _with_tuning(case: Case, change: Edits) -> Edits:
+    """The edits, and what else of an applied spec reaches what the child's own controller made."""
+    if change.condition is not None and change.condition.status != "True":
+        return change
+    if any(isinstance(write, Delete) and write.resource == case.backend.child for write in change.writes):
+        return change
+    try:
+        patches = companions.tuned(case)
+    except (SpecError, PluginFailure) as error:
+        told = Condition("SpecApplied", "False", "PluginError", str(error), case.workload.generation or None)
+        return replace(change, condition=told)
+    rejected = case.facts.rejection
+    if rejected is not None and rejected.resource in case.backend.companions:
+        refusal = of_rejection(rejected)
+        return replace(
+            change,
+            condition=Condition(
+                "SpecApplied", "False", refusal.reason, refusal.message, case.workload.generation or None
+            ),
+        )
+    return replace(change, writes=(*change.writes, *patches))
 
 
 def _plan(
@@ -104,7 +128,7 @@ def _plan(
     return Plan(
         writes=change.writes,
         statuses=statuses,
-        events=(*told, *_outside_quota(case.workload, queueing)),
+        events=(*told, *replacement.told(case.workload, observed), *_outside_quota(case.workload, queueing)),
         wake_after=observed.wake_after,
         warnings=change.warnings,
         backend=case.backend.name,

@@ -1,21 +1,24 @@
-"""The back end ``ray_service``: what it is called, which fields it owns and when it is chosen."""
+"""The back end ``ray_service``: what it is called, which fields it owns, when it is chosen, what it needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kaiwo.api.field import Field
-from kaiwo.engine.resource import Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.rbac import PolicyRule
+from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput
+    from kaiwo.plugin.facts import Allocation, Refusal
 
 KAIWO_API = 1
-
-APP_WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
-RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
 
 MAX_NAME_LENGTH = 47
 """KubeRay appends its own suffixes to the name of what it creates."""
@@ -26,9 +29,51 @@ def is_chosen(workload: Workload) -> bool:
     return workload.spec.ray or "rayService" in workload.blocks
 
 
+def check(workload: Workload) -> tuple[tuple[str, str], ...]:
+    """What is wrong with the embedded RayService, as far as it can be told without rendering."""
+    from kaiwo_ray_service.render import check as check_service  # noqa: PLC0415 (loading stays light)
+
+    return check_service(workload)
+
+
+def allocate(inp: AllocationInput) -> Allocation | Refusal:
+    """Equal shares of the GPUs over as many workers as they need."""
+    from kaiwo_ray_service.render import allocate as allocate_service  # noqa: PLC0415
+
+    return allocate_service(inp)
+
+
+def render(inp: RenderInput) -> Rendered:
+    """The AppWrapper with the RayService in it."""
+    from kaiwo_ray_service.render import render as render_service  # noqa: PLC0415
+
+    return render_service(inp)
+
+
+def observe(seen: Observation) -> Observed:
+    """What a live AppWrapper and its RayService mean."""
+    from kaiwo_ray_service.observe import observe as observe_service  # noqa: PLC0415
+
+    return observe_service(seen)
+
+
+def frozen(child: Object) -> object:
+    """What of an AppWrapper cannot change while it exists."""
+    from kaiwo_ray_service.render import frozen as frozen_part  # noqa: PLC0415
+
+    return frozen_part(child)
+
+
+def tune(workload: Workload, companions: Mapping[Resource, Object]) -> Mapping[Resource, Object]:
+    """The applications of Ray Serve, for the RayService that AppWrapper made."""
+    from kaiwo_ray_service.render import SERVE, serve_config  # noqa: PLC0415
+
+    return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in companions else {}
+
+
 @hookimpl
 def kaiwo_backends() -> list[BackEnd]:
-    """The back end, declared: its fields are in the CRD, it cannot run workloads yet."""
+    """The back end."""
     from kaiwo.api.scalars import Opaque  # noqa: PLC0415 - needs pydantic, which a start may not need
     from kaiwo_ray_service.settings import RayServiceSettings  # noqa: PLC0415 - likewise
 
@@ -56,7 +101,33 @@ def kaiwo_backends() -> list[BackEnd]:
             chosen=is_chosen,
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
+            check=check,
+            allocate=allocate,
+            render=render,
+            observe=observe,
+            write="create",
+            mutable=("*",),
+            owned_paths=(("spec", "suspend"),),
+            companions=(RAY_SERVICE,),
+            frozen=frozen,
+            tune=tune,
+            absent_at_zero=True,
             requires=(RAY_SERVICE, APP_WRAPPER),
+            rules=(
+                PolicyRule(
+                    groups=("workload.codeflare.dev",),
+                    resources=("appwrappers",),
+                    verbs=("get", "list", "watch", "create", "patch", "delete"),
+                    why="KaiwoServices on Ray are queued as AppWrappers",
+                ),
+                PolicyRule(
+                    groups=("ray.io",),
+                    resources=("rayservices",),
+                    verbs=("get", "list", "watch", "create", "patch", "delete"),
+                    why="AppWrapper lets only those wrap a RayService who may create one; "
+                    "serveConfigV2 is changed on it",
+                ),
+            ),
             settings=RayServiceSettings,
         )
     ]

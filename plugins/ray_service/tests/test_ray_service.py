@@ -1,39 +1,356 @@
 from __future__ import annotations
 
+import copy
+from pathlib import Path
+from typing import Any
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kaiwo import testing
+import kaiwo_gpu_amd.plugin
+import kaiwo_ray_service.plugin
+from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
-from kaiwo_ray_service import plugin
+from kaiwo.plugin.backends import Observation
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
+from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.model import Create, Delete, Facts, Patch, Registry
+from kaiwo.workload.nodes import node_fact
+from kaiwo.workload.plan import plan
+from kaiwo_ray_service.kinds import RAY_SERVICE
+from kaiwo_ray_service.observe import observe
+
+GOLDEN = Path(__file__).parent / "golden"
+LOADED = plugins(kaiwo_ray_service.plugin, kaiwo_gpu_amd.plugin)
+(BACKEND,) = LOADED.backends
+NODES = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}) for number in range(2)]
+FACTS = Facts(
+    now=NOW,
+    config=ResolvedConfig.defaults(),
+    nodes=tuple(node_fact(item, LOADED.vendors) for item in NODES),
+)
+IMAGE = "registry.example/ray:2.46"
+APPS = "applications:\n- name: chat\n  import_path: app:deployment\n"
+
+MINIMAL = service(ray=True, image=IMAGE, serveConfigV2=APPS)
+EMBEDDED = service(
+    user="jane",
+    labels={"kueue.x-k8s.io/queue-name": "own", "team": "vision"},
+    gpus=4,
+    replicas=2,
+    image=IMAGE,
+    serveConfigV2=APPS,
+    rayService={
+        "metadata": {
+            "labels": {"kueue.x-k8s.io/queue-name": "smuggled", "own": "label"},
+            "annotations": {"workload.codeflare.dev.appwrapper/retryLimit": "3"},
+            "creationTimestamp": None,
+        },
+        "spec": {
+            "serveConfigV2": "applications: []",
+            "rayClusterConfig": {
+                "headGroupSpec": {
+                    "rayStartParams": {"num-cpus": "0"},
+                    "template": {
+                        "metadata": {"creationTimestamp": None},
+                        "spec": {"containers": [{"name": "h", "resources": None}]},
+                    },
+                },
+                "workerGroupSpecs": [
+                    {"groupName": "a", "template": {"metadata": {"creationTimestamp": None}, "spec": {}}},
+                    {"groupName": "b", "numOfHosts": 3, "scaleStrategy": {}},
+                ],
+            },
+        },
+    },
+)
+FORMS = {"minimal": MINIMAL, "embedded": EMBEDDED}
 
 
-def test_it_serves_kaiwoservices_that_ask_for_ray_or_embed_a_rayservice() -> None:
-    """`ray: true` is enough, and so is an embedded RayService, which wins over a Deployment."""
-    (backend,) = testing.plugins(plugin).backends
-    testing.assert_backend_contract(
-        backend,
-        [
-            testing.service(ray=True, serveConfigV2="applications: []\n"),
-            testing.service(rayService={"spec": {}}),
-            testing.service(ray=False, rayService={}, deployment={"spec": {}}),
-        ],
+def planned(obj: Any, **facts: Any) -> Any:
+    """The plan of a service on the two nodes, with everything else that fits five hosts."""
+    more = tuple(node_fact(node(f"amd-{n}", gpus={"amd.com/gpu": 8}), LOADED.vendors) for n in range(2, 5))
+    known = {"now": NOW, "config": FACTS.config, "nodes": (*FACTS.nodes, *more), **facts}
+    return plan(Workload.from_object(obj), Registry.of(LOADED), Facts(**known))
+
+
+def wrapper(obj: Any) -> Any:
+    """The AppWrapper that is created."""
+    found = planned(obj)
+    (write,) = found.writes or [pytest.fail(str(found.statuses))]
+    assert isinstance(write, Create)
+    return write.obj
+
+
+def live(obj: Any, **parts: Any) -> Any:
+    """The AppWrapper as the API server has it, and its RayService under its kind."""
+    made = copy.deepcopy(wrapper(obj))
+    made["metadata"] |= {"uid": "wrapper-uid", **parts.pop("metadata", {})}
+    made |= parts
+    inner = copy.deepcopy(made["spec"]["components"][0]["template"])
+    owner = {"kind": "AppWrapper", "uid": "wrapper-uid", "controller": True}
+    inner["metadata"] |= {"uid": "inner-uid", "ownerReferences": [owner]}
+    return {"live": made, "auxiliaries": {(RAY_SERVICE, "chat"): inner}}
+
+
+def edited(obj: Any, **spec: Any) -> Any:
+    """The service after a change, its child known."""
+    changed = {**obj, "spec": {**obj["spec"], **spec}}
+    changed["status"] = {
+        "status": "READY",
+        "childUID": "wrapper-uid",
+        "allocation": {"backend": "ray_service"},
+    }
+    return changed
+
+
+def test_it_keeps_the_contract() -> None:
+    """What the host relies on holds for every form."""
+    nodes = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}) for number in range(5)]
+    assert_backend_contract(BACKEND, list(FORMS.values()), vendors=LOADED.vendors, nodes=nodes)
+    assert BACKEND.chosen(Workload.from_object(service(ray=False, rayService={}, deployment={})))
+    assert not BACKEND.chosen(Workload.from_object(service()))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_created(name: str) -> None:
+    """The whole object, as a user would read it."""
+    nodes = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}) for number in range(5)]
+    assert_golden(render(FORMS[name], LOADED, nodes=nodes), GOLDEN / f"{name}.yaml")
+
+
+def test_the_wrapper_declares_every_pod_set() -> None:
+    """AppWrapper knows nothing of RayServices: head, and each group with its hosts."""
+    (component,) = wrapper(EMBEDDED)["spec"]["components"]
+    at = "template.spec.rayClusterConfig"
+    assert [(item["path"], item["replicas"]) for item in component["podSets"]] == [
+        (f"{at}.headGroupSpec.template", 1),
+        (f"{at}.workerGroupSpecs[0].template", 2),
+        (f"{at}.workerGroupSpecs[1].template", 6),
+    ]
+
+
+def test_one_slow_pull_does_not_delete_the_service() -> None:
+    """AppWrapper's own patience is minutes; what the user wrote stays."""
+    annotations = wrapper(MINIMAL)["metadata"]["annotations"]
+    prefix = "workload.codeflare.dev.appwrapper/"
+    assert annotations[f"{prefix}admissionGracePeriodDuration"] == "24h"
+    assert annotations[f"{prefix}warmupGracePeriodDuration"] == "24h"
+    assert annotations[f"{prefix}failureGracePeriodDuration"] == "10m"
+    assert annotations[f"{prefix}retryLimit"] == "2147483647"
+    assert wrapper(EMBEDDED)["metadata"]["annotations"][f"{prefix}retryLimit"] == "3"
+
+
+def test_the_queue_sees_the_wrapper_alone() -> None:
+    """Its label never stands on the RayService, or the service would be queued twice."""
+    queue = QueueSystem(
+        "kueue", lambda *_: QueueAssignment("team", {"kueue.x-k8s.io/queue-name": "team"}), lambda *_: None
     )
-    assert not backend.chosen(Workload.from_object(testing.service()))
+    registry = Registry(backends=LOADED.backends, vendors=LOADED.vendors, queue=queue)
+    made = plan(Workload.from_object(MINIMAL), registry, FACTS).writes[0].obj
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    assert made["spec"]["suspend"] is True
+    for obj in (made, wrapper(EMBEDDED)):
+        template = obj["spec"]["components"][0]["template"]
+        assert not [key for key in template["metadata"]["labels"] if key.startswith("kueue")]
+        assert "ownerReferences" not in template["metadata"]
 
 
-def test_it_is_declared_and_not_yet_built() -> None:
-    """Its two fields are in the CRD, while nobody believes that it can run a workload."""
-    loaded = testing.plugins(plugin)
-    assert not loaded.backends[0].built
-    assert [field.path for field in loaded.fields()] == [("rayService",), ("serveConfigV2",)]
-    assert loaded.rules() == ()
+def test_new_applications_reach_the_rayservice_itself() -> None:
+    """No replacement: a patch of the one field, and the wrapper's record of the change."""
+    found = planned(edited(MINIMAL, serveConfigV2="applications: [{name: b}]"), **live(MINIMAL))
+    inner = [write for write in found.writes if write.resource == RAY_SERVICE]
+    assert [write.body for write in inner] == [{"spec": {"serveConfigV2": "applications: [{name: b}]"}}]
+    assert inner[0].uid == "inner-uid"
+    outer = [write for write in found.writes if write.resource != RAY_SERVICE]
+    assert all(isinstance(write, Patch) and list(write.body) == ["metadata"] for write in outer)
+
+
+def test_applications_are_applied_again_when_the_wrapper_made_the_service_anew() -> None:
+    """A reset brings back what the wrapper was created with; nothing else is written."""
+    known = live(MINIMAL)
+    known["auxiliaries"][RAY_SERVICE, "chat"]["spec"]["serveConfigV2"] = "old"
+    found = planned(edited(MINIMAL), **known)
+    assert [(write.resource, write.body) for write in found.writes] == [
+        (RAY_SERVICE, {"spec": {"serveConfigV2": APPS}})
+    ]
+    known["auxiliaries"][RAY_SERVICE, "chat"]["metadata"]["ownerReferences"] = []
+    assert planned(edited(MINIMAL), **known).writes == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image": "registry.example/ray:3"},
+        {"replicas": 2},
+        {"env": [{"name": "A", "value": "b"}]},
+        {"gpus": 2},
+    ],
+)
+def test_what_shapes_pods_replaces_the_wrapper(change: Any) -> None:
+    """Deleted in the foreground; PENDING/Replacing with the field until it is gone; then created."""
+    obj, known = edited(MINIMAL, **change), live(MINIMAL)
+    (write,) = planned(obj, **known).writes
+    assert isinstance(write, Delete)
+    assert (write.propagation, write.uid) == ("Foreground", "wrapper-uid")
+
+    known["live"]["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:06Z"
+    found = planned(obj, **known)
+    assert found.writes == ()
+    status = found.statuses[-1]
+    assert (status["status"], status["reason"]) == ("PENDING", "Replacing")
+    assert f"spec.{next(iter(change))}" in status["message"]
+    assert "the service is down" in status["message"]
+    assert "ResourceReplaced" in {event.reason for event in found.events}
+    again = planned({**obj, "status": {**obj["status"], **status}}, **known)
+    assert "ResourceReplaced" not in {event.reason for event in again.events}
+
+    (write,) = planned(obj).writes
+    assert isinstance(write, Create)
+
+
+def test_a_service_at_rest_costs_no_write() -> None:
+    """Also when only the operator changed: what a child was made with stays."""
+    assert planned(edited(EMBEDDED), **live(EMBEDDED)).writes == ()
+
+
+def test_what_can_never_run_does_not_take_the_running_service_down() -> None:
+    """A broken change is told, and the old wrapper goes on."""
+    for change in ({"rayService": {"spec": 1}}, {"gpuVendor": "acme", "gpus": 1}, {"serveConfigV2": "["}):
+        found = planned(edited(MINIMAL, **change), **live(MINIMAL))
+        assert found.writes == ()
+        applied = [c for c in found.statuses[-1]["conditions"] if c["type"] == "SpecApplied"]
+        assert applied[0]["status"] == "False"
+
+
+def test_zero_replicas_delete_the_wrapper() -> None:
+    """PENDING/ScaledToZero with nothing left; more replicas create it again."""
+    asleep, known = edited(MINIMAL, replicas=0), live(MINIMAL)
+    (write,) = planned(asleep, **known).writes
+    assert isinstance(write, Delete)
+    known["live"]["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:06Z"
+    found = planned(asleep, **known)
+    assert found.writes == ()
+    assert "being deleted" in found.statuses[-1]["message"]
+    found = planned(asleep)
+    assert found.writes == ()
+    assert found.statuses[-1]["reason"] == "ScaledToZero"
+    assert "childUID" not in found.statuses[-1]
+    awake = {**asleep, "status": found.statuses[-1], "spec": {**asleep["spec"], "replicas": 1}}
+    assert isinstance(planned(awake).writes[0], Create)
+
+
+WORKER = {
+    "metadata": {"name": "w", "labels": {"ray.io/node-type": "worker"}},
+    "status": {"containerStatuses": [{"state": {"running": {"startedAt": "2026-01-02T03:04:05Z"}}}]},
+}
+HEAD = {**WORKER, "metadata": {"name": "h", "labels": {"ray.io/node-type": "head"}}}
+
+
+def apps(*states: str, active: bool = True) -> Any:
+    """A RayService's status with applications in these states."""
+    found = {f"app{at}": {"status": state, "message": "why\nnot"} for at, state in enumerate(states)}
+    return {("active" if active else "pending") + "ServiceStatus": {"applicationStatuses": found}}
+
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("phase", "inner", "pods", "word", "reason"),
+    [
+        ("Failed", READY, (), "FAILED", "WrapperFailed"),
+        ("Resetting", READY, (), "STARTING", "WrapperReset"),
+        ("Suspended", {}, (), "PENDING", "Suspended"),
+        ("Running", READY, (), "READY", "Ready"),
+        ("Running", apps("RUNNING", "RUNNING"), (), "READY", "Ready"),
+        ("Running", apps("RUNNING", "UNHEALTHY"), (WORKER,), "ERROR", "ApplicationUnhealthy"),
+        ("Running", {**READY, **apps("DEPLOY_FAILED")}, (WORKER,), "ERROR", "ApplicationUnhealthy"),
+        ("Running", apps("DEPLOYING", active=False), (HEAD, WORKER), "RUNNING", "Running"),
+        ("Running", {}, (HEAD,), "STARTING", "Starting"),
+        ("Resuming", None, (), "STARTING", "Starting"),
+    ],
+)
+def test_what_a_live_wrapper_means(phase: str, inner: Any, pods: Any, word: str, reason: str) -> None:
+    """One row per documented state."""
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": phase}}
+    companions = {} if inner is None else {RAY_SERVICE: {"status": inner}}
+    workload = Workload.from_object(MINIMAL)
+    found = observe(Observation(workload, child, pods, None, queued=False, now=NOW, companions=companions))
+    assert (found.status, found.reason) == (word, reason)
+    assert "\n" not in found.message
+
+
+def test_the_queues_words_are_told() -> None:
+    """A wrapper that waits says what its queue says."""
+    child = {"metadata": {"name": "chat"}, "spec": {"suspend": True}, "status": {"phase": "Suspended"}}
+    waits = Admission("pending", "Pending", "insufficient quota for amd.com/gpu")
+    found = observe(Observation(Workload.from_object(MINIMAL), child, (), waits, queued=True, now=NOW))
+    assert (found.status, found.reason, found.message) == ("PENDING", "Pending", waits.message)
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"rayService": []}, "spec.rayService:"),
+        ({"rayService": {"spec": 1}}, "spec.rayService.spec:"),
+        ({"rayService": {"spec": {"rayClusterConfig": {"workerGroupSpecs": [{}] * 8}}}}, "workerGroupSpecs:"),
+        ({"serveConfigV2": 3}, "spec.serveConfigV2:"),
+        ({"serveConfigV2": "a: ["}, "spec.serveConfigV2:"),
+        ({"serveConfigV2": "- a"}, "spec.serveConfigV2:"),
+        ({"rayService": {"spec": {"serveConfigV2": "x"}}}, "spec.rayService.spec.serveConfigV2:"),
+    ],
+)
+def test_what_cannot_be_is_told_by_its_field(spec: Any, path: str) -> None:
+    """The user finds the place in the file."""
+    (status,) = planned(service(ray=True, **spec)).statuses
+    assert status["reason"] == "InvalidSpec"
+    assert path in status["message"]
+
+
+def test_an_entrypoint_is_told_to_be_unused() -> None:
+    """Ray Serve runs applications."""
+    assert any(
+        "spec.entrypoint is ignored" in text for text in planned(service(ray=True, entrypoint="x")).warnings
+    )
 
 
 def test_services_are_wrapped_unless_the_administrator_says_otherwise() -> None:
     """`wrap` is always, auto or never; without a word it is always."""
-    model = testing.plugins(plugin).settings_models()["ray_service"]
+    model = LOADED.settings_models()["ray_service"]
     assert model().model_dump() == {"wrap": "always"}
     assert model.model_validate({"wrap": "auto"}).model_dump() == {"wrap": "auto"}
     with pytest.raises(ValidationError, match="'always', 'auto' or 'never'"):
         model.model_validate({"wrap": "sometimes"})
+
+
+NAMES = st.sampled_from(
+    ["spec", "metadata", "labels", "template", "containers", "rayClusterConfig", "headGroupSpec", "replicas",
+     "workerGroupSpecs", "serveConfigV2", "rayStartParams", "numOfHosts", "resources", "limits", "phase",
+     "amd.com/gpu", "image", "components", "podSets", "conditions", "activeServiceStatus", "annotations",
+     "applicationStatuses", "status"]
+)  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 2**33) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(block=JSON, config=JSON, gpus=st.integers(0, 3))
+def test_no_embedded_block_crashes_a_plan(block: Any, config: Any, gpus: int) -> None:
+    """Whatever JSON is embedded or comes back: an object to create, or a status that says why not."""
+    for shape in (block, {"spec": block}, {"spec": {"rayClusterConfig": block}}):
+        found = planned(service(gpus=gpus, ray=True, rayService=shape, serveConfigV2=config))
+        assert found.writes or found.statuses
+        assert found.statuses[-1]["reason"] != "PluginError"
+    known = live(MINIMAL)
+    known["live"]["status"] = block
+    known["live"]["spec"] = {"components": config}
+    known["auxiliaries"][RAY_SERVICE, "chat"]["status"] = config
+    found = planned(edited(MINIMAL, image="other"), **known)
+    assert all(status["reason"] != "PluginError" for status in found.statuses)

@@ -1,0 +1,110 @@
+"""What a live AppWrapper and the RayService in it mean for their KaiwoService."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.workload import podtruth
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.waiting import waiting
+from kaiwo_ray_service.kinds import RAY_SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Observation
+
+_NODE_TYPE = "ray.io/node-type"
+_UNHEALTHY = ("UNHEALTHY", "DEPLOY_FAILED")
+
+
+def observe(seen: Observation) -> Observed:
+    """The status of a wrapped RayService: the first that holds of failed, reset, waiting, active."""
+    status, spec = lenient_map(seen.child.get("status")), lenient_map(seen.child.get("spec"))
+    name, phase = seen.workload.name, status.get("phase")
+    if phase == "Failed":
+        text = _condition_text(status, "Unhealthy") or "too many resets, or it could not be deployed"
+        return Observed("FAILED", "WrapperFailed", f"AppWrapper {name} failed: {text}", completed=seen.now)
+    if phase == "Resetting":
+        text = _condition_text(status, "Unhealthy") or "its pods were not healthy for too long"
+        return Observed(
+            "STARTING", "WrapperReset", f"AppWrapper {name} deletes the service and starts it again: {text}"
+        )
+    pods = podtruth.current(seen.pods)
+    suspended = phase in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not phase)
+    if waits := waiting(seen, f"AppWrapper {name}", pods, suspended=suspended):
+        return waits
+    return active(seen, lenient_map(seen.companions.get(RAY_SERVICE)), pods)
+
+
+def _condition_text(status: Object, kind: str) -> str:
+    for item in lenient_maps(status.get("conditions")):
+        if item.get("type") == kind and item.get("status") == "True":
+            return " ".join(f"{item.get('reason', '')} {item.get('message', '')}".split())
+    return ""
+
+
+def applications(service: Object) -> Mapping[str, Object]:
+    """Ray Serve's applications by name: of the cluster in service, before there is one of the coming one."""
+    status = lenient_map(service.get("status"))
+    for name in ("activeServiceStatus", "pendingServiceStatus"):
+        found = lenient_map(lenient_map(status.get(name)).get("applicationStatuses"))
+        if found:
+            return {app: lenient_map(item) for app, item in found.items()}
+    return {}
+
+
+def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
+    """The status of a RayService that was started: broken applications, ready, running, starting.
+
+    Args:
+        seen: what is known of the child.
+        service: the live RayService, empty while there is none.
+        pods: pods of the current run.
+    """
+    name, started = seen.workload.name, podtruth.started(pods)
+    apps = applications(service)
+    for app, item in apps.items():
+        if item.get("status") in _UNHEALTHY:
+            text = " ".join(str(item.get("message") or "").split())
+            said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
+            return Observed("ERROR", "ApplicationUnhealthy", said, started=started)
+    if _is_ready(service, apps):
+        return Observed("READY", "Ready", f"RayService {name} serves", started=started, passed=("STARTING",))
+    finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
+    wake: float | None = None
+    if finding is None:
+        finding, wake = podtruth.unscheduled(pods, seen.now)
+    waits = ", ".join(f"{app} is {item.get('status') or 'not deployed'}" for app, item in apps.items())
+    if any(podtruth.runs(pod) and _is_worker(pod) for pod in pods):
+        text = f"the workers of RayService {name} run, it does not serve yet" + (
+            f" ({waits})" if waits else ""
+        )
+        return Observed(
+            status="RUNNING",
+            reason=finding.reason if finding else "Running",
+            message=f"{text}; {finding.message}" if finding else text,
+            started=started,
+            passed=("STARTING",),
+            wake_after=wake,
+        )
+    return Observed(
+        status="STARTING",
+        reason=finding.reason if finding else "Starting",
+        message=finding.message if finding else f"no worker of RayService {name} runs yet",
+        started=started,
+        wake_after=wake,
+    )
+
+
+def _is_ready(service: Object, apps: Mapping[str, Object]) -> bool:
+    conditions = lenient_maps(lenient_map(service.get("status")).get("conditions"))
+    if any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions):
+        return True
+    return bool(apps) and all(item.get("status") == "RUNNING" for item in apps.values())
+
+
+def _is_worker(pod: Object) -> bool:
+    return lenient_map(lenient_map(pod.get("metadata")).get("labels")).get(_NODE_TYPE) != "head"

@@ -1,0 +1,170 @@
+"""From a KaiwoService to a RayService in an AppWrapper."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import yaml
+
+from kaiwo.plugin.backends import Rendered
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.objects import child_metadata
+from kaiwo.workload.origins import Origins
+from kaiwo.workload.raycluster import allocate_cluster, check_cluster, hosts_of, ray_cluster
+from kaiwo.workload.shapes import as_map, kind_of, lenient_map, without_nulls
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import AllocationInput, RenderInput
+    from kaiwo.plugin.facts import Allocation, Refusal
+
+BLOCK = "spec.rayService"
+CLUSTER = f"{BLOCK}.spec.rayClusterConfig"
+SERVE = "serveConfigV2"
+
+_HEAD = 1
+"""Pod sets beside the worker groups."""
+
+_QUEUE_KEYS = "kueue.x-k8s.io/"
+
+PATIENCE = {
+    "workload.codeflare.dev.appwrapper/admissionGracePeriodDuration": "24h",
+    "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "24h",
+    "workload.codeflare.dev.appwrapper/failureGracePeriodDuration": "10m",
+    "workload.codeflare.dev.appwrapper/retryLimit": "2147483647",
+}
+"""Annotations of the AppWrapper: with its own defaults a slow image pull or one lost pod deletes the service.
+A day is enough for any image, Ray replaces a lost pod within ten minutes, and the limit is the largest."""
+
+
+def _problem(workload: Workload) -> None:
+    block = as_map(workload.blocks.get("rayService"), BLOCK)
+    as_map(block.get("metadata"), f"{BLOCK}.metadata")
+    spec = as_map(block.get("spec"), f"{BLOCK}.spec")
+    check_cluster(spec.get("rayClusterConfig"), CLUSTER, _HEAD)
+    path = f"spec.{SERVE}" if SERVE in workload.blocks else f"{BLOCK}.spec.{SERVE}"
+    _check_serve_config(serve_config(workload), path)
+
+
+def _check_serve_config(text: object, path: str) -> None:
+    if text is None:
+        return
+    if not isinstance(text, str):
+        raise SpecError(path, f"must be a text, not {kind_of(text)}; write it as a YAML block: {SERVE}: |")
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SpecError(path, f"is no YAML: {' '.join(str(error).split())[:300]}") from None
+    if content is not None and not isinstance(content, dict):
+        raise SpecError(path, f"must hold an object with 'applications', not {kind_of(content)}")
+
+
+def check(workload: Workload) -> tuple[tuple[str, str], ...]:
+    """What is wrong with the embedded RayService, as field path and message."""
+    try:
+        _problem(workload)
+    except SpecError as error:
+        return ((error.path, error.problem),)
+    return ()
+
+
+def serve_config(workload: Workload) -> object:
+    """The applications of Ray Serve: the workload's own field, else the embedded one."""
+    own = workload.blocks.get(SERVE)
+    if own is not None:
+        return own
+    return lenient_map(lenient_map(workload.blocks.get("rayService")).get("spec")).get(SERVE)
+
+
+def allocate(inp: AllocationInput) -> Allocation | Refusal:
+    """The GPUs of the workers; the head has none."""
+    spec = lenient_map(lenient_map(inp.workload.blocks.get("rayService")).get("spec"))
+    return allocate_cluster(inp, spec.get("rayClusterConfig"))
+
+
+def ray_service(inp: RenderInput, origins: Origins) -> tuple[Object, list[str]]:
+    """The RayService of a workload with the queue's labels, and warnings.
+
+    Raises:
+        SpecError: the embedded RayService has an impossible shape.
+        PluginFailure: a plugin's contribution to the pods failed.
+    """
+    block = as_map(inp.workload.blocks.get("rayService"), BLOCK)
+    spec: Object = without_nulls(as_map(block.get("spec"), f"{BLOCK}.spec"))
+    cluster, warnings = ray_cluster(inp, spec.get("rayClusterConfig"), CLUSTER, origins)
+    spec["rayClusterConfig"] = cluster
+    applications = serve_config(inp.workload)
+    if applications is not None:
+        spec[SERVE] = applications
+        origins.note(f"{BLOCK}.spec.{SERVE}", "user", "spec.serveConfigV2")
+    if inp.workload.spec.entrypoint:
+        warnings.append("spec.entrypoint is ignored: a service on Ray runs what serveConfigV2 names")
+    made = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": child_metadata(inp, block, BLOCK, origins),
+        "spec": spec,
+    }
+    return made, warnings
+
+
+def render(inp: RenderInput) -> Rendered:
+    """The AppWrapper of a workload with its RayService inside.
+
+    Raises:
+        SpecError: the embedded RayService has an impossible shape.
+        PluginFailure: a plugin's contribution to the pods failed.
+    """
+    inside, own = Origins(f"{BLOCK}."), Origins()
+    service, warnings = ray_service(dataclasses.replace(inp, queue=None), inside)
+    metadata = {key: value for key, value in service["metadata"].items() if key != "ownerReferences"}
+    for name in ("labels", "annotations"):
+        if name in metadata:
+            metadata[name] = {k: v for k, v in metadata[name].items() if not k.startswith(_QUEUE_KEYS)}
+    service["metadata"] = metadata
+    cluster = service["spec"]["rayClusterConfig"]
+    block = as_map(inp.workload.blocks.get("rayService"), BLOCK)
+    outer = child_metadata(inp, block, BLOCK, own)
+    outer["annotations"] = {**PATIENCE, **outer.get("annotations", {})}
+    spec: Object = {"components": [{"podSets": _pod_sets(cluster), "template": service}]}
+    if inp.queue and inp.queue.suspend:
+        spec["suspend"] = True
+        own.note("spec.suspend", "queue", "the queue starts it")
+    child = {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": outer,
+        "spec": spec,
+    }
+    at = "spec.components[0].template"
+    origins = {**own.known(), **{f"{at}.{path}": origin for path, origin in inside.known().items()}}
+    return Rendered(child, warnings=tuple(warnings), origins=origins)
+
+
+def _pod_sets(cluster: Object) -> list[Object]:
+    """Where AppWrapper finds the pods: it knows nothing of RayServices itself."""
+    at = "template.spec.rayClusterConfig"
+    workers = [
+        {
+            "path": f"{at}.workerGroupSpecs[{position}].template",
+            "replicas": group["replicas"] * hosts_of(group),
+        }
+        for position, group in enumerate(cluster["workerGroupSpecs"])
+    ]
+    return [{"path": f"{at}.headGroupSpec.template", "replicas": 1}, *workers]
+
+
+def frozen(child: Object) -> object:
+    """What of an AppWrapper cannot change: all of its components but the applications of Ray Serve."""
+    components = lenient_map(child.get("spec")).get("components")
+    return [_shape(item) for item in components] if isinstance(components, list) else components
+
+
+def _shape(component: object) -> object:
+    template = dict(lenient_map(lenient_map(component).get("template")))
+    # Labels and annotations of the RayService shape no pods; they come with the next replacement.
+    template.pop("metadata", None)
+    template["spec"] = {k: v for k, v in lenient_map(template.get("spec")).items() if k != SERVE}
+    return {"podSets": lenient_map(component).get("podSets"), "template": template}
