@@ -71,7 +71,7 @@ async def operator(
 
     It is ready when the function returns (unless ``ready=False``), looks after the test's namespace only, has
     a Lease of its own, and ends with the test. Waiting happens in threads: a fault proxy runs in the test's
-    loop.
+    loop. It runs without queues: this control plane has no Kueue.
     """
     del crds
     lease = f"kaiwo-{secrets.token_hex(4)}"
@@ -81,6 +81,7 @@ async def operator(
         how.setdefault("kubeconfig", control_plane.kubeconfig)
         how.setdefault("leader_election", False)
         how.setdefault("lease_name", lease)
+        how["env"] = {"KAIWO_PLUGINS_DISABLED": "kueue", **how.get("env", {})}
         args = [*how.pop("args", ()), "--watch-namespace", namespace]
         process = OperatorProcess(args=args, **how).start()
         started.append(process)

@@ -1,16 +1,139 @@
-"""The plugin ``kueue``: its settings. A queue system is declared here once it can assign queues."""
+"""The plugin ``kueue``: a queue system, the KaiwoQueueConfig, and node pools."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.lifecycle import Lifecycle
+from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.queues import QueueSystem
+from kaiwo.plugin.rbac import PolicyRule
+from kaiwo_kueue import kinds
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.facts import Refusal
+    from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 
 KAIWO_API = 1
 
+_READ = ("get", "list", "watch")
+_QUEUE_RULES = (
+    PolicyRule((kinds.GROUP,), ("workloads",), _READ, "admission is read from Workloads"),
+    PolicyRule(
+        (kinds.GROUP,),
+        ("clusterqueues", "localqueues", "workloadpriorityclasses"),
+        _READ,
+        "a workload's queue and priority class are looked up",
+    ),
+    PolicyRule(("",), ("namespaces",), _READ, "Kueue looks at labelled namespaces only"),
+    PolicyRule(("kaiwo.silogen.ai",), ("kaiwoqueueconfigs",), _READ, "it lists the queues"),
+)
+_SYNC_RULES = (
+    PolicyRule(
+        (kinds.GROUP,),
+        tuple(kind.plural for kind in kinds.SYNCED),
+        (*_READ, "create", "patch", "delete"),
+        "they are made as the KaiwoQueueConfig says",
+    ),
+    PolicyRule(
+        ("kaiwo.silogen.ai",),
+        ("kaiwoqueueconfigs",),
+        (*_READ, "create", "patch"),
+        "a default one is made from the nodes, and follows them",
+    ),
+    PolicyRule(
+        ("kaiwo.silogen.ai",), ("kaiwoqueueconfigs/status",), ("patch",), "the synchronisation is reported"
+    ),
+    PolicyRule(
+        ("kaiwo.silogen.ai",),
+        ("kaiwoqueueconfigs/finalizers",),
+        ("update",),
+        "objects are owned by the KaiwoQueueConfig",
+    ),
+    PolicyRule(("",), ("namespaces",), (*_READ, "patch"), "namespaces with queued workloads are labelled"),
+    PolicyRule(("",), ("nodes",), (*_READ, "patch"), "nodes show their pool by labels and a taint"),
+    PolicyRule(("",), ("pods",), ("list",), "a node's new pool waits for pods that select the old one"),
+    PolicyRule(
+        ("apiextensions.k8s.io",),
+        ("customresourcedefinitions",),
+        ("get",),
+        "how many flavors a queue takes is read from Kueue's CRD",
+    ),
+)
+
+
+def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
+    """The labels of a queued object, or why it cannot be queued."""
+    from kaiwo_kueue.assign import assign as assign_queue  # noqa: PLC0415 (loading a plugin stays light)
+
+    return assign_queue(workload, facts)
+
+
+def admission(child: Object, facts: QueueFacts) -> Admission | None:
+    """What Kueue says of a live child."""
+    from kaiwo_kueue.admission import admission as read_admission  # noqa: PLC0415
+
+    return read_admission(child, facts)
+
 
 @hookimpl
-def kaiwo_lifecycle() -> list[Lifecycle]:
-    """Nothing to start or stop; it carries the settings model into KaiwoConfig's schema."""
-    from kaiwo_kueue.settings import KueueSettings  # noqa: PLC0415 - needs pydantic, which a start may not need
+def kaiwo_queue_systems() -> list[QueueSystem]:
+    """The queue system."""
+    from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION  # noqa: PLC0415
+    from kaiwo_kueue.settings import KueueSettings  # noqa: PLC0415 (needs pydantic, which a start may not need)
 
-    return [Lifecycle(name="kueue", settings=KueueSettings)]
+    return [
+        QueueSystem(
+            name="kueue",
+            assign=assign,
+            admission=admission,
+            reads=(
+                kinds.WORKLOAD,
+                kinds.LOCAL_QUEUE,
+                kinds.CLUSTER_QUEUE,
+                kinds.PRIORITY_CLASS,
+                kinds.QUEUE_CONFIG,
+                NAMESPACE,
+            ),
+            owned=(kinds.WORKLOAD,),
+            projections={kinds.WORKLOAD: WORKLOAD_PROJECTION, NAMESPACE: NAMESPACE_PROJECTION},
+            rules=_QUEUE_RULES,
+            settings=KueueSettings,
+        )
+    ]
+
+
+@hookimpl
+def kaiwo_controllers() -> list[ExtraController]:
+    """Synchronisation of Kueue's objects, and node pools."""
+    from kaiwo_kueue.models import QueueConfigSpec, QueueConfigStatus  # noqa: PLC0415 (needs pydantic)
+    from kaiwo_kueue.settings import KueueSettings  # noqa: PLC0415
+
+    kind = CustomKind(
+        resource=kinds.QUEUE_CONFIG,
+        spec=QueueConfigSpec,
+        status=QueueConfigStatus,
+        printer_columns=(
+            {"name": "Status", "type": "string", "jsonPath": ".status.status"},
+            {
+                "name": "Reason",
+                "type": "string",
+                "jsonPath": '.status.conditions[?(@.type=="Ready")].reason',
+            },
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        ),
+        description="KaiwoQueueConfig describes Kueue's queues, flavors and priority classes; only the one "
+        "named kaiwo counts.",
+    )
+    return [
+        ExtraController(
+            name="kueue",
+            build="kaiwo_kueue.controller:build",
+            kinds=(kind,),
+            rules=_SYNC_RULES,
+            settings=KueueSettings,
+        )
+    ]

@@ -1,0 +1,147 @@
+"""Which queue a workload goes to, or why it cannot go there."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.resource import NAMESPACE
+from kaiwo.plugin.facts import Refusal
+from kaiwo.plugin.queues import QueueAssignment
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo_kueue.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    NAMESPACE_LABEL,
+    PRIORITY_CLASS,
+    PRIORITY_LABEL,
+    QUEUE_CONFIG,
+    QUEUE_LABEL,
+    SINGLETON,
+)
+from kaiwo_kueue.settings import KueueSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.queues import QueueFacts
+
+_SHOWN = 10
+
+
+def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
+    """The labels of a queued object, or why the workload cannot be queued now.
+
+    Where the cluster's queues are not known (a plan without a cluster), nothing is checked.
+    """
+    queue = workload.spec.cluster_queue or facts.default_queue
+    if facts.missing & {CLUSTER_QUEUE, LOCAL_QUEUE}:
+        return Refusal(
+            "QueueUnavailable",
+            "Kueue is not installed in this cluster, so nothing can be queued; install Kueue and the "
+            "workload starts by itself, or run Kaiwo without its kueue plugin",
+            status="PENDING",
+        )
+    if LOCAL_QUEUE in facts.objects:
+        refusal = _usable(workload, queue, facts)
+        if refusal is not None:
+            return refusal
+    labels = {QUEUE_LABEL: queue}
+    priority = workload.spec.priority_class
+    known = (
+        any(_name(obj) == priority for obj in facts.objects.get(PRIORITY_CLASS, ())) if priority else False
+    )
+    if priority and known:
+        labels[PRIORITY_LABEL] = priority
+    return QueueAssignment(queue=queue, labels=labels, suspend=True, knows_priority=known)
+
+
+def _usable(workload: Workload, queue: str, facts: QueueFacts) -> Refusal | None:
+    """Why a queue cannot be used from the workload's namespace, None when it can."""
+    namespace = workload.namespace
+    entries = _entries(facts)
+    entry = entries.get(queue)
+    local = next((obj for obj in facts.objects[LOCAL_QUEUE] if _name(obj) == queue), None)
+    theirs = local is not None and not _is_kaiwos(local)
+    if not theirs:
+        if entry is None:
+            return _unknown(queue, namespace, entries, facts)
+        allowed = [item for item in entry.get("namespaces") or () if isinstance(item, str)]
+        if allowed and namespace not in allowed:
+            return Refusal(
+                "WrongQueueNamespace",
+                f"spec.clusterQueue: queue {queue} is open to the namespaces {_list(allowed)} only, not to "
+                f"{namespace}; submit there, use another queue, or have {namespace} added to the queue in "
+                f"KaiwoQueueConfig {SINGLETON}",
+            )
+        if local is None or lenient_map(local.get("metadata")).get("deletionTimestamp"):
+            return _preparing(f"LocalQueue {queue} is being made in namespace {namespace}")
+    if _unlabelled(facts):
+        return _preparing(f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue")
+    return None
+
+
+def _preparing(what: str) -> Refusal:
+    text = f"{what}; the workload starts by itself then"
+    return Refusal("QueuePreparing", text, status="PENDING")
+
+
+def _unknown(queue: str, namespace: str, entries: dict[str, Object], facts: QueueFacts) -> Refusal:
+    usable = {
+        name
+        for name, entry in entries.items()
+        if not entry.get("namespaces") or namespace in entry["namespaces"]
+    }
+    usable |= {_name(obj) for obj in facts.objects[LOCAL_QUEUE] if not _is_kaiwos(obj)}
+    near = difflib.get_close_matches(queue, sorted(usable), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    if any(_name(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
+        text = (
+            f"spec.clusterQueue: ClusterQueue {queue} is there, but namespace {namespace} has no LocalQueue "
+            f"of that name and KaiwoQueueConfig {SINGLETON} does not list it; do either"
+        )
+    else:
+        text = (
+            f"spec.clusterQueue: there is no queue {queue}; {hint}queues for namespace {namespace}: "
+            f"{_list(sorted(usable))}. Use one of them or add it to KaiwoQueueConfig {SINGLETON}; the "
+            "workload starts by itself then"
+        )
+    return Refusal("ClusterQueueNotFound", text)
+
+
+def _entries(facts: QueueFacts) -> dict[str, Object]:
+    """Entries of the KaiwoQueueConfig by name; of several of one name the first counts."""
+    found: dict[str, Object] = {}
+    for config in facts.objects.get(QUEUE_CONFIG, ()):
+        if _name(config) == SINGLETON:
+            for entry in lenient_maps(lenient_map(config.get("spec")).get("clusterQueues")):
+                found.setdefault(str(entry.get("name")), entry)
+    return found
+
+
+def _unlabelled(facts: QueueFacts) -> bool:
+    """Whether the namespace still has to be labelled, and Kaiwo is to do it."""
+    settings = facts.settings
+    if isinstance(settings, KueueSettings) and not settings.label_namespaces:
+        return False
+    return any(
+        NAMESPACE_LABEL not in lenient_map(lenient_map(obj.get("metadata")).get("labels"))
+        for obj in facts.objects.get(NAMESPACE, ())
+    )
+
+
+def _is_kaiwos(obj: Object) -> bool:
+    owners = lenient_maps(lenient_map(obj.get("metadata")).get("ownerReferences"))
+    return any(owner.get("kind") == QUEUE_CONFIG.kind for owner in owners)
+
+
+def _name(obj: Object) -> str:
+    return str(lenient_map(obj.get("metadata")).get("name", ""))
+
+
+def _list(names: Iterable[str]) -> str:
+    known = list(names)
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return (", ".join(known[:_SHOWN]) or "none") + more

@@ -1,0 +1,304 @@
+"""The controller that makes Kueue's objects what the KaiwoQueueConfig says.
+
+One key, one pass over everything: what is wanted and what is there are small, and a pass that changes nothing
+writes nothing. Whatever may matter wakes it: the KaiwoQueueConfig, Kueue's objects, nodes, namespaces,
+workloads that name a queue, and KaiwoConfig.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from kaiwo.api.conditions import Condition
+from kaiwo.api.explain import explain
+from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.entry import Projection
+from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
+from kaiwo.engine.queue import Key
+from kaiwo.engine.resource import NAMESPACE
+from kaiwo.workload.shapes import lenient_map
+from kaiwo_kueue.defaults import default_config, followed
+from kaiwo_kueue.demand import Demand
+from kaiwo_kueue.desired import Surroundings, desired
+from kaiwo_kueue.execute import Executor
+from kaiwo_kueue.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    NAMESPACE_LABEL,
+    QUEUE_CONFIG,
+    RESOURCE_FLAVOR,
+    SINGLETON,
+    SYNCED,
+    WORKLOAD,
+)
+from kaiwo_kueue.models import QueueConfigSpec
+from kaiwo_kueue.nodes import NodeController, NodePools
+from kaiwo_kueue.objects import Problem, found
+from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION
+from kaiwo_kueue.served import Kueue
+from kaiwo_kueue.settings import KueueSettings
+from kaiwo_kueue.status import CHANGES, OWN, POOLS, not_the_singleton, status
+from kaiwo_kueue.sync import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kaiwo.engine.cache import Event
+    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.controllers import ControllerHost
+_log = logging.getLogger(__name__)
+
+KEY = Key("", SINGLETON)
+
+_UNSERVED_RETRY = 30.0  # seconds, where KaiwoQueueConfig itself is not served
+_FAILED_RETRY = 10.0  # seconds until writes that failed are tried again; doubled each time
+_LONGEST_RETRY = 300.0
+_STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
+_KUEUE_CHECK = 10.0  # seconds between looks for Kueue while it is not there
+_KIND_CHECK = 300.0  # seconds between looks for a kind that this Kueue does not have
+
+
+def build(host: ControllerHost) -> None:
+    """Add the plugin's controllers to the host's engine."""
+    pools = NodePools(host)
+    nodes = NodeController(host, pools)
+    host.engine.add(nodes.controller)
+    host.engine.add(QueueConfigController(host, pools, nodes).controller)
+
+
+class QueueConfigController:
+    """Synchronises Kueue's objects.
+
+    Attributes:
+        controller: what the engine runs.
+    """
+
+    def __init__(self, host: ControllerHost, pools: NodePools, nodes: NodeController) -> None:
+        """Put together.
+
+        Args:
+            host: the operator around it.
+            pools: node pools.
+            nodes: which of them wait for pods.
+        """
+        self._host = host
+        self._pools = pools
+        self._nodes = nodes
+        self._demand = Demand(host)
+        self._executor = Executor(host.engine)
+        self._kueue = Kueue(host.engine.client)
+        self._pause = 0.0
+        watches = [
+            Watch(QUEUE_CONFIG, lambda event: (Key("", event.entry.name),)),
+            Watch(NAMESPACE, self._of_namespace, NAMESPACE_PROJECTION),
+            # Only to know who holds a queue that is being deleted.
+            Watch(WORKLOAD, self._of_workload, WORKLOAD_PROJECTION, namespace=host.namespace),
+        ]
+        watches += [
+            Watch(kind, _of_object, Projection(), namespace=host.namespace if kind.namespaced else None)
+            for kind in SYNCED
+        ]
+        self.controller = Controller("kueue", watches, self.reconcile, workers=1, initial=lambda: [KEY])
+        for source in (pools, nodes, self._demand):
+            source.on_change(self._wake)
+        host.on_config_change(self._wake)
+
+    def _wake(self) -> None:
+        self.controller.enqueue(KEY)
+
+    def _of_namespace(self, event: Event) -> Iterable[Key]:
+        if event.old is None or event.new is None or event.old.labels != event.new.labels:
+            return (KEY,)
+        return (KEY,) if event.old.deleted != event.new.deleted else ()
+
+    def _of_workload(self, event: Event) -> Iterable[Key]:
+        """A workload that ends may be the last that holds a queue which is being deleted."""
+        if event.new is not None:
+            return ()
+        queues = self._host.engine.cache.list(CLUSTER_QUEUE)
+        return (KEY,) if any(queue.deleted is not None for queue in queues) else ()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Look at one KaiwoQueueConfig; the one that counts stands for everything."""
+        entry = self._host.engine.cache.get(QUEUE_CONFIG, None, key.name)
+        if key.name != SINGLETON:
+            if entry is not None:
+                before = _conditions(entry)
+                await self._write(
+                    entry, not_the_singleton(before, entry.generation, datetime.now(UTC), SINGLETON)
+                )
+            return None
+        self._executor.begin()
+        missing = await self._kueue.missing()
+        self._pools.limit(self._kueue.flavor_limit)
+        if entry is None or entry.deleted is not None:
+            return await self._create() if entry is None else None
+        try:
+            spec = QueueConfigSpec.read(lenient_map(entry.part("spec")))
+        except ValidationError as error:
+            text = "; ".join(str(problem) for problem in explain(error, ("spec",)))
+            return await self._tell(entry, [Problem(CLUSTER_QUEUE, SINGLETON, "InvalidSpec", text)], missing)
+        if await self._follow(entry):
+            return None  # the event of that write comes back here
+        return await self._sync(entry, spec, missing)
+
+    async def _create(self) -> float | None:
+        config, pools = self._host.config(), self._pools.pools
+        if not pools:
+            _log.info("no KaiwoQueueConfig %s and no nodes to make one from; waiting for nodes", SINGLETON)
+            return None
+        wanted = default_config(
+            pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
+        )
+        engine = self._host.engine
+        try:
+            live = await engine.client.create(QUEUE_CONFIG, wanted, field_manager="kaiwo")
+        except NotFound:
+            _log.warning(
+                "KaiwoQueueConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
+            )
+            return _UNSERVED_RETRY
+        except AlreadyExists:
+            return _STALE_RETRY
+        engine.cache.assume(QUEUE_CONFIG, live)
+        _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
+        return None
+
+    async def _follow(self, entry: Entry) -> bool:
+        """Let the default queue follow the nodes, where that is asked for; whether anything was written."""
+        config, pools = self._host.config(), self._pools.pools
+        if not config.dynamically_update_default_cluster_queue or not pools:
+            return False
+        spec = lenient_map(entry.part("spec"))
+        wanted = followed(
+            spec, pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
+        )
+        patch = {key: value for key, value in wanted.items() if spec.get(key) != value}
+        if not patch:
+            return False
+        engine = self._host.engine
+        live = await engine.client.merge_patch(
+            QUEUE_CONFIG, None, SINGLETON, {"spec": patch},
+            uid=entry.uid, resource_version=entry.resource_version, field_manager="kaiwo",
+        )  # fmt: skip
+        engine.cache.assume(QUEUE_CONFIG, live)
+        _log.info("KaiwoQueueConfig %s follows the nodes: %s", SINGLETON, ", ".join(patch))
+        return True
+
+    async def _sync(self, entry: Entry, spec: QueueConfigSpec, missing: Sequence[Resource]) -> float | None:
+        cache = self._host.engine.cache
+        live = [found(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
+        config = self._host.config()
+        demand = self._demand.pairs(config.default_cluster_queue_name)
+        around = Surroundings(
+            pools=self._pools.pools,
+            namespaces={item.name for item in cache.list(NAMESPACE) if item.deleted is None},
+            demand=demand,
+            kept={(item.namespace, item.name) for item in live if item.kind == LOCAL_QUEUE and item.ours},
+            existing_flavors={item.name for item in live if item.kind == RESOURCE_FLAVOR},
+            gpu_taint=self._pools.taint,
+            flavor_limit=self._kueue.flavor_limit,
+        )
+        asked = desired(spec, around)
+        only = self._host.namespace
+        wanted = [
+            item
+            for item in asked.objects
+            if item.kind not in missing and (not only or not item.namespace or item.namespace == only)
+        ]
+        problems = list(asked.problems)
+        problems += await self._label_namespaces(demand)
+        planned = plan(wanted, live, refused=self._executor.refused, holders=self._holders)
+        problems += planned.problems
+        problems += await self._executor.run(planned.actions, entry.uid)
+        return await self._tell(entry, problems, missing)
+
+    async def _label_namespaces(self, demand: Iterable[tuple[str, str]]) -> list[Problem]:
+        settings = self._host.settings()
+        if isinstance(settings, KueueSettings) and not settings.label_namespaces:
+            return []
+        cache = self._host.engine.cache
+        todo = []
+        for name in sorted({namespace for namespace, _ in demand}):
+            entry = cache.get(NAMESPACE, None, name)
+            if entry is not None and entry.deleted is None and NAMESPACE_LABEL not in entry.labels:
+                todo.append(entry)
+        return await self._executor.label(todo, {NAMESPACE_LABEL: "true"})
+
+    def _holders(self, queue: str) -> list[str]:
+        """Workloads that a ClusterQueue has admitted, as namespace/name."""
+        return sorted(
+            f"{entry.namespace}/{entry.name}"
+            for entry in self._host.engine.cache.list(WORKLOAD)
+            if entry.part("status", "admission", "clusterQueue") == queue
+        )
+
+    async def _tell(
+        self, entry: Entry, problems: Sequence[Problem], missing: Sequence[Resource]
+    ) -> float | None:
+        document = status(
+            _conditions(entry),
+            problems,
+            generation=entry.generation,
+            now=datetime.now(UTC),
+            missing=missing,
+            pools=self._pool_conditions(entry.generation),
+        )
+        await self._write(entry, document)
+        if self._executor.again:
+            return 0.0
+        if self._executor.failed:
+            self._pause = min(max(2 * self._pause, _FAILED_RETRY), _LONGEST_RETRY)
+            return self._pause
+        self._pause = 0.0
+        if CLUSTER_QUEUE in missing:
+            return _KUEUE_CHECK
+        return _KIND_CHECK if missing else None
+
+    def _pool_conditions(self, generation: int) -> list[Condition]:
+        merged, waiting = self._pools.merged, self._nodes.waiting
+        found_conditions = []
+        if merged.names or merged.left_out:
+            text = "more node pools than Kueue takes flavors; merged: "
+            text += ", ".join(f"{old} into {new}" for old, new in sorted(merged.names.items())) or "none"
+            if merged.left_out:
+                text += f"; left out: {', '.join(merged.left_out)}"
+            found_conditions.append(Condition(POOLS, "False", "PoolsMerged", text, generation))
+        if waiting:
+            text = "pods still select the pool that a node leaves: " + ", ".join(
+                f"{node} ({pool})" for node, pool in sorted(waiting.items())
+            )
+            found_conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
+        return found_conditions
+
+    async def _write(self, entry: Entry, document: Object) -> None:
+        before = lenient_map(entry.part("status"))
+        if any(before.get(key) != value for key, value in document.items()):
+            try:
+                await self._host.engine.writer.patch_status(entry, document, own_conditions=OWN)
+            except Conflict:
+                self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
+            else:
+                said = document.get("status")
+                if said != before.get("status"):
+                    _log.info("KaiwoQueueConfig %s: %s", entry.name, said)
+
+
+def _of_object(event: Event) -> Iterable[Key]:
+    """An object of Kueue matters unless only its status changed."""
+    old, new = event.old, event.new
+    if old is None or new is None or old.deleted != new.deleted:
+        return (KEY,)
+    if not new.generation or old.generation != new.generation:
+        return (KEY,)
+    return (KEY,) if (old.labels, old.owners) != (new.labels, new.owners) else ()
+
+
+def _conditions(entry: Entry) -> list[Object]:
+    there = entry.part("status", "conditions")
+    return [item for item in there if isinstance(item, dict)] if isinstance(there, list) else []

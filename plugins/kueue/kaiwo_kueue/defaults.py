@@ -1,0 +1,125 @@
+"""The KaiwoQueueConfig that is made where nobody wrote one, and how it follows the nodes."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo_kueue.kinds import NODEPOOL, QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.pools import CPU, MEMORY, STORAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.engine.resource import Object
+    from kaiwo_kueue.pools import Pool
+
+_BASE = (CPU, MEMORY, STORAGE)
+_DISCOVERED = re.compile(r"-\d+gpu-\d+core-\d+gi$")
+
+
+def flavors(pools: Sequence[Pool]) -> list[Object]:
+    """Entries of ``resourceFlavors`` for discovered pools."""
+    return [{"name": pool.name, "nodeLabels": {NODEPOOL: pool.name}} for pool in pools]
+
+
+def resource_groups(pools: Sequence[Pool]) -> list[Object]:
+    """One group over all pools: every flavor lists every resource, 0 where it has none.
+
+    Ephemeral storage is covered as well: Kueue lets a job that asks for something uncovered wait for ever.
+    """
+    if not pools:
+        return []
+    gpus = sorted({key for pool in pools for key in pool.quota} - set(_BASE))
+    covered = [*_BASE, *gpus]
+    return [
+        {
+            "coveredResources": covered,
+            "flavors": [
+                {
+                    "name": pool.name,
+                    "resources": [
+                        {"name": key, "nominalQuota": str(pool.quota.get(key, 0))} for key in covered
+                    ],
+                }
+                for pool in pools
+            ],
+        }
+    ]
+
+
+def default_spec(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+    """``spec`` of the default KaiwoQueueConfig.
+
+    Args:
+        pools: discovered pools.
+        queue: name of the default ClusterQueue.
+        cohort: its cohort.
+    """
+    return {
+        "clusterQueues": [
+            {
+                "name": queue,
+                "spec": {
+                    "cohort": cohort,
+                    "namespaceSelector": {},
+                    "resourceGroups": resource_groups(pools),
+                },
+            }
+        ],
+        "resourceFlavors": flavors(pools),
+    }
+
+
+def default_config(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+    """The default KaiwoQueueConfig."""
+    return {
+        "apiVersion": QUEUE_CONFIG.api_version,
+        "kind": QUEUE_CONFIG.kind,
+        "metadata": {"name": SINGLETON},
+        "spec": default_spec(pools, queue, cohort),
+    }
+
+
+def followed(spec: Object, pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+    """A spec with the default queue's quotas and the discovered flavors as the nodes are now.
+
+    Entries of other names stay, and so do the other fields of the default queue, which stays first.
+    Flavors of pools that are gone leave. An omitted or empty list of flavors stays so: discovered flavors
+    stand in for it.
+
+    Args:
+        spec: the spec as it is; it is not changed.
+        pools: discovered pools.
+        queue: name of the default ClusterQueue.
+        cohort: its cohort, where the queue has to be made.
+    """
+    wanted = deepcopy(spec)
+    entries = lenient_maps(wanted.get("clusterQueues"))
+    own = next((entry for entry in entries if entry.get("name") == queue), None)
+    if own is None:
+        own = default_spec(pools, queue, cohort)["clusterQueues"][0]
+    else:
+        own["spec"] = {**lenient_map(own.get("spec")), "resourceGroups": resource_groups(pools)}
+    wanted["clusterQueues"] = [own, *(entry for entry in entries if entry is not own)]
+    listed = lenient_maps(wanted.get("resourceFlavors"))
+    if listed:
+        names = {pool.name for pool in pools}
+        theirs = [entry for entry in listed if not _is_discovered(entry)]
+        given = {entry.get("name") for entry in theirs}
+        new = [entry for entry in flavors(pools) if entry["name"] not in given]
+        known = {entry.get("name"): entry for entry in listed if entry.get("name") in names}
+        wanted["resourceFlavors"] = [*(known.get(entry["name"], entry) for entry in new), *theirs]
+    return wanted
+
+
+def _is_discovered(entry: Object) -> bool:
+    """Whether a flavor stands for a discovered pool: it is named like one and selects just that."""
+    name = entry.get("name")
+    return (
+        isinstance(name, str)
+        and bool(_DISCOVERED.search(name))
+        and lenient_map(entry.get("nodeLabels")) == {NODEPOOL: name}
+    )

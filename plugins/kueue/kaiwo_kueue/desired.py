@@ -1,0 +1,257 @@
+"""From a KaiwoQueueConfig to the objects of Kueue that it asks for."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.quantity import quantity
+from kaiwo.workload.labels import GPU_MODEL
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo_kueue.defaults import flavors
+from kaiwo_kueue.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    NODEPOOL,
+    PRIORITY_CLASS,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+    WORKER,
+)
+from kaiwo_kueue.models import ResourceFlavorEntry
+from kaiwo_kueue.normal import ordered, upgraded
+from kaiwo_kueue.objects import Problem, Wanted, flavors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo_kueue.models import ClusterQueueEntry, PriorityClassEntry, QueueConfigSpec, TopologyEntry
+    from kaiwo_kueue.pools import Pool
+
+KUEUE_NODE_LABELS = 8
+"""Node labels that a ResourceFlavor takes (``maxProperties`` in Kueue's CRD)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the objects depend on besides the spec.
+
+    Attributes:
+        pools: discovered node pools.
+        namespaces: existing namespaces that are not being deleted.
+        demand: pairs of namespace and queue that workloads name.
+        kept: pairs of namespace and queue of LocalQueues that Kaiwo made before.
+        existing_flavors: names of all live ResourceFlavors.
+        gpu_taint: key of the taint of GPU nodes, empty without one.
+        flavor_limit: flavors that one resource group takes.
+    """
+
+    pools: Sequence[Pool] = ()
+    namespaces: Collection[str] = ()
+    demand: Collection[tuple[str, str]] = ()
+    kept: Collection[tuple[str, str]] = ()
+    existing_flavors: Collection[str] = ()
+    gpu_taint: str = ""
+    flavor_limit: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What is to be there, in the order of writing.
+
+    Attributes:
+        objects: the objects.
+        problems: what of the spec cannot be used, or deserves attention.
+    """
+
+    objects: tuple[Wanted, ...]
+    problems: tuple[Problem, ...]
+
+
+def desired(spec: QueueConfigSpec, around: Surroundings) -> Desired:
+    """The objects that a spec asks for; an entry that cannot be used harms only itself."""
+    problems: list[Problem] = []
+    topologies = _unique(TOPOLOGY, [_topology(e) for e in spec.topologies or ()], problems)
+    listed = spec.resource_flavors or [ResourceFlavorEntry.read(entry) for entry in flavors(around.pools)]
+    made = [_flavor(entry, around, problems) for entry in listed]
+    flavor_objects = _unique(RESOURCE_FLAVOR, [item for item in made if item], problems)
+    entries = list(spec.cluster_queues or ())
+    known = {*around.existing_flavors, *(item.name for item in flavor_objects)}
+    queues = _unique(CLUSTER_QUEUE, [_queue(e) for e in entries], problems)
+    queues = [queue for queue in queues if _is_possible(queue, known, around.flavor_limit, problems)]
+    classes = _unique(
+        PRIORITY_CLASS, [_priority_class(e) for e in spec.workload_priority_classes or ()], problems
+    )
+    problems += _overcommitted(queues, around.pools)
+    objects = (
+        *topologies,
+        *flavor_objects,
+        *queues,
+        *_local_queues(entries, around, problems),
+        *classes,
+    )
+    return Desired(objects, tuple(problems))
+
+
+def _unique(kind: Resource, objects: Iterable[Wanted], problems: list[Problem]) -> list[Wanted]:
+    """Objects with a name of their own; of several entries of one name the first counts."""
+    kept: dict[str, Wanted] = {}
+    for item in objects:
+        if not item.name:
+            problems.append(
+                Problem(kind, "", "NameMissing", f"a {kind.kind} has no name; give it metadata.name")
+            )
+        elif item.name in kept:
+            problems.append(
+                Problem(
+                    kind,
+                    item.name,
+                    "DuplicateName",
+                    f"{kind.kind} {item.name} is listed more than once, the first entry counts; "
+                    "remove or rename the others",
+                )
+            )
+        else:
+            kept[item.name] = item
+    return list(kept.values())
+
+
+def _topology(entry: TopologyEntry) -> Wanted:
+    levels = entry.levels or (entry.spec.levels if entry.spec else None) or ()
+    spec = {"levels": [{"nodeLabel": level.node_label} for level in levels]}
+    return Wanted(TOPOLOGY, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
+
+
+def _priority_class(entry: PriorityClassEntry) -> Wanted:
+    spec: Object = {"value": entry.value}
+    if entry.description:
+        spec["description"] = entry.description
+    return Wanted(PRIORITY_CLASS, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
+
+
+def _name(metadata: Mapping[str, object] | None) -> str:
+    return str((metadata or {}).get("name") or "")
+
+
+def _labels(metadata: Mapping[str, object] | None) -> dict[str, str]:
+    labels = lenient_map((metadata or {}).get("labels"))
+    return {key: value for key, value in labels.items() if isinstance(value, str)}
+
+
+def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Problem]) -> Wanted | None:
+    labels = dict(entry.node_labels or {})
+    taints = [taint.dump() for taint in entry.taints or ()]
+    pool = next((pool for pool in around.pools if pool.name == entry.name), None)
+    if pool is not None and labels == {NODEPOOL: pool.name}:
+        # Kueue heeds only labels and taints that a flavor shows: without these it would admit a job that
+        # wants another model, or does not tolerate the taint, to nodes where it can never run.
+        if pool.gpu_model:
+            labels[GPU_MODEL] = pool.gpu_model
+        if around.gpu_taint and pool.shape.gpus and not taints:
+            taints = [{"key": around.gpu_taint, "value": "true", "effect": "NoSchedule"}]
+    if not entry.topology_name and WORKER not in labels and len(labels) < KUEUE_NODE_LABELS:
+        labels[WORKER] = "true"
+    if len(labels) > KUEUE_NODE_LABELS:
+        text = (
+            f"ResourceFlavor {entry.name}: nodeLabels has {len(labels)} labels, Kueue takes "
+            f"{KUEUE_NODE_LABELS}; remove {len(labels) - KUEUE_NODE_LABELS}"
+        )
+        problems.append(Problem(RESOURCE_FLAVOR, entry.name, "TooManyNodeLabels", text))
+        return None
+    spec: Object = {"nodeLabels": labels}
+    if taints:
+        spec["nodeTaints"] = taints
+    if entry.tolerations:
+        spec["tolerations"] = [toleration.dump() for toleration in entry.tolerations]
+    if entry.topology_name:
+        spec["topologyName"] = entry.topology_name
+    return Wanted(RESOURCE_FLAVOR, entry.name, spec)
+
+
+def _queue(entry: ClusterQueueEntry) -> Wanted:
+    spec = ordered(upgraded(CLUSTER_QUEUE, deepcopy(entry.spec or {})))
+    # Without a selector Kueue admits nothing at all.
+    spec.setdefault("namespaceSelector", {})
+    if not spec.get("resourceGroups"):
+        spec.pop("resourceGroups", None)
+    return Wanted(CLUSTER_QUEUE, entry.name, spec)
+
+
+def _is_possible(queue: Wanted, known: Collection[str], limit: int, problems: list[Problem]) -> bool:
+    unknown = sorted(flavors_of(queue.spec) - set(known))
+    if unknown:
+        text = (
+            f"ClusterQueue {queue.name} lists {_some('ResourceFlavor', unknown)}, which nobody defines; "
+            "Kueue keeps the queue inactive until then. Add them to resourceFlavors or correct the names"
+        )
+        problems.append(Problem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
+    for group in lenient_maps(queue.spec.get("resourceGroups")):
+        count = len(lenient_maps(group.get("flavors")))
+        if count > limit:
+            text = (
+                f"ClusterQueue {queue.name}: a resource group has {count} flavors, this cluster's Kueue "
+                f"takes {limit}; use fewer flavors or another queue"
+            )
+            problems.append(Problem(CLUSTER_QUEUE, queue.name, "TooManyFlavors", text))
+            return False
+    return True
+
+
+def _some(kind: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004  one line
+    return f"{kind} {shown}"
+
+
+def _local_queues(
+    entries: Sequence[ClusterQueueEntry], around: Surroundings, problems: list[Problem]
+) -> list[Wanted]:
+    asked: dict[str, set[str]] = {}
+    for namespace, queue in (*around.demand, *around.kept):
+        asked.setdefault(queue, set()).add(namespace)
+    wanted: dict[tuple[str, str], Wanted] = {}
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.name in seen:
+            continue
+        seen.add(entry.name)
+        missing = sorted(set(entry.namespaces or ()) - set(around.namespaces))
+        if missing:
+            text = (
+                f"ClusterQueue {entry.name}: {_some('namespace', missing)} does not exist; create it, or "
+                "take it out of namespaces"
+            )
+            problems.append(Problem(LOCAL_QUEUE, entry.name, "NamespaceNotFound", text))
+        places = set(entry.namespaces) if entry.namespaces else asked.get(entry.name, set())
+        for namespace in sorted(places & set(around.namespaces)):
+            wanted[namespace, entry.name] = Wanted(
+                LOCAL_QUEUE, entry.name, {"clusterQueue": entry.name}, namespace
+            )
+    return list(wanted.values())
+
+
+def _overcommitted(queues: Sequence[Wanted], pools: Sequence[Pool]) -> list[Problem]:
+    """Pools whose nodes are counted twice: queues together promise more than the nodes have."""
+    promised: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    for queue in queues:
+        for group in lenient_maps(queue.spec.get("resourceGroups")):
+            for flavor in lenient_maps(group.get("flavors")):
+                for resource in lenient_maps(flavor.get("resources")):
+                    amount = quantity(resource.get("nominalQuota"))
+                    if amount:
+                        key = (str(flavor.get("name")), str(resource.get("name")))
+                        total, names = promised.get(key, (0, []))
+                        promised[key] = (total + int(amount), [*names, queue.name])
+    problems = []
+    for pool in pools:
+        for resource_name, there in sorted(pool.quota.items()):
+            total, names = promised.get((pool.name, resource_name), (0, []))
+            if total > there and len(names) > 1:
+                text = (
+                    f"flavor {pool.name}: queues {', '.join(names)} together have {total} {resource_name}, "
+                    f"its nodes have {there}; what is counted twice is admitted twice and waits for nodes. "
+                    "Lower a quota"
+                )
+                problems.append(Problem(CLUSTER_QUEUE, names[-1], "QuotaCountedTwice", text, "INFO"))
+    return problems

@@ -1,0 +1,155 @@
+"""Executes what synchronising decided; one failure does not stop the others."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.errors import ApiError, Conflict, ConnectionLost, Invalid, NotFound
+from kaiwo_kueue.kinds import APPLIED, LOCAL_QUEUE, MANAGED_LABEL
+from kaiwo_kueue.objects import Problem
+from kaiwo_kueue.sync import Release, Remove, Write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.runtime import Engine
+    from kaiwo_kueue.sync import Action, Version
+
+_log = logging.getLogger(__name__)
+
+FIELD_MANAGER = "kaiwo"
+_IMMUTABLE = "immutable"
+"""The word in every refusal of Kueue to change what may not change."""
+
+
+class Executor:
+    """Writes Kueue's objects.
+
+    Attributes:
+        refused: changes that Kueue refused because something is immutable.
+        failed: whether a write of this pass failed and is to be tried again.
+        again: whether this pass learned what calls for another pass at once.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.refused: set[Version] = set()
+        self.failed = False
+        self.again = False
+        self._kept: dict[tuple[str, str], int] = {}
+
+    def begin(self) -> None:
+        """Begin a pass: forget how the last one went."""
+        self.failed = self.again = False
+
+    async def run(self, actions: Iterable[Action], owner: str) -> list[Problem]:
+        """Execute in order.
+
+        Args:
+            actions: what to do.
+            owner: uid of the KaiwoQueueConfig.
+
+        Returns:
+            What went wrong.
+        """
+        problems: list[Problem] = []
+        for action in actions:
+            about = action.wanted if isinstance(action, Write) else action.found
+            try:
+                problem = await self._one(action, owner)
+            except (Conflict, NotFound) as error:
+                _log.info("%s %s changed meanwhile: %s", about.kind.kind, about.name, error)
+                self.failed = True
+                continue
+            except (ApiError, ConnectionLost) as error:
+                problem = self._refusal(action, error)
+            if problem is not None:
+                problems.append(problem)
+        return problems
+
+    async def label(self, namespaces: Iterable[Entry], labels: Mapping[str, str]) -> list[Problem]:
+        """Label namespaces.
+
+        Returns:
+            What went wrong.
+        """
+        problems: list[Problem] = []
+        for entry in namespaces:
+            patch = {"metadata": {"labels": dict(labels)}}
+            try:
+                live = await self._engine.client.merge_patch(
+                    entry.resource, None, entry.name, patch, uid=entry.uid, field_manager=FIELD_MANAGER
+                )
+            except (ApiError, ConnectionLost) as error:
+                text = f"namespace {entry.name} cannot be labelled {labels}: {error}"
+                problems.append(Problem(LOCAL_QUEUE, entry.name, "NamespaceNotLabelled", text))
+                self.failed = True
+                continue
+            self._engine.cache.assume(entry.resource, live)
+            _log.info("namespace %s: labelled %s", entry.name, labels)
+        return problems
+
+    async def _one(self, action: Action, owner: str) -> Problem | None:
+        client, cache = self._engine.client, self._engine.cache
+        if isinstance(action, Write):
+            return await self._write(action, owner)
+        there = action.found
+        if isinstance(action, Remove):
+            _log.info("%s %s is deleted: %s", there.kind.kind, there.name, action.why)
+            answer = await client.delete(there.kind, there.namespace or None, there.name, uid=there.uid)
+            if answer.get("kind") == there.kind.kind:
+                cache.assume(there.kind, answer)
+            return None
+        return await self._release(action)
+
+    async def _write(self, action: Write, owner: str) -> Problem | None:
+        wanted, there = action.wanted, action.found
+        if there is not None and self._kept.get((there.uid, wanted.digest)) == there.generation:
+            # Sent before, and the API server keeps something else: sending it again would never end.
+            text = (
+                f"{wanted.kind.kind} {wanted.name}: the API server does not keep all that is listed; this "
+                "version of Kueue may not know a field. Compare it with the live object"
+            )
+            return Problem(wanted.kind, wanted.name, "NotKept", text)
+        client = self._engine.client
+        version = client.in_use(wanted.kind).version
+        body = wanted.body(version, uid=there.uid if there else "", owner=owner if action.owned else "")
+        live = await client.apply(wanted.kind, body, field_manager=FIELD_MANAGER, force=True)
+        self._engine.cache.assume(wanted.kind, live)
+        metadata = live["metadata"]
+        self._kept[metadata["uid"], wanted.digest] = metadata.get("generation", 0)
+        verb = "created" if there is None else "changed"
+        _log.info("%s %s %s: %s", wanted.kind.kind, wanted.name, verb, action.why)
+        return None
+
+    async def _release(self, action: Release) -> Problem | None:
+        there = action.found
+        patch = {
+            "metadata": {"labels": {MANAGED_LABEL: None}, "annotations": {APPLIED: None}},
+        }
+        live = await self._engine.client.merge_patch(
+            there.kind, there.namespace or None, there.name, patch,
+            uid=there.uid, field_manager=FIELD_MANAGER,
+        )  # fmt: skip
+        self._engine.cache.assume(there.kind, live)
+        _log.info("%s %s is not listed any more, it stays unmanaged", there.kind.kind, there.name)
+        return None
+
+    def _refusal(self, action: Action, error: ApiError | ConnectionLost) -> Problem:
+        about = action.wanted if isinstance(action, Write) else action.found
+        kind = about.kind.kind
+        if isinstance(action, Write) and action.found is not None and _is_immutable(error):
+            self.refused.add((action.found.uid, action.wanted.digest))
+            self.again = True
+            text = f"{kind} {about.name} is being replaced: {error}"
+            return Problem(about.kind, about.name, f"{kind}Replacing", text, "PENDING")
+        self.failed = True
+        _log.warning("%s %s: %s", kind, about.name, error)
+        reason = "Refused" if isinstance(error, Invalid) else "WriteFailed"
+        return Problem(about.kind, about.name, reason, f"{kind} {about.name}: {error}")
+
+
+def _is_immutable(error: ApiError | ConnectionLost) -> bool:
+    return isinstance(error, ApiError) and error.status in (403, 422) and _IMMUTABLE in error.message

@@ -1,0 +1,161 @@
+"""One form for both generations of Kueue's API: to compare by meaning, and to write what is served.
+
+The normal form is that of ``v1beta2``, with quantities as numbers and defaults filled in. A cluster that
+stores ``v1beta2`` does not return a ``v1beta1`` object as it was sent: comparing texts would never end.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.engine.quantity import quantity
+from kaiwo.workload.shapes import lenient_maps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.engine.resource import Object, Resource
+
+_QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
+_STOP = "MayStopSearch"
+_OLD_WORDS = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
+"""What v1beta1 of the older generation says for MayStopSearch, the only word of the newer one."""
+
+_DEFAULTS: Object = {
+    "queueingStrategy": "BestEffortFIFO",
+    "stopPolicy": "None",
+    "flavorFungibility": {"whenCanBorrow": _STOP, "whenCanPreempt": "TryNextFlavor"},
+    "preemption": {
+        "reclaimWithinCohort": "Never",
+        "withinClusterQueue": "Never",
+        "borrowWithinCohort": {"policy": "Never"},
+    },
+}
+"""Defaults of a ClusterQueue's spec in Kueue's CRD, the same in both generations."""
+
+
+def upgraded(kind: Resource, spec: Object) -> Object:
+    """A spec in v1beta2 form, whichever form it is written in; nulls are absent.
+
+    Args:
+        kind: the kind; only a ClusterQueue's spec differs between the generations.
+        spec: the spec; it is not changed.
+    """
+    copy: Object = _without_null(deepcopy(spec))
+    if kind.kind != "ClusterQueue":
+        return copy
+    cohort = copy.pop("cohort", None)
+    if cohort and not copy.get("cohortName"):
+        copy["cohortName"] = cohort
+    checks = copy.pop("admissionChecks", None)
+    if isinstance(checks, list) and checks and not copy.get("admissionChecksStrategy"):
+        copy["admissionChecksStrategy"] = {
+            "admissionChecks": [{"name": name} for name in checks if name is not None]
+        }
+    fungibility = copy.get("flavorFungibility")
+    if isinstance(fungibility, dict):
+        for field, old in _OLD_WORDS.items():
+            if fungibility.get(field) == old:
+                fungibility[field] = _STOP
+    return copy
+
+
+def downgraded(kind: Resource, spec: Object, version: str) -> Object:
+    """A spec in v1beta2 form as a served version takes it."""
+    if kind.kind != "ClusterQueue" or version != "v1beta1":
+        return spec
+    copy = deepcopy(spec)
+    if cohort := copy.pop("cohortName", None):
+        copy["cohort"] = cohort
+    fungibility = copy.get("flavorFungibility")
+    if isinstance(fungibility, dict):
+        for field, old in _OLD_WORDS.items():
+            if fungibility.get(field) == _STOP:
+                fungibility[field] = old
+    return copy
+
+
+def ordered(spec: Object) -> Object:
+    """A ClusterQueue's spec with each flavor's resources in the order of ``coveredResources``.
+
+    Kueue refuses another order.
+    """
+    copy = deepcopy(spec)
+    for group in lenient_maps(copy.get("resourceGroups")):
+        covered = group.get("coveredResources")
+        names = covered if isinstance(covered, list) else []
+        places = {name: at for at, name in enumerate(names) if isinstance(name, str)}
+        for flavor in lenient_maps(group.get("flavors")):
+            resources = flavor.get("resources")
+            if isinstance(resources, list):
+                flavor["resources"] = sorted(resources, key=_placed(places))
+    return copy
+
+
+def _placed(places: dict[str, int]) -> Callable[[Any], int]:
+    def place(item: Any) -> int:
+        name = item.get("name") if isinstance(item, dict) else None
+        return places.get(name, len(places)) if isinstance(name, str) else len(places)
+
+    return place
+
+
+def normal(kind: Resource, spec: Object) -> Object:
+    """The normal form of a spec of either generation."""
+    form = upgraded(kind, spec)
+    if kind.kind == "ClusterQueue":
+        form = _filled(ordered(form), _DEFAULTS)
+        for group in lenient_maps(form.get("resourceGroups")):
+            for flavor in lenient_maps(group.get("flavors")):
+                for resource in lenient_maps(flavor.get("resources")):
+                    for field in _QUOTAS:
+                        if field in resource:
+                            resource[field] = _number(resource[field])
+    fair = form.get("fairSharing")
+    if isinstance(fair, dict) and "weight" in fair:
+        fair["weight"] = _number(fair["weight"])
+    return form
+
+
+def _number(value: Any) -> Any:
+    """A quantity as the text of its exact value; what is no quantity stays as it is."""
+    found = quantity(value)
+    return str(found) if found is not None else value
+
+
+def _filled(spec: Object, defaults: Object) -> Object:
+    filled = dict(spec)
+    for key, value in defaults.items():
+        if isinstance(value, dict):
+            known = filled.get(key)
+            if known is None or isinstance(known, dict):
+                filled[key] = _filled(known or {}, value)
+        else:
+            filled.setdefault(key, value)
+    return filled
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_null(item) for item in value]
+    return value
+
+
+def contains(live: Any, wanted: Any) -> bool:
+    """Whether everything in one normal form is in another; nothing and empty are the same."""
+    if isinstance(wanted, dict):
+        if live is None:
+            return all(contains(None, value) for value in wanted.values())
+        return isinstance(live, dict) and all(contains(live.get(k), v) for k, v in wanted.items())
+    if isinstance(wanted, list):
+        if live is None:
+            return not wanted
+        return (
+            isinstance(live, list)
+            and len(live) == len(wanted)
+            and all(contains(there, item) for there, item in zip(live, wanted, strict=True))
+        )
+    return type(live) is type(wanted) and bool(live == wanted)

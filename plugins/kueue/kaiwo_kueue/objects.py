@@ -1,0 +1,191 @@
+"""Kueue's objects as synchronising sees them: what is wanted, and what is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kaiwo.engine.apply import render_hash
+from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo_kueue.kinds import APPLIED, MANAGED_LABEL, PRIORITY_CLASS, QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.normal import downgraded, normal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.resource import Object, Resource
+
+Identity: TypeAlias = tuple[str, str, str]
+"""Plural, namespace (empty for cluster-scoped kinds) and name."""
+
+Severity: TypeAlias = Literal["FAILED", "PENDING", "INFO"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why something is not as described.
+
+    Attributes:
+        kind: of the object it is about.
+        name: of the object.
+        reason: one CamelCase word.
+        message: what, where, why, next step.
+        severity: FAILED needs somebody, PENDING passes, INFO is only told.
+    """
+
+    kind: Resource
+    name: str
+    reason: str
+    message: str
+    severity: Severity = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An object that a KaiwoQueueConfig asks for.
+
+    Attributes:
+        kind: of the object.
+        name: of the object.
+        spec: its spec in v1beta2 form; of a WorkloadPriorityClass, value and description.
+        namespace: empty for cluster-scoped kinds.
+        labels: labels it gets.
+    """
+
+    kind: Resource
+    name: str
+    spec: Object
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """What it is found by."""
+        return (self.kind.plural, self.namespace, self.name)
+
+    @property
+    def form(self) -> Object:
+        """The spec in normal form."""
+        return normal(self.kind, self.spec)
+
+    @property
+    def digest(self) -> str:
+        """A hash of what is wanted, the same for both generations of the API."""
+        return render_hash({"spec": self.form, "labels": dict(self.labels)})
+
+    def body(self, version: str, *, uid: str = "", owner: str = "") -> Object:
+        """The object to apply.
+
+        Args:
+            version: API version that the cluster serves.
+            uid: of the object that is changed; empty to create one.
+            owner: uid of the KaiwoQueueConfig that owns it; empty when it was there before.
+        """
+        labels = dict(self.labels)
+        metadata: Object = {"name": self.name, "annotations": {APPLIED: self.digest}}
+        if self.namespace:
+            metadata["namespace"] = self.namespace
+        if uid:
+            metadata["uid"] = uid
+        if owner:
+            metadata["ownerReferences"] = [
+                {
+                    "apiVersion": QUEUE_CONFIG.api_version,
+                    "kind": QUEUE_CONFIG.kind,
+                    "name": SINGLETON,
+                    "uid": owner,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ]
+        else:
+            labels[MANAGED_LABEL] = "true"
+        if labels:
+            metadata["labels"] = labels
+        spec = downgraded(self.kind, self.spec, version)
+        return {
+            "apiVersion": f"{self.kind.group}/{version}",
+            "kind": self.kind.kind,
+            "metadata": metadata,
+            **(spec if self.kind == PRIORITY_CLASS else {"spec": spec}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object that is there.
+
+    Attributes:
+        kind: of the object.
+        namespace: empty for cluster-scoped kinds.
+        name: of the object.
+        uid: of the object.
+        generation: of its spec.
+        deleting: it is being deleted.
+        owner: uid of the KaiwoQueueConfig that owns it, empty when none does.
+        managed: it carries the label of objects that were there before.
+        applied: hash of what was applied last.
+        labels: its labels.
+        form: its spec in normal form.
+    """
+
+    kind: Resource
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    deleting: bool
+    owner: str
+    managed: bool
+    applied: str
+    labels: Mapping[str, str]
+    form: Object
+
+    @property
+    def identity(self) -> Identity:
+        """What it is found by."""
+        return (self.kind.plural, self.namespace, self.name)
+
+    @property
+    def ours(self) -> bool:
+        """Whether Kaiwo may delete it."""
+        return bool(self.owner)
+
+
+def found(entry: Entry) -> Found:
+    """What synchronising needs of a cached object."""
+    obj = entry.full()
+    metadata = lenient_map(obj.get("metadata"))
+    kind = entry.resource
+    spec: Object
+    if kind == PRIORITY_CLASS:
+        spec = {key: obj[key] for key in ("value", "description") if key in obj}
+    else:
+        spec = lenient_map(obj.get("spec"))
+    owner = next(
+        (item.uid for item in entry.owners if item.kind == QUEUE_CONFIG.kind and item.controller), ""
+    )
+    annotations = lenient_map(metadata.get("annotations"))
+    return Found(
+        kind=kind,
+        namespace=entry.namespace,
+        name=entry.name,
+        uid=entry.uid,
+        generation=entry.generation,
+        deleting=entry.deleted is not None,
+        owner=owner,
+        managed=entry.labels.get(MANAGED_LABEL) == "true",
+        applied=str(annotations.get(APPLIED, "")),
+        labels=entry.labels,
+        form=normal(kind, spec),
+    )
+
+
+def flavors_of(form: Object) -> frozenset[str]:
+    """Names of the flavors that a ClusterQueue lists."""
+    return frozenset(
+        str(flavor.get("name"))
+        for group in lenient_maps(form.get("resourceGroups"))
+        for flavor in lenient_maps(group.get("flavors"))
+    )

@@ -1,0 +1,117 @@
+"""What a KaiwoQueueConfig says of its synchronisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.conditions import Condition, merge_conditions
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from kaiwo.api.conditions import Truth
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo_kueue.objects import Problem
+
+CONDITIONS = {
+    TOPOLOGY: "TopologiesSynced",
+    RESOURCE_FLAVOR: "ResourceFlavorsSynced",
+    CLUSTER_QUEUE: "ClusterQueuesSynced",
+    LOCAL_QUEUE: "LocalQueuesSynced",
+    PRIORITY_CLASS: "WorkloadPriorityClassesSynced",
+}
+READY = "Ready"
+POOLS = "NodePoolsDistinct"
+CHANGES = "NodePoolsSettled"
+QUOTA = "QuotaWithinCapacity"
+OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA)
+
+_SHOWN = 5
+
+
+def status(
+    before: Sequence[Object],
+    problems: Sequence[Problem],
+    *,
+    generation: int,
+    now: datetime,
+    missing: Collection[Resource] = (),
+    pools: Sequence[Condition] = (),
+) -> Object:
+    """The status to write.
+
+    Args:
+        before: conditions as they are.
+        problems: of this pass.
+        generation: that was acted on.
+        now: the time, UTC.
+        missing: kinds of Kueue that the cluster does not serve.
+        pools: what is to be told of node pools.
+    """
+    conditions: list[Condition] = []
+    for kind in SYNCED:
+        about = [item for item in problems if item.kind == kind and item.severity != "INFO"]
+        name = CONDITIONS[kind]
+        if kind in missing:
+            text = f"the cluster does not serve {kind}; it is synchronised as soon as it does"
+            conditions.append(Condition(name, "Unknown", "NotServed", text, generation))
+        elif about:
+            conditions.append(Condition(name, "False", _worst(about).reason, _text(about), generation))
+        else:
+            conditions.append(Condition(name, "True", "Synced", "", generation))
+    word, ready = _overall(problems, missing)
+    doubled = [item for item in problems if item.severity == "INFO"]
+    conditions.append(
+        Condition(QUOTA, "False", doubled[0].reason, _text(doubled), generation)
+        if doubled
+        else Condition(QUOTA, "True", "WithinCapacity", "", generation)
+    )
+    truth: Truth = "True" if word == "READY" else "False"
+    conditions = [Condition(READY, truth, *ready, generation), *conditions, *pools]
+    said = {condition.type for condition in conditions}
+    drop = [name for name in OWN if name not in said]
+    return {
+        "status": word,
+        "observedGeneration": generation,
+        "conditions": merge_conditions(before, conditions, now, drop),
+    }
+
+
+def not_the_singleton(before: Sequence[Object], generation: int, now: datetime, singleton: str) -> Object:
+    """The status of a KaiwoQueueConfig of another name."""
+    text = (
+        f"only the KaiwoQueueConfig named {singleton} counts, this one is ignored; move its entries there "
+        "and delete it"
+    )
+    condition = Condition(READY, "False", "NotTheSingleton", text, generation)
+    return {
+        "observedGeneration": generation,
+        "conditions": merge_conditions(before, [condition], now, [name for name in OWN if name != READY]),
+    }
+
+
+def _overall(problems: Sequence[Problem], missing: Collection[Resource]) -> tuple[str, tuple[str, str]]:
+    failed = [item for item in problems if item.severity == "FAILED"]
+    if CLUSTER_QUEUE in missing:
+        return "PENDING", (
+            "KueueNotInstalled",
+            "the cluster does not serve Kueue's ClusterQueue: install Kueue, everything follows by itself",
+        )
+    if failed:
+        return "FAILED", (failed[0].reason, _text(failed))
+    pending = [item for item in problems if item.severity == "PENDING"]
+    if pending:
+        return "PENDING", (pending[0].reason, _text(pending))
+    return "READY", ("Synced", "Kueue's objects are as described")
+
+
+def _worst(problems: Sequence[Problem]) -> Problem:
+    return next((item for item in problems if item.severity == "FAILED"), problems[0])
+
+
+def _text(problems: Sequence[Problem]) -> str:
+    texts = list(dict.fromkeys(item.message for item in problems))
+    more = len(texts) - _SHOWN
+    return "; ".join(texts[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")

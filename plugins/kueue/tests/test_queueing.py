@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kaiwo.api.workload import Workload
+from kaiwo.engine.resource import NAMESPACE
+from kaiwo.plugin.facts import Refusal
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
+from kaiwo.testing import job
+from kaiwo_kueue import kinds
+from kaiwo_kueue.admission import admission
+from kaiwo_kueue.assign import assign
+from kaiwo_kueue.settings import KueueSettings
+
+Object = dict[str, Any]
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def named(name: str, owner: str = "", **more: Any) -> Object:
+    """An object of the namespace."""
+    metadata: Object = {"name": name, "namespace": "default"}
+    if owner:
+        metadata["ownerReferences"] = [{"kind": owner, "name": "kaiwo", "controller": True}]
+    return {"metadata": metadata, **more}
+
+
+def facts(**changes: Any) -> QueueFacts:
+    """A cluster with queue kaiwo, open to all, made in this namespace, and queue team for namespace a."""
+    objects = {
+        kinds.QUEUE_CONFIG: (
+            named(
+                "kaiwo",
+                spec={"clusterQueues": [{"name": "kaiwo"}, {"name": "team", "namespaces": ["a"]}]},
+            ),
+        ),
+        kinds.LOCAL_QUEUE: (named("kaiwo", owner="KaiwoQueueConfig", spec={"clusterQueue": "kaiwo"}),),
+        kinds.CLUSTER_QUEUE: (named("kaiwo"), named("unlisted")),
+        kinds.PRIORITY_CLASS: (named("high"),),
+        kinds.WORKLOAD: (),
+        NAMESPACE: ({"metadata": {"name": "default", "labels": {"kueue-managed": "true"}}},),
+        **changes.pop("objects", {}),
+    }
+    return QueueFacts(objects=objects, default_queue="kaiwo", now=NOW, **changes)
+
+
+def ask(around: QueueFacts, **spec: Any) -> QueueAssignment | Refusal:
+    """Ask for a job with that spec."""
+    return assign(Workload.from_object(job(**spec)), around)
+
+
+def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
+    """The child carries the queue's label and waits; a WorkloadPriorityClass becomes a label as well."""
+    plain = ask(facts())
+    assert plain == QueueAssignment("kaiwo", {"kueue.x-k8s.io/queue-name": "kaiwo"})
+    high = ask(facts(), clusterQueue="kaiwo", priorityClass="high")
+    assert isinstance(high, QueueAssignment)
+    assert (high.labels["kueue.x-k8s.io/priority-class"], high.knows_priority) == ("high", True)
+    other = ask(facts(), priorityClass="kubernetes-own")
+    assert isinstance(other, QueueAssignment)
+    assert (dict(other.labels), other.knows_priority) == ({"kueue.x-k8s.io/queue-name": "kaiwo"}, False)
+
+
+@pytest.mark.parametrize(
+    ("around", "spec", "reason", "words"),
+    [
+        (facts(), {"clusterQueue": "kaivo"}, "ClusterQueueNotFound", ("kaivo", "did you mean kaiwo")),
+        (facts(), {"clusterQueue": "team"}, "WrongQueueNamespace", ("team", "a only", "default")),
+        (facts(), {"clusterQueue": "unlisted"}, "ClusterQueueNotFound", ("LocalQueue", "unlisted")),
+        (facts(objects={kinds.LOCAL_QUEUE: ()}), {}, "QueuePreparing", ("LocalQueue", "default")),
+        (
+            facts(objects={NAMESPACE: ({"metadata": {"name": "default"}},)}),
+            {},
+            "QueuePreparing",
+            ("kueue-managed",),
+        ),
+        (facts(missing=frozenset({kinds.CLUSTER_QUEUE})), {}, "QueueUnavailable", ("install Kueue",)),
+    ],
+)
+def test_why_a_workload_cannot_be_queued(
+    around: QueueFacts, spec: Object, reason: str, words: tuple[str, ...]
+) -> None:
+    """What, why and what to do; it starts by itself when the cause is gone."""
+    answer = ask(around, **spec)
+    assert isinstance(answer, Refusal)
+    assert answer.reason == reason
+    assert answer.status == ("PENDING" if reason.startswith("Queue") else "ERROR")
+    for word in words:
+        assert word in answer.message
+
+
+def test_a_local_queue_of_somebody_else_is_used_as_it_is() -> None:
+    """Also when no ClusterQueue has its name, and when the list of namespaces says otherwise."""
+    theirs = (named("own", spec={"clusterQueue": "elsewhere"}), named("team", spec={"clusterQueue": "team"}))
+    around = facts(objects={kinds.LOCAL_QUEUE: theirs})
+    assert isinstance(ask(around, clusterQueue="own"), QueueAssignment)
+    assert isinstance(ask(around, clusterQueue="team"), QueueAssignment)
+
+
+def test_nothing_is_checked_without_a_cluster() -> None:
+    """A plan from a laptop shows the labels and refuses nothing."""
+    around = QueueFacts(objects={}, default_queue="kaiwo")
+    assert isinstance(ask(around, clusterQueue="anything"), QueueAssignment)
+
+
+def test_labelling_may_be_switched_off() -> None:
+    """Then the namespace is the administrator's business, and nobody waits for a label."""
+    around = facts(
+        objects={NAMESPACE: ({"metadata": {"name": "default"}},)},
+        settings=KueueSettings(label_namespaces=False),
+    )
+    assert isinstance(ask(around), QueueAssignment)
+
+
+def child(age: float = 0.0, *, kind: str = "Job", queue: str = "kaiwo") -> Object:
+    """A child of that age in seconds."""
+    created = (NOW - timedelta(seconds=age)).isoformat()
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    return {
+        "kind": kind,
+        "metadata": {
+            "name": "train",
+            "namespace": "default",
+            "uid": "u",
+            "labels": labels,
+            "creationTimestamp": created,
+        },
+        "spec": {"suspend": True} if kind == "Job" else {},
+    }
+
+
+def condition(kind: str, status: str, reason: str, message: str = "") -> Object:
+    """A condition."""
+    since = "2026-01-02T03:00:00Z"
+    return {
+        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since
+    }  # fmt: skip
+
+
+def workload(*conditions: Object, requests: Object | None = None) -> Object:
+    """Kueue's Workload of the child."""
+    pod = {"containers": [{"resources": {"requests": requests or {}}}]}
+    return {
+        "metadata": {"name": "job-train", "creationTimestamp": "2026-01-02T03:00:00Z"},
+        "spec": {"queueName": "kaiwo", "podSets": [{"template": {"spec": pod}}]},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+WAITS = condition("QuotaReserved", "False", "Pending", "couldn't assign flavors to pod set main")
+ABSENT = condition("QuotaReserved", "False", "Inadmissible", "ClusterQueue kaiwo is inactive")
+RESERVED = condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue kaiwo")
+ADMITTED = condition("Admitted", "True", "Admitted", "The workload is admitted")
+WHY = "Preempted to accommodate a workload"
+EVICTED = condition("Evicted", "True", "Preempted", WHY)
+BACK = condition("Evicted", "False", "QuotaReserved", f"Previously: {WHY}")
+FINISHED = condition("Finished", "True", "Succeeded", "Reached expected number of succeeded pods")
+LOST = condition("Admitted", "False", "NoReservation", "The workload has no reservation")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "reason", "message"),
+    [
+        ((), "pending", "Queued", "waits in queue kaiwo"),
+        ((WAITS,), "pending", "Pending", WAITS["message"]),
+        ((ABSENT,), "pending", "Inadmissible", ABSENT["message"]),
+        ((RESERVED,), "pending", "QuotaReserved", RESERVED["message"]),
+        ((RESERVED, ADMITTED), "admitted", "Admitted", "The workload is admitted"),
+        ((RESERVED, ADMITTED, EVICTED), "evicted", "Preempted", WHY),
+        ((WAITS, LOST, EVICTED), "evicted", "Preempted", f"{WHY}; {WAITS['message']}"),
+        ((RESERVED, ADMITTED, BACK), "admitted", "Admitted", "The workload is admitted"),
+        ((RESERVED, ADMITTED, FINISHED), "finished", "Succeeded", FINISHED["message"]),
+        ((RESERVED, ADMITTED, EVICTED, FINISHED), "finished", "Succeeded", FINISHED["message"]),
+    ],
+)
+def test_admission_is_read_in_order(
+    conditions: tuple[Object, ...], state: str, reason: str, message: str
+) -> None:
+    """Finished, then evicted, then admitted, then reserved: conditions stay after what they tell of."""
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (workload(*conditions),)}))
+    assert answer is not None
+    assert (answer.state, answer.reason, answer.message) == (state, reason, message)
+    assert answer.since == "2026-01-02T03:00:00Z"
+
+
+def cluster_queue(key: str, quota: str, **spec: Any) -> Object:
+    """Spec of a ClusterQueue with some of one resource."""
+    group = {
+        "coveredResources": ["cpu", key],
+        "flavors": [
+            {
+                "name": "f",
+                "resources": [{"name": "cpu", "nominalQuota": "1"}, {"name": key, "nominalQuota": quota}],
+            }
+        ],
+    }
+    return {"resourceGroups": [group], **spec}
+
+
+@pytest.mark.parametrize(
+    ("queues", "reason"),
+    [
+        ({"kaiwo": cluster_queue("amd.com/gpu", "8")}, "NoQuota"),
+        ({"kaiwo": cluster_queue("nvidia.com/gpu", "0")}, "NoQuota"),
+        ({"kaiwo": cluster_queue("nvidia.com/gpu", "8")}, "Pending"),
+        (
+            {
+                "kaiwo": cluster_queue("nvidia.com/gpu", "0", cohort="c"),
+                "lender": cluster_queue("nvidia.com/gpu", "8", cohortName="c"),
+            },
+            "Pending",
+        ),
+    ],
+)
+def test_no_quota_is_told_apart_from_waiting(queues: dict[str, Object], reason: str) -> None:
+    """A key that the queue does not cover, or that nobody in the cohort has, is never admitted."""
+    text = "insufficient quota for nvidia.com/gpu in flavor f, request > maximum capacity (8 > 0)"
+    waiting = workload(
+        condition("QuotaReserved", "False", "Pending", text), requests={"nvidia.com/gpu": "8", "cpu": "1"}
+    )
+    objects = {
+        kinds.WORKLOAD: (waiting,),
+        kinds.CLUSTER_QUEUE: tuple(named(name, spec=spec) for name, spec in queues.items()),
+    }
+    answer = admission(child(), facts(objects=objects))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("pending", reason)
+    if reason == "NoQuota":
+        for word in ("kaiwo", "nvidia.com/gpu", "cpu"):
+            assert word in answer.message
+
+
+def test_a_job_that_kueue_ignores_is_told_after_half_a_minute() -> None:
+    """Until then it waits, and is looked at again at the right moment; the label to set is named."""
+    fresh = admission(child(10), facts())
+    assert fresh == Admission("pending", "Queued", "waits in queue kaiwo", fresh.since if fresh else "", 20.0)
+    ignored = admission(child(31), facts())
+    assert ignored is not None
+    assert (ignored.state, ignored.reason) == ("unmanaged", "NotManagedByQueue")
+    assert "default kueue-managed=true" in ignored.message
+    assert admission(child(31, queue=""), facts()) is None
+
+
+def pod(*gates: str, **labels: str) -> Object:
+    """A pod with scheduling gates."""
+    return {
+        "metadata": {"labels": labels},
+        "spec": {"schedulingGates": [{"name": gate} for gate in gates]},
+    }
+
+
+def test_pods_that_run_outside_quota_are_told_at_once() -> None:
+    """A Deployment's pods without Kueue's gate are nobody's; gated ones wait."""
+    free = admission(child(1, kind="Deployment"), facts(pods=(pod(),)))
+    assert free is not None
+    assert (free.state, free.reason) == ("unmanaged", "NotManagedByQueue")
+    gated = admission(child(1, kind="Deployment"), facts(pods=(pod("kueue.x-k8s.io/admission"),)))
+    assert gated is not None
+    assert gated.state == "pending"
+
+
+def test_pods_that_are_queued_one_by_one_give_one_answer() -> None:
+    """Admitted as soon as one is; else how many wait, and why the first does."""
+    two = facts(objects={kinds.WORKLOAD: (workload(WAITS), workload(RESERVED, ADMITTED))})
+    answer = admission(child(kind="Deployment"), two)
+    assert answer is not None
+    assert answer.state == "admitted"
+    none = facts(objects={kinds.WORKLOAD: (workload(WAITS), workload(WAITS), workload(FINISHED))})
+    answer = admission(child(kind="Deployment"), none)
+    assert answer is not None
+    assert answer.state == "pending"
+    assert answer.message.startswith("2 of 3 pods wait: couldn't")
