@@ -135,12 +135,14 @@ def _wire(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
 def _start_addons(directory: Path, state: State, chosen: list[Addon]) -> None:
     """Start all of them, then wait for each; they need not wait for each other's kinds."""
     place = layout(directory, state)
+    for name, command in (each for addon in chosen for each in addon.companions(place).items()):
+        process.start(name, command, directory=directory)
     running = [
         process.start(
             addon.name,
             addon.command(Path(state.programs[addon.program]), place),
             directory=directory,
-            environment={**addon.environment, "KUBECONFIG": str(place.kubeconfig)},
+            environment={**addon.environment(place), "KUBECONFIG": str(place.kubeconfig)},
         )
         for addon in chosen
     ]

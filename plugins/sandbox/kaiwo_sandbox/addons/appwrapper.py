@@ -57,6 +57,6 @@ APPWRAPPER = Addon(
     wiring=_wiring,
     configure=lambda layout: webhooks.write_certificates(layout, _CERTIFICATES),
     command=_command,
-    environment={},
+    environment=lambda _layout: {},
     ready=_ready,
 )

@@ -26,6 +26,7 @@ class Addon:
         configure: writes its configuration files.
         command: its command line.
         environment: variables it needs.
+        companions: command lines of programs by name that it needs beside it, started before it.
         ready: whether its health and webhooks answer.
     """
 
@@ -36,5 +37,6 @@ class Addon:
     wiring: Callable[[Path, Layout], list[Object]]
     configure: Callable[[Layout], None]
     command: Callable[[Path, Layout], list[str]]
-    environment: dict[str, str]
+    environment: Callable[[Layout], dict[str, str]]
     ready: Callable[[Path, Layout], bool]
+    companions: Callable[[Layout], dict[str, list[str]]] = lambda _layout: {}

@@ -146,6 +146,6 @@ KUEUE = Addon(
     wiring=_wiring,
     configure=_configure,
     command=_command,
-    environment={},
+    environment=lambda _layout: {},
     ready=_ready,
 )

@@ -1,0 +1,93 @@
+"""What the stand-in looks up and changes in the cluster: RayJobs, RayServices, submitter pods."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from kaiwo_sandbox.api import NOT_FOUND, Api, ApiError
+from kaiwo_sandbox.ray.behaviour import Behaviour, read
+
+if TYPE_CHECKING:
+    from kaiwo_sandbox.api import Object
+
+_RAY = "/apis/ray.io/v1/namespaces"
+_END_NOW = {"metadata": {"annotations": {"kaiwo-sandbox/run-time": "0s"}}}
+_BY_SUBMITTER = "K8sJobMode"
+"""KubeRay's default: a Kubernetes Job submits the Ray job and follows it to its end."""
+
+
+class RayObjects:
+    """Ray's objects in the cluster, read anew each time, because tests change annotations at any moment."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def _get(self, path: str) -> Object | None:
+        try:
+            found: Object = self._api.get(path)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        return found
+
+    def job(self, namespace: str, submission_id: str) -> Object | None:
+        """The RayJob whose submission has that name."""
+        for item in self._api.get(f"{_RAY}/{namespace}/rayjobs")["items"]:
+            if (item.get("status") or {}).get("jobId") == submission_id:
+                return dict(item)
+        return None
+
+    def service(self, namespace: str, head: str) -> Object | None:
+        """The RayService that the head's cluster belongs to."""
+        service = self._get(f"/api/v1/namespaces/{namespace}/services/{head}")
+        cluster_name = _labels(service).get("ray.io/cluster")
+        cluster = self._get(f"{_RAY}/{namespace}/rayclusters/{cluster_name}") if cluster_name else None
+        for owner in (cluster or {}).get("metadata", {}).get("ownerReferences", []):
+            if owner["kind"] == "RayService":
+                return self._get(f"{_RAY}/{namespace}/rayservices/{owner['name']}")
+        return None
+
+    def submitted(self, job: Object) -> bool:
+        """Whether the job's submitter runs or has run; true at once where KubeRay itself submits."""
+        if not _has_submitter(job):
+            return True
+        return any(pod["status"].get("phase") in {"Running", "Succeeded"} for pod in self._submitters(job))
+
+    def end_submitters(self, job: Object) -> None:
+        """Let the pods that follow the job end; those whose own annotations say when are left alone."""
+        if not _has_submitter(job):
+            return
+        for pod in self._submitters(job):
+            annotations = pod["metadata"].get("annotations") or {}
+            if pod["status"].get("phase") in {"Pending", "Running"} and not any(
+                f"kaiwo-sandbox/{name}" in annotations for name in ("run-time", "exit-code")
+            ):
+                path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+                with contextlib.suppress(ApiError):  # it is being deleted
+                    self._api.request("PATCH", path, _END_NOW, content_type="application/merge-patch+json")
+
+    def _submitters(self, job: Object) -> list[Object]:
+        namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=batch.kubernetes.io%2Fjob-name%3D{name}"
+        found: list[Object] = self._api.get(path)["items"]
+        return found
+
+
+def behaviour(owner: Object | None, cluster_field: str) -> Behaviour:
+    """How the RayJob or RayService wants to be played; `cluster_field` holds its Ray cluster's spec."""
+    if owner is None:
+        return read()
+    head: Any = owner["spec"].get(cluster_field) or {}
+    for field in ("headGroupSpec", "template", "metadata", "annotations"):
+        head = head.get(field) or {}
+    return read(owner["metadata"].get("annotations"), head)
+
+
+def _has_submitter(job: Object) -> bool:
+    return (job["spec"].get("submissionMode") or _BY_SUBMITTER) == _BY_SUBMITTER
+
+
+def _labels(item: Object | None) -> dict[str, str]:
+    return ((item or {}).get("metadata") or {}).get("labels") or {}
