@@ -289,8 +289,22 @@ async def eventually_may(site: Site, user: str, verb: str, resource: str) -> Non
     pytest.fail(f"{user} may not {verb} {resource}")
 
 
+@pytest.fixture
+def rack(control_plane: Sandbox, namespace: str) -> Iterator[str]:
+    """The value of a label ``rack`` that three equal nodes of the test's own have."""
+    from kaiwo_sandbox.nodes import node  # noqa: PLC0415  only with a control plane
+
+    value = namespace[-6:]
+    names = [f"{value}-{number}" for number in range(3)]
+    for name in names:
+        control_plane.add_node(node(name, extended={"amd.com/gpu": 4}, labels={"rack": value}))
+    yield value
+    for name in names:
+        control_plane.api.request("DELETE", f"/api/v1/nodes/{name}")
+
+
 async def test_the_scheduler_packs_gpus_under_its_own_account(
-    kube_scheduler: Path, site: Site, tmp_path: Path
+    kube_scheduler: Path, site: Site, rack: str, tmp_path: Path
 ) -> None:
     """A kube-scheduler with the rendered configuration fills the node that is in use, with its own rights."""
     configuration = yaml.safe_load(site.named("ConfigMap", "kaiwo-scheduler")["data"]["scheduler.yaml"])
@@ -303,7 +317,7 @@ async def test_the_scheduler_packs_gpus_under_its_own_account(
     with log.open("w") as out:
         process = await asyncio.to_thread(subprocess.Popen, command, stdout=out, stderr=out)
         try:
-            nodes = [await scheduled(site, f"p{number}", name) for number in range(4)]
+            nodes = [await scheduled(site, f"p{number}", name, rack) for number in range(4)]
         finally:
             process.terminate()
             await asyncio.to_thread(process.wait, 20)
@@ -327,14 +341,14 @@ def kubeconfig(site: Site, account: str, directory: Path) -> Path:
     return file
 
 
-async def scheduled(site: Site, name: str, scheduler: str) -> str:
-    """Create a pod with one GPU; the node it is put on."""
+async def scheduled(site: Site, name: str, scheduler: str, rack: str) -> str:
+    """Create a pod with one GPU; the node of the rack that it is put on."""
     container = {"name": "a", "image": "a", "resources": {"limits": {"amd.com/gpu": "1"}}}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": site.team},
-        "spec": {"schedulerName": scheduler, "containers": [container]},
+        "spec": {"schedulerName": scheduler, "nodeSelector": {"rack": rack}, "containers": [container]},
     }
     await site.admin.create(POD, pod)
     found = await until(
