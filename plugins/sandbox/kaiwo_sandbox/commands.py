@@ -12,6 +12,7 @@ import click
 from kaiwo.cli import kit
 from kaiwo_sandbox import addons as addons_module
 from kaiwo_sandbox import binaries as binaries_module
+from kaiwo_sandbox import catalogue
 from kaiwo_sandbox import nodes as nodes_module
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.sandbox import DEFAULT_NAME, Sandbox
@@ -75,9 +76,39 @@ binaries_option = click.option(
     type=click.Path(path_type=Path),
     help="Take programs from this directory first. [env: KUBEBUILDER_ASSETS]",
 )
+generation_option = click.option(
+    "--generation",
+    type=click.Choice(list(catalogue.GENERATIONS)),
+    default=catalogue.NEWER.name,
+    show_default=True,
+    help="Which releases of these controllers, on the same Kubernetes.",
+)
 
 
-@sandbox.command()
+_UP_HELP = """Start a sandbox and print its KUBECONFIG.
+
+Annotations on a pod (or a pod template) drive what its fake node does with it:
+
+\b
+  kaiwo-sandbox/start-delay: 5s          containers start that much later
+  kaiwo-sandbox/run-time: 2s             and end that long after they started
+  kaiwo-sandbox/exit-code: "3"           with that code
+  kaiwo-sandbox/hold: "true"             they do not start until the annotation is removed
+  kaiwo-sandbox/forever: "true"          they never end
+  kaiwo-sandbox/image-pull-error: TEXT   the image cannot be pulled
+
+On a RayJob or RayService they say how Ray seems to do:
+
+\b
+  kaiwo-sandbox/ray-run-time: 2s           the job ends that long after its submitter started
+  kaiwo-sandbox/ray-job-status: FAILED     with that status
+  kaiwo-sandbox/ray-app-status: UNHEALTHY  all Serve applications have that status
+  kaiwo-sandbox/ray-message: TEXT          what Ray says about it
+"""
+"""The character \\b keeps the lines of a paragraph apart."""
+
+
+@sandbox.command(help=_UP_HELP)
 @name_option
 @click.option(
     "--nodes",
@@ -87,22 +118,12 @@ binaries_option = click.option(
     help=f"Fake nodes: {', '.join(nodes_module.PRESETS)}, or a YAML file with Node objects.",
 )
 @with_option
+@generation_option
 @binaries_option
-def up(name: str, nodes: str, addons: tuple[str, ...], binaries: Path | None) -> None:
-    r"""Start a sandbox and print its KUBECONFIG.
-
-    Annotations on a pod (or a pod template) drive what its fake node does with it:
-
-    \b
-      kaiwo-sandbox/start-delay: 5s          containers start that much later
-      kaiwo-sandbox/run-time: 2s             and end that long after they started
-      kaiwo-sandbox/exit-code: "3"           with that code
-      kaiwo-sandbox/hold: "true"             they do not start until the annotation is removed
-      kaiwo-sandbox/forever: "true"          they never end
-      kaiwo-sandbox/image-pull-error: TEXT   the image cannot be pulled
-    """
+def up(name: str, nodes: str, addons: tuple[str, ...], generation: str, binaries: Path | None) -> None:
+    """Start a sandbox and print its KUBECONFIG."""
     started = time.monotonic()
-    running = Sandbox.up(name, nodes=nodes, addons=addons, binaries=binaries, say=_say)
+    running = Sandbox.up(name, nodes=nodes, addons=addons, generation=generation, binaries=binaries, say=_say)
     if kit.settings().output:
         kit.emit([_document(running.status())], one=True)
     else:
@@ -154,7 +175,8 @@ def _document(each: Status) -> dict[str, Any]:
 def _print(each: Status) -> None:
     total = sum(process.memory for process in each.processes) >> 20
     state = "ready" if each.ready else "not ready"
-    extra = f", with {', '.join(each.addons)}" if each.addons else ""
+    versions = catalogue.generation(each.generation).versions
+    extra = f", with {', '.join(f'{name} {versions[name]}' for name in each.addons)}" if each.addons else ""
     click.echo(f"{each.name}: {state}, {each.url}, {total} MiB{extra}")
     click.echo(f"  kubeconfig  {each.kubeconfig}")
     click.echo(f"  logs        {each.directory / 'logs'}")
@@ -183,10 +205,11 @@ def env(name: str) -> None:
     metavar="LIST",
     help="Controllers whose programs are wanted as well; '' for none.",
 )
+@generation_option
 @binaries_option
-def build(addons: tuple[str, ...], binaries: Path | None) -> None:
+def build(addons: tuple[str, ...], generation: str, binaries: Path | None) -> None:
     """Make sure that the programs are there."""
-    found = binaries_module.ensure(addons, directory=binaries, say=_say)
+    found = binaries_module.ensure(addons, directory=binaries, generation=generation, say=_say)
     for program, path in sorted(found.programs.items()):
         _say(f"{program:<24} {path}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
-KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
-OLD_KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
+KUEUE = "/apis/kueue.x-k8s.io"
+VERSIONS = {"newer": ("v1beta1", "v1beta2"), "older": ("v1beta1",)}
+"""Of Kueue's API, by generation; the last one is stored."""
 CONTAINER = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
 
 
@@ -32,13 +34,23 @@ def test_an_unknown_addon_is_refused_before_anything_starts() -> None:
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[Sandbox]:
-    """A sandbox with all addons and a queue `team` with 4 cores in namespace default."""
-    sandbox = Sandbox.up("with-addons", addons=list(addons.ADDONS), owned=True)
+    """A sandbox with all addons and a queue `team` with 4 cores in namespace default.
+
+    Of the generation that this session tests; not the shared platform, because it is reset.
+    """
+    generation = os.environ.get("KAIWO_SANDBOX_GENERATION") or "newer"
+    name = f"with-addons-{os.getpid()}"
+    sandbox = Sandbox.up(name, addons=list(addons.ADDONS), generation=generation, owned=True)
     try:
         _make_queue(sandbox)
         yield sandbox
     finally:
         sandbox.down()
+
+
+def _kueue(sandbox: Sandbox) -> str:
+    """The path of Kueue's stored version."""
+    return f"{KUEUE}/{VERSIONS[sandbox.generation][-1]}"
 
 
 def _make_queue(sandbox: Sandbox) -> None:
@@ -57,9 +69,9 @@ def _make_queue(sandbox: Sandbox) -> None:
         ("namespaces/default/localqueues", "LocalQueue", "team", {"clusterQueue": "all"}),
     ):
         sandbox.api.create(
-            f"{KUEUE}/{collection}",
+            f"{_kueue(sandbox)}/{collection}",
             {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "apiVersion": _kueue(sandbox).removeprefix("/apis/"),
                 "kind": kind,
                 "metadata": {"name": name},
                 "spec": spec,
@@ -90,6 +102,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_a_job_with_a_queue_label_is_admitted_and_finishes(full: Sandbox) -> None:
     """Kueue's webhook suspends it, its controller admits it, and Kubernetes runs it."""
     assert full.api.create(JOBS, _job("queued"))["spec"]["suspend"] is True
@@ -99,10 +112,11 @@ def test_a_job_with_a_queue_label_is_admitted_and_finishes(full: Sandbox) -> Non
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_a_job_beyond_the_quota_waits(full: Sandbox) -> None:
     """It stays suspended and its Workload says why."""
     full.api.create(JOBS, _job("large", cpu="50"))
-    path = f"{KUEUE}/namespaces/default/workloads"
+    path = f"{_kueue(full)}/namespaces/default/workloads"
     for event in full.api.watch(path, timeout=SECONDS):
         if not event["object"]["metadata"]["name"].startswith("job-large-"):
             continue
@@ -118,14 +132,20 @@ def test_a_job_beyond_the_quota_waits(full: Sandbox) -> None:
 
 
 @pytest.mark.cluster
-def test_older_versions_are_converted(full: Sandbox) -> None:
-    """The conversion webhook is reached: v1beta1 has another spelling of admission checks."""
-    queue = full.api.get(f"{OLD_KUEUE}/clusterqueues/all")
-    assert queue["apiVersion"] == "kueue.x-k8s.io/v1beta1"
-    assert queue["spec"]["flavorFungibility"]["whenCanBorrow"] == "MayStopSearch"
+@pytest.mark.matrix
+def test_kueue_is_of_the_generation_that_was_asked_for(full: Sandbox) -> None:
+    """It serves the versions of that release, each with its own words: the conversion webhook is reached."""
+    served = [item["version"] for item in full.api.get(KUEUE)["versions"]]
+    assert {version for version in served if version.startswith("v1beta")} == set(VERSIONS[full.generation])
+    for version in VERSIONS[full.generation]:
+        queue = full.api.get(f"{KUEUE}/{version}/clusterqueues/all")
+        assert queue["apiVersion"] == f"kueue.x-k8s.io/{version}"
+    word = {"newer": "MayStopSearch", "older": "Borrow"}[full.generation]
+    assert queue["spec"]["flavorFungibility"]["whenCanBorrow"] == word
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_kubernetes_own_namespace_is_left_alone(full: Sandbox) -> None:
     """A Job there is neither suspended nor held, label or not."""
     jobs = "/apis/batch/v1/namespaces/kube-system/jobs"
@@ -133,6 +153,7 @@ def test_kubernetes_own_namespace_is_left_alone(full: Sandbox) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_a_ray_cluster_becomes_ready(full: Sandbox) -> None:
     """KubeRay makes its pods, through Kueue's quota."""
     clusters = "/apis/ray.io/v1/namespaces/default/rayclusters"
@@ -166,6 +187,7 @@ def _plain_job(name: str) -> Object:
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_an_app_wrapper_runs_what_it_wraps(full: Sandbox) -> None:
     """Queued as a whole, then its Job is created and completes."""
     full.api.create(WRAPPERS, _wrapper("wrapper", _plain_job("inner"), labels=QUEUE))
@@ -173,6 +195,7 @@ def test_an_app_wrapper_runs_what_it_wraps(full: Sandbox) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_what_an_app_wrapper_wraps_cannot_be_changed(full: Sandbox) -> None:
     """Its own webhook says so, as on any cluster; a label of the wrapper itself may change."""
     made = full.api.create(WRAPPERS, _wrapper("fixed", _plain_job("fixed")))
@@ -185,6 +208,7 @@ def test_what_an_app_wrapper_wraps_cannot_be_changed(full: Sandbox) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_app_wrappers_are_checked_and_labelled_when_they_are_made(full: Sandbox) -> None:
     """Nested ones are refused; accepted ones carry who made them."""
     with pytest.raises(ApiError, match="Nested AppWrappers are forbidden"):
@@ -194,11 +218,12 @@ def test_app_wrappers_are_checked_and_labelled_when_they_are_made(full: Sandbox)
 
 
 @pytest.mark.cluster
+@pytest.mark.matrix
 def test_addons_come_back_after_a_reset(full: Sandbox) -> None:
     """From the copy of etcd's data, with webhooks wired to the ports of now; queues are gone."""
     full.reset()
     assert full.status().ready
-    assert full.api.get(f"{KUEUE}/clusterqueues")["items"] == []
+    assert full.api.get(f"{_kueue(full)}/clusterqueues")["items"] == []
     _make_queue(full)
     full.api.create(JOBS, _job("after"))
     _wait(full, JOBS, "after", lambda job: job["status"].get("completionTime"))

@@ -76,6 +76,7 @@ def test_a_sandbox_that_is_not_up_is_exit_code_3(home: Path, command: str) -> No
         (("up", "--with", "kueue,volcano"), "'volcano'"),
         (("up", "--nodes", "no-such-file"), "amd-nvidia"),
         (("up", "--binaries", "/nonexistent"), "not a directory"),
+        (("build", "--binaries", "/nonexistent", "--generation", "older"), "not a directory"),
     ],
 )
 def test_bad_input_is_explained_and_starts_nothing(home: Path, arguments: tuple[str, ...], text: str) -> None:
@@ -110,3 +111,22 @@ def test_build_lists_where_the_programs_lie(home: Path, monkeypatch: pytest.Monk
     result = run("build", "--with", "", "--binaries", str(assets))
     assert result.exit_code == 0, result.stderr
     assert str(assets / "etcd") in result.stderr
+
+
+def test_the_help_of_up_shows_annotations_line_by_line(home: Path) -> None:
+    """As a table, without the marks that keep its lines apart."""
+    del home
+    lines = run("up", "--help").stdout.splitlines()
+    assert any(line.split()[:2] == ["kaiwo-sandbox/exit-code:", '"3"'] for line in lines)
+    assert any(line.split()[:2] == ["kaiwo-sandbox/ray-job-status:", "FAILED"] for line in lines)
+    assert not any("\\b" in line or "\b" in line for line in lines)
+
+
+@pytest.mark.parametrize("command", ["up", "build"])
+def test_an_unknown_generation_is_refused_with_those_that_exist(home: Path, command: str) -> None:
+    """Before anything is built or started."""
+    result = run(command, "--generation", "oldest")
+    assert result.exit_code != 0
+    assert "newer" in result.stderr
+    assert "older" in result.stderr
+    assert not (home / "state").exists()

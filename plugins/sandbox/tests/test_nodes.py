@@ -45,19 +45,19 @@ def test_a_file_as_kubectl_prints_it_becomes_fake_nodes(tmp_path: Path) -> None:
     real = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": "gaudi-1", "uid": "x", "resourceVersion": "9", "labels": {"a": "b"}},
+        "metadata": {"name": "acme-1", "uid": "x", "resourceVersion": "9", "labels": {"a": "b"}},
         "spec": {"podCIDR": "10.0.0.0/24"},
-        "status": {"capacity": {"cpu": "8", "habana.ai/gaudi": "8"}, "conditions": [{"type": "Ready"}]},
+        "status": {"capacity": {"cpu": "8", "acme.com/gpu": "8"}, "conditions": [{"type": "Ready"}]},
     }
     file = tmp_path / "nodes.yaml"
     file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [real]}))
     (item,) = nodes.resolve(str(file))
     assert item["metadata"] == {
-        "name": "gaudi-1",
+        "name": "acme-1",
         "labels": {"a": "b"},
         "annotations": {"kwok.x-k8s.io/node": "fake"},
     }
-    assert item["status"]["allocatable"] == {"cpu": "8", "habana.ai/gaudi": "8"}
+    assert item["status"]["allocatable"] == {"cpu": "8", "acme.com/gpu": "8"}
 
 
 @pytest.mark.parametrize(
