@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-pure lint bench install clean
+.PHONY: demo test test-matrix test-pure lint bench install clean
 
 demo: $(STAMP)
 	$(BIN)/kaiwo demo
@@ -14,6 +14,11 @@ demo: $(STAMP)
 test: lint
 	$(BIN)/kaiwo sandbox build
 	$(BIN)/python -m pytest
+
+# What talks to Kueue, KubeRay or AppWrapper once more, against the generation before.
+test-matrix: $(STAMP)
+	$(BIN)/kaiwo sandbox build --generation older
+	KAIWO_SANDBOX_GENERATION=older $(BIN)/python -m pytest -m matrix
 
 # Everything that needs no control plane: seconds.
 test-pure: $(STAMP)
