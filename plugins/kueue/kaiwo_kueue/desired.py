@@ -20,7 +20,7 @@ from kaiwo_kueue.kinds import (
     WORKER,
 )
 from kaiwo_kueue.models import ResourceFlavorEntry
-from kaiwo_kueue.normal import ordered, upgraded
+from kaiwo_kueue.normal import QUOTAS, ordered, upgraded
 from kaiwo_kueue.objects import Problem, Wanted, flavors_of
 
 if TYPE_CHECKING:
@@ -187,6 +187,11 @@ def _is_possible(queue: Wanted, known: Collection[str], limit: int, problems: li
             "Kueue keeps the queue inactive until then. Add them to resourceFlavors or correct the names"
         )
         problems.append(Problem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
+    wrong = _no_quantities(queue.spec)
+    if wrong:
+        text = f'ClusterQueue {queue.name}: {"; ".join(wrong)}; write quantities as 4, "500m" or "16Gi"'
+        problems.append(Problem(CLUSTER_QUEUE, queue.name, "InvalidQuantity", text))
+        return False
     for group in lenient_maps(queue.spec.get("resourceGroups")):
         count = len(lenient_maps(group.get("flavors")))
         if count > limit:
@@ -197,6 +202,19 @@ def _is_possible(queue: Wanted, known: Collection[str], limit: int, problems: li
             problems.append(Problem(CLUSTER_QUEUE, queue.name, "TooManyFlavors", text))
             return False
     return True
+
+
+def _no_quantities(spec: Object) -> list[str]:
+    """Fields whose value is no quantity; Kueue's own refusal does not name the field."""
+    return [
+        f"spec.resourceGroups[{at}].flavors[{flavor.get('name')}].resources[{resource.get('name')}].{field}: "
+        f"{resource[field]!r} is not a quantity"
+        for at, group in enumerate(lenient_maps(spec.get("resourceGroups")))
+        for flavor in lenient_maps(group.get("flavors"))
+        for resource in lenient_maps(flavor.get("resources"))
+        for field in QUOTAS
+        if resource.get(field) is not None and quantity(resource[field]) is None
+    ]
 
 
 def _some(kind: str, names: Sequence[str]) -> str:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object, Resource
 
-_QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
+QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
+"""Fields of a flavor's resource that are quantities."""
+
 _STOP = "MayStopSearch"
 _OLD_WORDS = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
 """What v1beta1 of the older generation says for MayStopSearch, the only word of the newer one."""
@@ -109,7 +111,7 @@ def normal(kind: Resource, spec: Object) -> Object:
         for group in lenient_maps(form.get("resourceGroups")):
             for flavor in lenient_maps(group.get("flavors")):
                 for resource in lenient_maps(flavor.get("resources")):
-                    for field in _QUOTAS:
+                    for field in QUOTAS:
                         if field in resource:
                             resource[field] = _number(resource[field])
     fair = form.get("fairSharing")

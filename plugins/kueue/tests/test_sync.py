@@ -284,6 +284,28 @@ def test_local_queues_follow_the_list_of_namespaces(wants: Wants, live: Live) ->
             "16",
         ),
         ({"workloadPriorityClasses": [{"value": 1}]}, "NameMissing", "metadata.name"),
+        (
+            {
+                "clusterQueues": [
+                    {
+                        "name": "q",
+                        "spec": {
+                            "resourceGroups": [
+                                {
+                                    "coveredResources": ["cpu"],
+                                    "flavors": [
+                                        {"name": "f", "resources": [{"name": "cpu", "nominalQuota": "lots"}]}
+                                    ],
+                                }
+                            ]
+                        },
+                    }
+                ],
+                "resourceFlavors": [flavor("f")],
+            },
+            "InvalidQuantity",
+            "spec.resourceGroups[0].flavors[f].resources[cpu].nominalQuota: 'lots'",
+        ),
     ],
 )
 def test_a_mistake_is_told_and_harms_only_itself(

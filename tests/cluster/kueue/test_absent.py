@@ -1,0 +1,119 @@
+"""Kueue that is not there, comes later in either generation, and goes again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.engine.client import Client
+from kaiwo.engine.credentials import load
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
+from kaiwo.host.kinds import KAIWO_JOB
+from kaiwo.testing.operator import until
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, GROUP, LOCAL_QUEUE, QUEUE_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.testing.operator import OperatorProcess
+
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = pytest.mark.cluster
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="module")
+def bare(install: Callable[[Any], None]) -> Iterator[Any]:
+    """A control plane without Kueue."""
+    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415  only these tests need it
+
+    sandbox = Sandbox.up(f"pytest-{os.getpid()}-bare", owned=True)
+    try:
+        install(sandbox)
+        yield sandbox
+    finally:
+        sandbox.down()
+
+
+@pytest.fixture
+def appear(
+    control_plane: Any, bare: Any, apply_crd: Callable[[Any, Object], None]
+) -> Callable[[str], list[str]]:
+    """A function that installs Kueue's CRDs in one version, without a webhook; their names."""
+
+    def install_version(version: str) -> list[str]:
+        names = []
+        for crd in control_plane.api.get(_CRDS)["items"]:
+            versions = [item for item in crd["spec"]["versions"] if item["name"] == version]
+            if crd["spec"]["group"] != GROUP or not versions:
+                continue
+            spec = {key: value for key, value in crd["spec"].items() if key != "conversion"}
+            spec["versions"] = [{**item, "storage": True, "served": True} for item in versions]
+            head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+            apply_crd(bare, {**head, "metadata": {"name": crd["metadata"]["name"]}, "spec": spec})
+            names.append(crd["metadata"]["name"])
+        return names
+
+    return install_version
+
+
+@pytest.fixture
+async def there(bare: Any) -> AsyncIterator[Client]:
+    """A client of that control plane."""
+    async with Client(load(bare.kubeconfig)) as client:
+        yield client
+
+
+def says(word: str, reason: str) -> Callable[[Object | None], bool]:
+    """Whether a KaiwoQueueConfig has a status for a reason."""
+
+    def holds(obj: Object | None) -> bool:
+        status = (obj or {}).get("status") or {}
+        ready = [item for item in status.get("conditions", ()) if item["type"] == "Ready"]
+        return status.get("status") == word and ready[0]["reason"] == reason
+
+    return holds
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+async def test_kueue_may_be_absent_come_and_go(
+    bare: Any, there: Client, appear: Callable[[str], list[str]], operator: Start, version: str
+) -> None:
+    """Shown on the KaiwoQueueConfig and on each workload, never fatal; the served version is written."""
+    await operator(kubeconfig=bare.kubeconfig)
+    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=30)
+    namespace = f"absent-{version}"
+    bare.create_namespace(namespace)
+    job = {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": "KaiwoJob",
+        "metadata": {"name": "waits", "namespace": namespace},
+        "spec": {"image": "registry.example/train:1"},
+    }
+    await there.create(KAIWO_JOB, job)
+    unavailable = lambda obj: obj and obj.get("status", {}).get("reason") == "QueueUnavailable"  # noqa: E731
+    await until(there, KAIWO_JOB, namespace, "waits", unavailable)
+
+    names = appear(version)
+    await until(there, QUEUE_CONFIG, None, "kaiwo", says("READY", "Synced"), timeout=60)
+    await until(
+        there, KAIWO_JOB, namespace, "waits", lambda obj: obj and obj["status"].get("childUID"), timeout=60
+    )
+    await there.find_version(CLUSTER_QUEUE)
+    assert there.in_use(CLUSTER_QUEUE).version == version
+    queue = await there.get(CLUSTER_QUEUE, None, "kaiwo")
+    assert queue["spec"]["cohort" if version == "v1beta1" else "cohortName"] == "kaiwo"
+    await there.find_version(LOCAL_QUEUE)
+    assert await there.get(LOCAL_QUEUE, namespace, "kaiwo")
+
+    for name in names:
+        await there.delete(CUSTOM_RESOURCE_DEFINITION, None, name)
+    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=60)
+    for name in names:
+        await until(there, CUSTOM_RESOURCE_DEFINITION, None, name, lambda obj: obj is None)
+    await there.delete(KAIWO_JOB, namespace, "waits")

@@ -1,0 +1,251 @@
+"""KaiwoQueueConfig against real Kueue: made, kept, healed, replaced, and told about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.engine.resource import NODE
+from kaiwo_kueue.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    PRIORITY_CLASS,
+    QUEUE_CONFIG,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object
+    from kaiwo.testing.operator import OperatorProcess
+
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("pristine")]
+
+
+def told(status: Object, kind: str) -> Object:
+    """A condition of the KaiwoQueueConfig."""
+    return next(item for item in status["conditions"] if item["type"] == kind)
+
+
+async def test_the_default_configuration_comes_from_the_nodes_and_follows_them(
+    operator: Start, admin: Any, client: Client
+) -> None:
+    """Made when there is none, again when it is deleted; with the option quotas follow a cordon."""
+    await operator()
+    await admin.status("READY")
+    config = await client.get(QUEUE_CONFIG, None, "kaiwo")
+    (queue,) = config["spec"]["clusterQueues"]
+    assert (queue["name"], queue["spec"]["cohort"]) == ("kaiwo", "kaiwo")
+    names = [flavor["name"] for flavor in config["spec"]["resourceFlavors"]]
+    assert names[0].startswith("cpu-only-0gpu-")
+    assert [name.split("-")[0] for name in names[1:]] == ["amd", "nvidia"]
+    amd = names[1]
+    node = await client.get(NODE, None, "amd-1")
+    labels = node["metadata"]["labels"]
+    assert labels["kaiwo/nodepool"] == amd
+    assert (labels["kaiwo/worker"], labels["kaiwo/gpu-model"]) == ("true", "mi300x")
+    live = await client.get(RESOURCE_FLAVOR, None, amd)
+    assert live["spec"]["nodeLabels"] == {
+        "kaiwo/nodepool": amd,
+        "kaiwo/worker": "true",
+        "kaiwo/gpu-model": "mi300x",
+    }
+
+    await client.delete(QUEUE_CONFIG, None, "kaiwo")
+    again = lambda obj: obj and obj["metadata"]["uid"] != config["metadata"]["uid"]  # noqa: E731
+    await admin.sees(QUEUE_CONFIG, "kaiwo", again)
+    await admin.status("READY")
+
+    def gpus(count: str) -> Callable[[Object | None], bool]:
+        def holds(obj: Object | None) -> bool:
+            groups = ((obj or {}).get("spec") or {}).get("resourceGroups") or [{"flavors": []}]
+            found = [f for f in groups[0]["flavors"] if f["name"] == amd]
+            return bool(found) and {"name": "amd.com/gpu", "nominalQuota": count} in found[0]["resources"]
+
+        return holds
+
+    await admin.sees(CLUSTER_QUEUE, "kaiwo", gpus("16"))
+    await admin.cordon("amd-1")
+    try:
+        await admin.set(dynamicallyUpdateDefaultClusterQueue=True)
+        await admin.sees(CLUSTER_QUEUE, "kaiwo", gpus("8"))
+    finally:
+        await admin.cordon("amd-1", cordoned=False)
+    await admin.sees(CLUSTER_QUEUE, "kaiwo", gpus("16"))
+
+
+async def test_gpu_nodes_are_tainted_on_request_and_the_taint_is_taken_back(
+    operator: Start, admin: Any, client: Client
+) -> None:
+    """The flavor shows the taint too, so that Kueue admits only what tolerates it."""
+    key = "kaiwo.silogen.ai/gpu"
+
+    def tainted(obj: Object | None) -> bool:
+        return any(taint["key"] == key for taint in (obj or {}).get("spec", {}).get("taints") or ())
+
+    await admin.set(nodes={"addTaintsToGpuNodes": True})
+    await operator()
+    await admin.sees(NODE, "amd-1", tainted)
+    await admin.status("READY")
+    flavor = (await client.get(NODE, None, "amd-1"))["metadata"]["labels"]["kaiwo/nodepool"]
+    live = await client.get(RESOURCE_FLAVOR, None, flavor)
+    assert live["spec"]["nodeTaints"] == [{"key": key, "value": "true", "effect": "NoSchedule"}]
+    assert not tainted(await client.get(NODE, None, "cpu-1"))
+    await admin.set(nodes={"addTaintsToGpuNodes": False})
+    await admin.sees(NODE, "amd-1", lambda obj: not tainted(obj))
+    await admin.sees(RESOURCE_FLAVOR, flavor, lambda obj: obj and not obj["spec"].get("nodeTaints"))
+
+
+async def test_objects_heal_and_go_with_their_entries(
+    operator: Start, admin: Any, client: Client, namespace: str, quota: Callable[..., Object]
+) -> None:
+    """Edited, deleted, listed no more; what was there before stays, what nobody listed is not touched."""
+    version = await _version(client)
+    head = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "ResourceFlavor"}
+    await client.create(RESOURCE_FLAVOR, {**head, "metadata": {"name": "before"}, "spec": {}})
+    await client.create(RESOURCE_FLAVOR, {**head, "metadata": {"name": "foreign"}, "spec": {}})
+    spec = {
+        "clusterQueues": [
+            {
+                "name": "q",
+                "spec": quota(cohort="c", flavorFungibility={"whenCanBorrow": "Borrow"}),
+                "namespaces": [namespace],
+            }
+        ],
+        "resourceFlavors": [{"name": "f"}, {"name": "before", "nodeLabels": {"a": "b"}}],
+        "workloadPriorityClasses": [{"metadata": {"name": "high"}, "value": 7}],
+    }
+    await admin.configure(**spec)
+    process = await operator()
+    await admin.status("READY")
+    queue = await client.get(CLUSTER_QUEUE, None, "q")
+    assert queue["spec"].get("cohortName", queue["spec"].get("cohort")) == "c"
+    assert queue["spec"]["namespaceSelector"] == {}
+    adopted = await client.get(RESOURCE_FLAVOR, None, "before")
+    assert adopted["metadata"]["labels"] == {"kaiwo.silogen.ai/managed": "true"}
+    assert "ownerReferences" not in adopted["metadata"]
+    assert adopted["spec"]["nodeLabels"] == {"a": "b", "kaiwo/worker": "true"}
+
+    field = "cohortName" if version == "v1beta2" else "cohort"
+    await client.merge_patch(CLUSTER_QUEUE, None, "q", {"spec": {field: "stolen"}})
+    await admin.sees(CLUSTER_QUEUE, "q", lambda obj: obj and obj["spec"][field] == "c")
+    await client.delete(LOCAL_QUEUE, namespace, "q")
+    await admin.sees(
+        LOCAL_QUEUE, "q", lambda obj: obj and not obj["metadata"].get("deletionTimestamp"), namespace
+    )
+    uid = queue["metadata"]["uid"]
+    await client.delete(CLUSTER_QUEUE, None, "q")
+    await admin.sees(CLUSTER_QUEUE, "q", lambda obj: obj and obj["metadata"]["uid"] != uid)
+    uid = (await client.get(RESOURCE_FLAVOR, None, "f"))["metadata"]["uid"]
+    await client.delete(RESOURCE_FLAVOR, None, "f")
+    await admin.sees(RESOURCE_FLAVOR, "f", lambda obj: obj and obj["metadata"]["uid"] != uid)
+    await admin.sees(
+        CLUSTER_QUEUE,
+        "q",
+        lambda obj: obj and obj["spec"].get("stopPolicy", "None") == "None" and obj["spec"]["resourceGroups"],
+    )
+    await admin.status("READY")
+    assert "KaiwoQueueConfig kaiwo: FAILED" not in process.log
+
+    await admin.configure(clusterQueues=[], resourceFlavors=[{"name": "g"}])
+    await admin.sees(CLUSTER_QUEUE, "q", lambda obj: obj is None)
+    await admin.sees(RESOURCE_FLAVOR, "f", lambda obj: obj is None)
+    await admin.sees(PRIORITY_CLASS, "high", lambda obj: obj is None)
+    await admin.sees(RESOURCE_FLAVOR, "before", lambda obj: obj and not obj["metadata"].get("labels"))
+    assert (await client.get(RESOURCE_FLAVOR, None, "foreign"))["metadata"].get("labels") is None
+
+
+async def test_a_flavor_that_may_not_change_is_replaced(
+    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """With a topology Kueue fixes a flavor's labels; the queue drops it for the moment and has it back."""
+    spec = {
+        "topologies": [
+            {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}}
+        ],
+        "clusterQueues": [{"name": "q", "spec": quota()}],
+        "resourceFlavors": [{"name": "f", "nodeLabels": {"a": "1"}, "topologyName": "t"}],
+    }
+    await admin.configure(**spec)
+    await operator()
+    await admin.status("READY")
+    before = await client.get(RESOURCE_FLAVOR, None, "f")
+    spec["resourceFlavors"] = [{"name": "f", "nodeLabels": {"a": "2"}, "topologyName": "t"}]
+    await admin.configure(**spec)
+    after = await admin.sees(
+        RESOURCE_FLAVOR, "f", lambda obj: obj and obj["spec"]["nodeLabels"] == {"a": "2"}
+    )
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    await admin.sees(
+        CLUSTER_QUEUE,
+        "q",
+        lambda obj: (
+            obj
+            and obj["spec"].get("stopPolicy", "None") == "None"
+            and obj["spec"]["resourceGroups"][0]["flavors"][0]["name"] == "f"
+        ),
+    )
+    spec["topologies"] = [
+        {"name": "t", "levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}
+    ]
+    config = await admin.configure(**spec)
+    await admin.sees(TOPOLOGY, "t", lambda obj: obj and len(obj["spec"]["levels"]) == 2)
+    await admin.status("READY", generation=config["metadata"]["generation"])
+    assert (await client.get(RESOURCE_FLAVOR, None, "f"))["spec"]["topologyName"] == "t"
+
+
+async def test_mistakes_are_told_and_harm_nobody_else(
+    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """A quantity that is none, an unknown flavor, a missing namespace: named, and healed by a correction."""
+    wrong = quota(cpu="lots")
+    spec: Object = {
+        "clusterQueues": [
+            {"name": "wrong", "spec": wrong},
+            {"name": "fine", "spec": quota(), "namespaces": ["nowhere"]},
+            {"name": "astray", "spec": quota("nope")},
+        ],
+        "resourceFlavors": [{"name": "f"}],
+    }
+    await admin.configure(**spec)
+    await operator()
+    status = await admin.status("FAILED")
+    await admin.sees(CLUSTER_QUEUE, "fine", lambda obj: obj is not None)
+    text = told(status, "Ready")["message"]
+    for word in ("wrong", "nominalQuota", "nowhere", "nope"):
+        assert word in text, text
+    assert told(status, "ClusterQueuesSynced")["status"] == "False"
+    assert told(status, "LocalQueuesSynced")["reason"] == "NamespaceNotFound"
+    assert told(status, "ResourceFlavorsSynced")["status"] == "True"
+    spec["clusterQueues"] = [{"name": "wrong", "spec": quota()}, {"name": "fine", "spec": quota()}]
+    config = await admin.configure(**spec)
+    await admin.status("READY", generation=config["metadata"]["generation"])
+    assert await client.get(CLUSTER_QUEUE, None, "wrong")
+
+
+async def test_another_name_does_not_count(operator: Start, admin: Any, client: Client) -> None:
+    """There is one KaiwoQueueConfig; another says so and does nothing."""
+    await operator()
+    await admin.status("READY")
+    other = {
+        "apiVersion": QUEUE_CONFIG.api_version,
+        "kind": QUEUE_CONFIG.kind,
+        "metadata": {"name": "other"},
+        "spec": {"clusterQueues": [{"name": "never"}]},
+    }
+    await client.create(QUEUE_CONFIG, other)
+    found = await admin.sees(QUEUE_CONFIG, "other", lambda obj: (obj or {}).get("status"))
+    assert told(found["status"], "Ready")["reason"] == "NotTheSingleton"
+    assert "never" not in [obj["metadata"]["name"] async for obj in client.list(CLUSTER_QUEUE)]
+
+
+async def _version(client: Client) -> str:
+    """The version of Kueue's API that this control plane serves."""
+    await client.find_version(RESOURCE_FLAVOR)
+    return client.in_use(RESOURCE_FLAVOR).version
