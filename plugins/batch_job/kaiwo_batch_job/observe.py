@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SETTLING_SECONDS = 10.0
 """How long the Job controller may take to draw its conclusion after the last container ended."""
 
+_STARTING = "no container of Job {} runs yet"
+
 
 def observe(seen: Observation) -> Observed:
     """The status of a Job: the first that holds of ended, waiting for the queue, suspended, active."""
@@ -102,9 +104,10 @@ def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> 
     if seen.queued and admission is None:
         return Observed("PENDING", "Queued", f"Job {name} waits for its queue")
     if seen.queued and admission is not None:
-        # Admitted a moment before it is started, or suspended and nobody's: the queue system says which.
-        word = "STARTING" if admission.state == "admitted" else "PENDING"
-        return Observed(word, admission.reason, admission.message)
+        if admission.state == "admitted":
+            # The moment before it is started, in the words of the moment after: one state, one write.
+            return Observed("STARTING", "Starting", _STARTING.format(name))
+        return Observed("PENDING", admission.reason, admission.message)
     return Observed(
         "PENDING", "Suspended", f"Job {name} is suspended; set its spec.suspend to false to start it"
     )
@@ -141,7 +144,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
     return Observed(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
-        message=finding.message if finding else f"no container of Job {name} runs yet",
+        message=finding.message if finding else _STARTING.format(name),
         started=started,
         run_started=begun,
         wake_after=wake,
