@@ -38,9 +38,20 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
 
     return replace(
         plain,
-        backends=each(plain.backends, "chosen", "check", "allocate", "render", "observe", "frozen", "tune"),
+        backends=each(
+            plain.backends,
+            "chosen",
+            "check",
+            "allocate",
+            "render",
+            "observe",
+            "frozen",
+            "tune",
+            "merge",
+            "select",
+        ),
         vendors=each(plain.vendors, "recognise"),
-        queue=guard(plain.queue, "assign", "admission") if plain.queue is not None else None,
+        queue=guard(plain.queue, "assign", "admission", "manages") if plain.queue is not None else None,
         contributions=each(plain.contributions, "contribute"),
         diagnosis=each(plain.diagnosis, "diagnose"),
     )

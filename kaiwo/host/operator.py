@@ -144,7 +144,11 @@ class Operator:
         """Name of a back end or queue system to its plugin's name."""
         names: dict[str, str] = {}
         for plugin in self._plugins.loaded:
-            names.update((backend.name, plugin.name) for backend in plugin.backends)
+            names.update(
+                (form.name, plugin.name)
+                for backend in plugin.backends
+                for form in (backend, *backend.variants)
+            )
             names.update((queue.name, plugin.name) for queue in plugin.queue_systems)
         return names
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.resource import NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD
 from kaiwo.plugin.queues import QueueFacts
+from kaiwo.workload import ask
+from kaiwo.workload.choice import choose
 from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import datetime
 
     from pydantic import BaseModel
 
+    from kaiwo.api.workload import Workload
     from kaiwo.engine.cache import Cache
     from kaiwo.engine.entry import Entry
     from kaiwo.engine.resource import Object, Resource
@@ -137,6 +140,21 @@ class FactsReader:
             rejection=rejection,
             settings=self._settings_of(),
         )
+
+    def backend(self, workload: Workload) -> BackEnd | None:
+        """The back end in charge of a workload, chosen from what its plan will be given.
+
+        Raises:
+            PluginFailure: a back end failed to say whether it serves the workload.
+        """
+
+        def manages(kind: Resource) -> bool:
+            nothing = View(child=None, live=None, auxiliaries={}, pods=[])
+            facts = self._queue_facts(workload.namespace, nothing, datetime.now(UTC))
+            queue = self._registry.queue
+            return queue is not None and facts is not None and ask.manages(queue, kind, facts)
+
+        return choose(workload, self._registry, self._settings_of(), manages).backend
 
     def _queue_facts(self, namespace: str, view: View, now: datetime) -> QueueFacts | None:
         queue = self._registry.queue

@@ -55,10 +55,7 @@ def workload_watches(
         namespace: the only namespace of interest, None for all.
     """
     own = WORKLOADS[kind]
-    children: dict[Resource, tuple[tuple[str, ...], ...]] = {}
-    for backend in registry.backends:
-        if backend.kind == kind and backend.built:
-            children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
+    children = _children(kind, registry)
 
     def of_itself(event: Event) -> Iterable[Key]:
         return (Key(event.entry.namespace, event.entry.name),)
@@ -81,23 +78,22 @@ def workload_watches(
         owner = _owning_workload(event.entry, kind)
         return (owner,) if owner is not None else ()
 
-    watches = [Watch(own, of_itself, namespace=namespace)]
-    watches += [
-        Watch(child, of_child, Projection(owned_fields=tuple(dict.fromkeys(paths))), namespace=namespace)
-        for child, paths in children.items()
-    ]
-    companions = {
-        companion: None
-        for backend in registry.backends
-        if backend.kind == kind and backend.built
-        for companion in backend.companions
-        if companion not in children
-    }
+    beside = _companions(kind, registry)
 
     def of_companion(event: Event) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
 
-    watches += [Watch(companion, of_companion, namespace=namespace) for companion in companions]
+    watches = [Watch(own, of_itself, namespace=namespace)]
+    for child, paths in children.items():
+        owned = Projection(owned_fields=tuple(dict.fromkeys(paths)))
+        watches.append(
+            Watch(child, of_companion if child in beside else of_child, owned, namespace=namespace)
+        )
+    watches += [
+        Watch(companion, of_companion, namespace=namespace)
+        for companion in beside
+        if companion not in children
+    ]
     watches.append(Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
     watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
     # Nothing is decided before these are known; changes of theirs wake only what waits.
@@ -111,6 +107,21 @@ def workload_watches(
             registry.queue, kind, memories, children=children, cache=cache, namespace=namespace
         )
     return watches
+
+
+def _children(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tuple[str, ...], ...]]:
+    """Kinds of the children of one kind's workloads, each with the paths whose owners matter."""
+    children: dict[Resource, tuple[tuple[str, ...], ...]] = {}
+    for backend in registry.backends:
+        if backend.kind == kind and backend.built:
+            children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
+    return children
+
+
+def _companions(kind: WorkloadKind, registry: Registry) -> tuple[Resource, ...]:
+    """Kinds of what stands beside the children of one kind's workloads."""
+    built = (backend for backend in registry.backends if backend.kind == kind and backend.built)
+    return tuple(dict.fromkeys(companion for backend in built for companion in backend.companions))
 
 
 def _queue_watches(

@@ -23,7 +23,6 @@ from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
 from kaiwo.host.watches import bury, workload_watches
 from kaiwo.plugin.lifecycle import Transition
-from kaiwo.workload.choice import choose
 from kaiwo.workload.errors import PluginFailure
 from kaiwo.workload.plan import plan, plan_invalid
 from kaiwo.workload.status import OWN_CONDITIONS
@@ -186,7 +185,7 @@ class WorkloadController:
 
     def _backend(self, workload: Workload) -> BackEnd | None:
         try:
-            return choose(workload, self._registry).backend
+            return self._reader.backend(workload)
         except PluginFailure:
             return None  # the plan meets the same and says so
 

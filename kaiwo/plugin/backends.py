@@ -187,6 +187,19 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """What the choice between the forms of a back end may depend on.
+
+    Attributes:
+        settings: the back end's settings from KaiwoConfig, or None.
+        queue_manages: whether the queue system in force queues objects of a kind by itself.
+    """
+
+    settings: BaseModel | None
+    queue_manages: Callable[[Resource], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class BackEnd:
     """A workload back end.
 
@@ -217,6 +230,12 @@ class BackEnd:
         tune: pure function: from the workload and the live companions that the child's own controller made
             to merge patches of these; None for none.
         absent_at_zero: a workload with ``replicas: 0`` has no child at all.
+        merge: pure function: the rendered child with what others own inside lists that are replaced as a
+            whole, taken from the live child; only for ``write="apply"``. None where there are no such.
+        variants: other forms in which the same workloads can run, with the same fields and a name of their
+            own; a child stays with the form it was made in.
+        select: pure function: the name of the form for a new child, this one's or a variant's; None where
+            there is one form.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
@@ -241,6 +260,9 @@ class BackEnd:
     frozen: Callable[[Object], object] | None = None
     tune: Callable[[Workload, Mapping[Resource, Object]], Mapping[Resource, Object]] | None = None
     absent_at_zero: bool = False
+    merge: Callable[[Object, Object], Object] | None = None
+    variants: tuple[BackEnd, ...] = ()
+    select: Callable[[Selection], str] | None = None
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
 

@@ -135,12 +135,25 @@ def _check_backend(where: str, item: BackEnd) -> None:
             f"{where}: field {'.'.join(field.path)} is of {field.kind!r}, not its own kind",
         )
     _check_callable(where, item, "chosen")
-    _check_callable(where, item, "check", "allocate", "render", "observe", "frozen", "tune", optional=True)
+    _check_callable(
+        where,
+        item,
+        "check",
+        "allocate",
+        "render",
+        "observe",
+        "frozen",
+        "tune",
+        "merge",
+        "select",
+        optional=True,
+    )
     require(isinstance(item.max_name_length, int), f"{where}: max_name_length is not a number")
     require(item.name_pattern in ("dns1123", "dns1035"), f"{where}: name_pattern is {item.name_pattern!r}")
     require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, not create or apply")
     _check_tuple(where, item, "requires", Resource)
     _check_tuple(where, item, "companions", Resource)
+    _check_tuple(where, item, "variants", type(item))
     _check_tuple(where, item, "mutable", str)
     _check_tuple(where, item, "patch_paths", tuple)
     _check_tuple(where, item, "owned_paths", tuple)

@@ -91,6 +91,8 @@ class QueueSystem:
         admission: pure function: what the queue system says of a live child; None when nothing is known yet.
         reads: kinds it needs in the cache.
         owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
+        manages: pure function: whether objects of a kind are queued by the queue system itself as it runs in
+            this cluster; None for a queue system that cannot tell.
         projections: what is kept of each object of a kind in ``reads``; all of it where nothing is said.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
@@ -101,6 +103,7 @@ class QueueSystem:
     admission: Callable[[Object, QueueFacts], Admission | None]
     reads: tuple[Resource, ...] = ()
     owned: tuple[Resource, ...] = ()
+    manages: Callable[[Resource, QueueFacts], bool] | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None

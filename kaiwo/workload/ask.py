@@ -124,6 +124,21 @@ def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> Que
     return answer
 
 
+def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
+    """Whether the queue system queues objects of a kind by itself; False where it cannot tell."""
+    if queue.manages is None:
+        return False
+    return bool(_ask(queue.name, "queue", (bool,), queue.manages, kind, facts))
+
+
+def merged(backend: BackEnd, desired: Object, live: Object) -> Object:
+    """The rendered child with what others own inside lists that are replaced as a whole."""
+    if backend.merge is None:
+        return desired
+    answer: Object = _ask(backend.name, "merge", (dict,), backend.merge, desired, live)
+    return answer
+
+
 def admission(queue: QueueSystem, child: Object, facts: QueueFacts) -> Admission | None:
     """What the queue system says of a live child."""
     answer: Admission | None = _ask(

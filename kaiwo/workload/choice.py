@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.backends import Selection
 from kaiwo.plugin.facts import Refusal
 from kaiwo.workload.errors import PluginFailure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic import BaseModel
+
     from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Resource
     from kaiwo.plugin.backends import BackEnd
     from kaiwo.workload.model import Registry
 
@@ -41,11 +47,26 @@ class Choice:
     switched: str = ""
 
 
-def choose(workload: Workload, registry: Registry) -> Choice:
+def _manages_nothing(kind: Resource) -> bool:  # noqa: ARG001 (the default of a callable that takes one)
+    return False
+
+
+def choose(
+    workload: Workload,
+    registry: Registry,
+    settings: Mapping[str, BaseModel] | None = None,
+    queue_manages: Callable[[Resource], bool] = _manages_nothing,
+) -> Choice:
     """The back end that runs a workload. One whose child exists keeps it, whatever the fields say now.
 
+    Args:
+        workload: the workload.
+        registry: loaded declarations.
+        settings: plugin settings by name of back end.
+        queue_manages: whether the queue system in force queues objects of a kind by itself.
+
     Raises:
-        PluginFailure: a back end failed to say whether it serves the workload.
+        PluginFailure: a back end failed to say whether it serves the workload, or in which form.
     """
     chosen = None
     for backend in registry.backends:
@@ -56,10 +77,25 @@ def choose(workload: Workload, registry: Registry) -> Choice:
     if recorded and (chosen is None or chosen.name != recorded):
         before = next((item for item in registry.backends if item.name == recorded and item.built), None)
         if before is not None:
-            return Choice(before, switched=wanted_field(workload))
+            same = chosen is not None and recorded in {form.name for form in chosen.variants}
+            return Choice(before, switched="" if same else wanted_field(workload))
     if chosen is None or not chosen.built:
         return Choice(refusal=_not_loaded(workload, registry, chosen))
-    return Choice(chosen)
+    if recorded or chosen.select is None:
+        return Choice(chosen)
+    selection = Selection((settings or {}).get(chosen.name), queue_manages)
+    return Choice(_form(chosen, registry, selection))
+
+
+def _form(chosen: BackEnd, registry: Registry, selection: Selection) -> BackEnd:
+    try:
+        name = chosen.select(selection) if chosen.select else chosen.name
+    except Exception as error:
+        raise PluginFailure(chosen.name, "select a form for", error) from error
+    for form in registry.backends:
+        if form.name == name:
+            return form
+    raise PluginFailure(chosen.name, "select a form for", f"it answered {str(name)[:100]}")
 
 
 def _is_chosen(backend: BackEnd, workload: Workload) -> bool:

@@ -176,8 +176,9 @@ def _write(
     if case.backend.write == "apply":
         desired, left = without_foreign(made.rendered.child, live, case.backend, case.facts.owners)
         warnings += left
-        if not contains(live, desired):
-            writes.append(Apply(case.backend.child, desired))
+        combined = ask.merged(case.backend, desired, live)
+        if not contains(live, combined):
+            writes.append(Apply(case.backend.child, _guarded(combined, live, desired)))
     elif patch := merge_patch(live, made.rendered.child, record, case.backend, case.facts.owners):
         writes.append(
             Patch(
@@ -196,6 +197,14 @@ def _write(
         warnings=tuple(warnings),
         rendered=(made.rendered,),
     )
+
+
+def _guarded(combined: Object, live: Object, desired: Object) -> Object:
+    """What was merged from a live object is only true of that very version of it."""
+    version = lenient_map(live.get("metadata")).get("resourceVersion")
+    if combined is desired or not version:
+        return combined
+    return {**combined, "metadata": {**combined["metadata"], "resourceVersion": version}}
 
 
 def _values(

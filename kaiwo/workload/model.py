@@ -29,7 +29,7 @@ class Registry:
     """What loaded plugins declare, as far as planning needs it.
 
     Attributes:
-        backends: workload back ends.
+        backends: workload back ends, each followed by its variants.
         vendors: GPU vendors.
         queue: the queue system in force, None without one.
         contributions: contributions to pods, in the order in which they are applied.
@@ -53,7 +53,7 @@ class Registry:
     def of(cls, plugins: Plugins) -> Registry:
         """The registry of what the loader loaded."""
         return cls(
-            backends=plugins.backends,
+            backends=tuple(form for backend in plugins.backends for form in (backend, *backend.variants)),
             vendors=plugins.vendors,
             queue=plugins.queue_system,
             contributions=plugins.contributions,

@@ -14,6 +14,7 @@ from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.model import Case, Plan
 from kaiwo.workload.ownership import conflict, is_ours
 from kaiwo.workload.refused import refused
+from kaiwo.workload.resolve import queue_manages
 from kaiwo.workload.shapes import lenient_map
 from kaiwo.workload.status import settled
 
@@ -44,7 +45,7 @@ def plan(workload: Workload, registry: Registry, facts: Facts) -> Plan:
 
 
 def _plan(workload: Workload, registry: Registry, facts: Facts) -> Plan:
-    choice = choose(workload, registry)
+    choice = choose(workload, registry, facts.settings, queue_manages(registry, facts))
     if choice.backend is None:
         return refused(
             workload, facts, choice.refusal or Refusal("BackendNotLoaded", "no back end serves it")

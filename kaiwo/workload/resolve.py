@@ -14,9 +14,10 @@ from kaiwo.workload.labels import copied
 from kaiwo.workload.pods import TEMPLATE_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Resource
     from kaiwo.plugin.facts import Allocation
     from kaiwo.workload.model import Case, Facts, Registry
 
@@ -27,6 +28,13 @@ def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
         return facts.queue_facts
     settings = facts.settings.get(registry.queue.name) if registry.queue else None
     return QueueFacts(objects={}, default_queue=facts.config.default_cluster_queue_name, settings=settings)
+
+
+def queue_manages(registry: Registry, facts: Facts) -> Callable[[Resource], bool]:
+    """Whether the queue system in force queues objects of a kind by itself."""
+    return lambda kind: (
+        registry.queue is not None and ask.manages(registry.queue, kind, queue_facts(registry, facts))
+    )
 
 
 def split(case: Case, *, check_capacity: bool) -> Allocation | Refusal:

@@ -20,6 +20,16 @@ from kaiwo.plugin.vendors import GpuVendor
 def kaiwo_gpu_vendors():
     return [GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=lambda node: ())]
 """
+DECLARED = """
+from kaiwo.api.field import Field
+from kaiwo.engine.resource import JOB
+from kaiwo.plugin.backends import BackEnd
+
+@hookimpl
+def kaiwo_backends():
+    field = Field("KaiwoJob", ("laterJob",), dict, "For later.")
+    return [BackEnd(name="later", kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda w: False)]
+"""
 RAISES = "\nraise RuntimeError('no driver here')\n"
 
 
@@ -66,12 +76,13 @@ def test_the_table_says_why_a_plugin_is_broken_and_what_is_not_yet_built(
 ) -> None:
     """A person sees in one glance what works."""
     install("broken", RAISES)
-    code, out, _ = called(KAIWO_PLUGINS="broken,ray_job", KAIWO_PLUGINS_DISABLED="kueue")
+    install("later", DECLARED)
+    code, out, _ = called(KAIWO_PLUGINS="broken,later", KAIWO_PLUGINS_DISABLED="kueue")
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
     assert lines["NAME"].split() == ["NAME", "STATE", "VERSION", "DISTRIBUTION", "NOTE"]
     assert "RuntimeError: no driver here" in lines["broken"]
-    assert "declared, not yet built: ray_job" in lines["ray_job"]
+    assert "declared, not yet built: later" in lines["later"]
     assert "disabled" in lines["kueue"]
 
 

@@ -15,10 +15,21 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput
+    from kaiwo.plugin.backends import (
+        AllocationInput,
+        Observation,
+        Observed,
+        Rendered,
+        RenderInput,
+        Selection,
+    )
     from kaiwo.plugin.facts import Allocation, Refusal
 
 KAIWO_API = 1
+
+WRAPPED = "ray_service"
+BARE = "ray_service_unwrapped"
+"""Names of the two forms; a service stays in the one it was made in."""
 
 MAX_NAME_LENGTH = 47
 """KubeRay appends its own suffixes to the name of what it creates."""
@@ -71,6 +82,35 @@ def tune(workload: Workload, companions: Mapping[Resource, Object]) -> Mapping[R
     return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in companions else {}
 
 
+def render_bare(inp: RenderInput) -> Rendered:
+    """The RayService alone."""
+    from kaiwo_ray_service.bare import render as render_service  # noqa: PLC0415
+
+    return render_service(inp)
+
+
+def observe_bare(seen: Observation) -> Observed:
+    """What a live RayService means that no AppWrapper made."""
+    from kaiwo_ray_service.bare import observe as observe_service  # noqa: PLC0415
+
+    return observe_service(seen)
+
+
+def merge(desired: Object, live: Object) -> Object:
+    """The wanted RayService with what a queue put into its pod templates."""
+    from kaiwo_ray_service.bare import merge as merge_service  # noqa: PLC0415
+
+    return merge_service(desired, live)
+
+
+def select(selection: Selection) -> str:
+    """Whether a new service is wrapped: as the setting says, ``auto`` where no queue takes RayServices."""
+    wrap = getattr(selection.settings, "wrap", "always")
+    if wrap == "never" or (wrap == "auto" and selection.queue_manages(RAY_SERVICE)):
+        return BARE
+    return WRAPPED
+
+
 @hookimpl
 def kaiwo_backends() -> list[BackEnd]:
     """The back end."""
@@ -92,12 +132,32 @@ def kaiwo_backends() -> list[BackEnd]:
         "Applications and deployments for Ray Serve, as a YAML text of several lines. It replaces the one in "
         "rayService; without Ray it is ignored.",
     )
+    fields = (service, serve_config)
+    bare = BackEnd(
+        name=BARE,
+        kind="KaiwoService",
+        child=RAY_SERVICE,
+        fields=fields,
+        chosen=is_chosen,
+        max_name_length=MAX_NAME_LENGTH,
+        name_pattern="dns1035",
+        check=check,
+        allocate=allocate,
+        render=render_bare,
+        observe=observe_bare,
+        write="apply",
+        mutable=("*",),
+        merge=merge,
+        absent_at_zero=True,
+        requires=(RAY_SERVICE,),
+        settings=RayServiceSettings,
+    )
     return [
         BackEnd(
-            name="ray_service",
+            name=WRAPPED,
             kind="KaiwoService",
             child=APP_WRAPPER,
-            fields=(service, serve_config),
+            fields=fields,
             chosen=is_chosen,
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
@@ -112,6 +172,8 @@ def kaiwo_backends() -> list[BackEnd]:
             frozen=frozen,
             tune=tune,
             absent_at_zero=True,
+            variants=(bare,),
+            select=select,
             requires=(RAY_SERVICE, APP_WRAPPER),
             rules=(
                 PolicyRule(

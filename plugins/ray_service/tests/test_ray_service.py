@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from kaiwo.plugin.backends import Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
 from kaiwo.testing.builders import NOW
-from kaiwo.workload.model import Create, Delete, Facts, Patch, Registry
+from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Registry
 from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan
+from kaiwo_ray_service import bare
 from kaiwo_ray_service.kinds import RAY_SERVICE
 from kaiwo_ray_service.observe import observe
 
@@ -325,6 +327,105 @@ def test_services_are_wrapped_unless_the_administrator_says_otherwise() -> None:
     assert model.model_validate({"wrap": "auto"}).model_dump() == {"wrap": "auto"}
     with pytest.raises(ValidationError, match="'always', 'auto' or 'never'"):
         model.model_validate({"wrap": "sometimes"})
+
+
+BARE = {"ray_service": LOADED.settings_models()["ray_service"](wrap="never")}
+
+
+def test_a_bare_service_is_applied_without_a_wrapper() -> None:
+    """`never`: one RayService, owned by the workload, with the queue's label on itself."""
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    queue = QueueSystem("kueue", lambda *_: QueueAssignment("team", labels), lambda *_: None)
+    registry = dataclasses.replace(Registry.of(LOADED), queue=queue)
+    facts = dataclasses.replace(FACTS, settings=BARE)
+    (write,) = plan(Workload.from_object(MINIMAL), registry, facts).writes
+    assert isinstance(write, Apply)
+    assert write.obj["kind"] == "RayService"
+    assert write.obj["metadata"]["labels"] | labels == write.obj["metadata"]["labels"]
+    assert write.obj["metadata"]["ownerReferences"][0]["kind"] == "KaiwoService"
+    assert "suspend" not in write.obj["spec"]["rayClusterConfig"]
+
+
+@pytest.mark.parametrize(
+    ("wrap", "manages", "kind"),
+    [
+        ("always", True, "AppWrapper"),
+        ("auto", False, "AppWrapper"),
+        ("auto", True, "RayService"),
+        ("never", False, "RayService"),
+    ],
+)
+def test_auto_wraps_where_no_queue_takes_rayservices(wrap: str, manages: bool, kind: str) -> None:
+    """Kueue's own integration is used where it is on."""
+    queue = QueueSystem(
+        "kueue", lambda *_: QueueAssignment("team", {}), lambda *_: None, manages=lambda *_: manages
+    )
+    settings = {"ray_service": LOADED.settings_models()["ray_service"](wrap=wrap)}
+    registry = dataclasses.replace(Registry.of(LOADED), queue=queue)
+    facts = dataclasses.replace(FACTS, settings=settings)
+    (write,) = plan(Workload.from_object(MINIMAL), registry, facts).writes
+    assert write.obj["kind"] == kind
+
+
+def test_a_running_service_stays_in_its_form() -> None:
+    """A setting changes no existing child."""
+    found = planned(edited(MINIMAL), settings=BARE, **live(MINIMAL))
+    assert found.writes == ()
+    assert found.backend == "ray_service"
+
+
+def bare_live(labels: Any) -> Any:
+    """A bare RayService as the API server has it, with what a queue put into its pods."""
+    (write,) = planned(MINIMAL, settings=BARE).writes
+    made = copy.deepcopy(write.obj)
+    made["metadata"] |= {"uid": "bare-uid", "resourceVersion": "7"}
+    made["metadata"]["labels"] |= labels
+    pod = made["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]
+    pod["nodeSelector"] = {"pool": "a"}
+    pod["tolerations"] = [{"key": "queue", "operator": "Exists"}]
+    return made
+
+
+def bare_edited(**spec: Any) -> Any:
+    """The service in its bare form after a change."""
+    obj = edited(MINIMAL, **spec)
+    obj["status"]["allocation"] = {"backend": "ray_service_unwrapped"}
+    return obj
+
+
+def test_what_the_queue_put_into_pods_stays() -> None:
+    """Worker groups are replaced as a whole: the queue's choice goes with them, of that very version."""
+    queued = {"kueue.x-k8s.io/queue-name": "team"}
+    made = bare_live(queued)
+    assert planned(bare_edited(), settings=BARE, live=made).writes == ()
+    (write,) = planned(bare_edited(image="other:1"), settings=BARE, live=made).writes
+    pod = write.obj["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]
+    assert pod["nodeSelector"] == {"pool": "a"}
+    assert pod["tolerations"] == [{"key": "queue", "operator": "Exists"}]
+    assert pod["containers"][0]["image"] == "other:1"
+    assert write.obj["metadata"]["resourceVersion"] == "7"
+
+
+def test_a_bare_service_changes_in_place_and_sleeps_without_anything() -> None:
+    """Applications and pods are applied; zero replicas delete it."""
+    made = bare_live({})
+    (write,) = planned(bare_edited(serveConfigV2="applications: []"), settings=BARE, live=made).writes
+    assert write.obj["spec"]["serveConfigV2"] == "applications: []"
+    (write,) = planned(bare_edited(replicas=0), settings=BARE, live=made).writes
+    assert isinstance(write, Delete)
+
+
+def test_a_bare_service_is_read_like_a_wrapped_one() -> None:
+    """Suspended by its queue, then by its applications and pods."""
+    workload = Workload.from_object(MINIMAL)
+    for spec, status, word in (
+        ({"rayClusterConfig": {"suspend": True}}, {}, "PENDING"),
+        ({}, READY, "READY"),
+        ({}, apps("UNHEALTHY"), "ERROR"),
+        ([], None, "STARTING"),
+    ):
+        child = {"metadata": {"name": "chat"}, "spec": spec, "status": status}
+        assert bare.observe(Observation(workload, child, (), None, queued=False, now=NOW)).status == word
 
 
 NAMES = st.sampled_from(

@@ -1,0 +1,70 @@
+"""A KaiwoService on Ray without an AppWrapper, as an administrator may choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.engine.errors import NotFound
+from kaiwo.engine.resource import Resource
+from kaiwo.host.kinds import KAIWO_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from kaiwo.engine.client import Client
+    from kaiwo.testing.operator import OperatorProcess
+
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = pytest.mark.cluster
+
+PLUGINS = "ray_service,gpu_amd,gpu_nvidia"
+KIND = "KaiwoService"
+APP_WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
+RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
+APPS = "applications:\n- name: chat\n  import_path: app:deployment\n"
+
+
+@pytest.fixture
+async def bare(client: Client) -> AsyncIterator[None]:
+    """A configuration that wraps nothing."""
+    config = {
+        "apiVersion": KAIWO_CONFIG.api_version,
+        "kind": "KaiwoConfig",
+        "metadata": {"name": "kaiwo"},
+        "spec": {"plugins": {"ray_service": {"wrap": "never"}}},
+    }
+    await client.apply(KAIWO_CONFIG, config, field_manager="administrator", force=True)
+    yield
+    await client.apply(KAIWO_CONFIG, {**config, "spec": {}}, field_manager="administrator", force=True)
+
+
+async def test_a_bare_service_runs_changes_in_place_and_sleeps(
+    operator: Start, user: Any, bare: None
+) -> None:
+    """No wrapper at all; a new image and new applications are applied; zero replicas delete it."""
+    del bare
+    process = await operator(plugins=PLUGINS)
+    await user.submit(KIND, "chat", ray=True, gpus=2, serveConfigV2=APPS)
+    status = await user.reaches(KIND, "chat", "RUNNING")
+    made = await user.client.get(RAY_SERVICE, user.namespace, "chat")
+    assert status["childUID"] == made["metadata"]["uid"]
+    assert made["metadata"]["ownerReferences"][0]["kind"] == "KaiwoService"
+    with pytest.raises(NotFound):
+        await user.client.get(APP_WRAPPER, user.namespace, "chat")
+
+    await user.edit(KIND, "chat", image="registry.example/serve:2", serveConfigV2="applications: []\n")
+    changed = await user.sees(
+        RAY_SERVICE, "chat", lambda obj: obj["spec"]["serveConfigV2"] == "applications: []\n"
+    )
+    groups = changed["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    assert groups[0]["template"]["spec"]["containers"][0]["image"] == "registry.example/serve:2"
+    assert changed["metadata"]["uid"] == made["metadata"]["uid"]
+    await user.reaches(KIND, "chat", "RUNNING", generation=2)
+    assert "does not settle" not in process.log
+
+    await user.edit(KIND, "chat", replicas=0)
+    await user.gone(RAY_SERVICE, "chat")
+    await user.reaches(KIND, "chat", "PENDING", reason="ScaledToZero", generation=3)
