@@ -17,7 +17,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home: no cache, no state, no sources of binaries from the environment."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for variable in ("KUBEBUILDER_ASSETS", "KAIWO_SANDBOX_IMAGES", "KAIWO_SANDBOX_REUSE"):
+    for variable in (
+        "KUBEBUILDER_ASSETS",
+        "KAIWO_SANDBOX_IMAGES",
+        "KAIWO_SANDBOX_REUSE",
+        "KAIWO_SANDBOX_GENERATION",
+    ):
         monkeypatch.delenv(variable, raising=False)
     return tmp_path
 

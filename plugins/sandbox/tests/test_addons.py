@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -215,6 +217,29 @@ def test_app_wrappers_are_checked_and_labelled_when_they_are_made(full: Sandbox)
         full.api.create(WRAPPERS, _wrapper("outer", _wrapper("nested", _plain_job("x"))))
     made = full.api.create(WRAPPERS, _wrapper("labelled", _plain_job("labelled")))
     assert made["metadata"]["labels"]["workload.codeflare.dev/user"] == "kaiwo-sandbox-admin"
+
+
+def _listening(pid: int) -> Iterator[str]:
+    """The addresses that a process listens on, in the kernel's hexadecimal form (proc(5), /proc/net/tcp)."""
+    sockets = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            sockets.add(descriptor.readlink().name)
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *fields = line.split()
+            if state == "0A" and f"socket:[{fields[5]}]" in sockets:
+                yield local.partition(":")[0]
+
+
+@pytest.mark.cluster
+@pytest.mark.matrix
+def test_nothing_can_be_reached_from_other_machines(full: Sandbox) -> None:
+    """Every program listens on 127.0.0.1 only."""
+    found = {each.name: set(_listening(each.pid)) for each in full.status().processes if each.alive}
+    assert {"appwrapper", "kube-apiserver", "kueue", "ray-heads"} <= {name for name in found if found[name]}
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
+    assert {name: there for name, there in found.items() if there - loopback} == {}
 
 
 @pytest.mark.cluster

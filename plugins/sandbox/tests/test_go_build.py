@@ -148,6 +148,34 @@ def test_without_go_the_other_sources_are_named(home: Path, monkeypatch: pytest.
         assert way in caught.value.next_step
 
 
+def test_without_go_a_program_of_our_own_source_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of images does not help there, and must not be advised."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("KAIWO_SANDBOX_IMAGES", str(home / "images.yaml"))
+    with pytest.raises(SandboxError, match="appwrapper-controller is not there") as caught:
+        ensure(["appwrapper"], say=lambda _line: None)
+    assert "KAIWO_SANDBOX_IMAGES" not in str(caught.value)
+
+
+def test_a_generation_is_built_beside_the_other_one(
+    home: Path, fake_go: Callable[[str], Path], modules: Path
+) -> None:
+    """The same Kubernetes, and other controllers; going back and forth builds nothing again."""
+    del home
+    calls = fake_go(BUILDS.format(modules=str(modules)))
+    addons = ["kueue", "kuberay", "appwrapper"]
+    found = [ensure(addons, generation=each, say=lambda _line: None) for each in ("newer", "older", "newer")]
+    assert calls.read_text().split().count("build") == 6
+    newer, older, again = found
+    assert newer == again
+    assert newer.key != older.key
+    assert {name for name, path in newer.programs.items() if older.programs[name] != path} == {
+        "kueue",
+        "ray-operator",
+        "appwrapper-controller",
+    }
+
+
 def test_an_old_go_is_refused_before_anything_is_downloaded(
     home: Path, fake_go: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 
 from kaiwo_sandbox import process
 from kaiwo_sandbox.paths import cache_dir
+from kaiwo_sandbox.pytest_plugin import PLATFORM_ADDONS
+from kaiwo_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +59,61 @@ def test_collecting_tests_starts_nothing(home: Path, pytester: pytest.Pytester) 
     result = pytester.runpytest_subprocess("--collect-only", "-q")
     result.stdout.fnmatch_lines(["*2 tests collected*"])
     assert not (home / "state").exists()
+
+
+def test_the_header_says_which_versions_run(
+    home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report of the version matrix must tell its columns apart."""
+    del home
+    for generation, version in (("", "kueue 0.18.2 (newer)"), ("older", "kueue 0.12.3 (older)")):
+        monkeypatch.setenv("KAIWO_SANDBOX_GENERATION", generation)
+        result = pytester.runpytest_subprocess("--collect-only")
+        result.stdout.fnmatch_lines([f"sandbox: kubernetes 1.36.3, *{version}*"])
+
+
+def test_a_generation_that_does_not_exist_ends_the_session(
+    home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistyped one must not test the newer one a second time."""
+    del home
+    monkeypatch.setenv("KAIWO_SANDBOX_GENERATION", "olden")
+    pytester.makepyfile(USES_BOTH)
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no generation 'olden'*", "*newer and older*"])
+    pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(errors=2)
+
+
+@pytest.mark.cluster
+@pytest.mark.matrix
+def test_of_the_sandboxes_to_reuse_the_platform_is_one_that_fits(
+    own_state: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with all addons of the generation that is tested; the first that is named serves the rest."""
+    generation = os.environ.get("KAIWO_SANDBOX_GENERATION") or "newer"
+    sandboxes = [
+        Sandbox.up("bare", nodes="none", owned=True),
+        Sandbox.up("full", nodes="none", addons=PLATFORM_ADDONS, generation=generation, owned=True),
+    ]
+    try:
+        monkeypatch.setenv("KAIWO_SANDBOX_REUSE", "bare,full")
+        pytester.makepyfile(
+            """
+            def test_platform(platform, platform_namespace):
+                assert platform.name == "full"
+                namespace = platform.api.get(f"/api/v1/namespaces/{platform_namespace}")
+                assert namespace["status"]["phase"] == "Active"
+
+            def test_control_plane(control_plane):
+                assert control_plane.name == "bare"
+            """
+        )
+        pytester.runpytest_subprocess("-W", "error", "-p", "no:asyncio").assert_outcomes(passed=2)
+    finally:
+        for sandbox in sandboxes:
+            sandbox.down()
+    assert not _left(own_state)
 
 
 @pytest.mark.cluster

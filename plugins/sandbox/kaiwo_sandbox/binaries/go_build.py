@@ -31,8 +31,18 @@ _GIBIBYTES_NEEDED = 6
 """3.4 GB of compiler cache and 0.6 GB of binaries, measured, and the modules."""
 
 
-def _go() -> str:
+def _go(binary_set: BinarySet) -> str:
     go = shutil.which("go")
+    if go is None and binary_set.source is not None:
+        (program,) = binary_set.programs
+        raise SandboxError(
+            f"{program.name} is not there, and there is no Go to build it.",
+            why="It is made from a source file of the sandbox, so that no container image has it.",
+            next_step=(
+                "Install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the program, "
+                "or start without appwrapper."
+            ),
+        )
     if go is None:
         raise SandboxError(
             "The control plane's programs are not there, and there is no Go to build them.",
@@ -101,7 +111,7 @@ def build_set(binary_set: BinarySet, say: Say) -> None:
     Raises:
         SandboxError: Go is missing or too old, the disk is nearly full, or the build failed.
     """
-    go = _go()
+    go = _go(binary_set)
     root = make_private(cache_dir())
     free = shutil.disk_usage(root).free / (1 << 30)
     if free < _GIBIBYTES_NEEDED:
