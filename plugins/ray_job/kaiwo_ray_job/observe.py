@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Observation
 
+SILENCE = 60.0
+"""Seconds without any status of KubeRay after which a RayJob counts as refused. KubeRay before 1.5 gives a
+RayJob that it does not take no status at all, only an event."""
+
 
 def observe(seen: Observation) -> Observed:
     """The status of a RayJob: the first that holds of ended, waiting, active."""
@@ -30,7 +34,27 @@ def observe(seen: Observation) -> Observed:
     suspended = deployment in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not deployment)
     if waits := waiting(seen, f"RayJob {name}", pods, suspended=suspended):
         return waits
+    if not deployment and not job and not pods:
+        return _silent(seen, metadata, name)
     return _active(seen, status, pods, name)
+
+
+def _silent(seen: Observation, metadata: Object, name: str) -> Observed:
+    """KubeRay has not said anything yet; in the end that is an answer too."""
+    times = [
+        podtruth.moment(metadata.get("creationTimestamp")),
+        podtruth.moment(seen.admission.since) if seen.admission else None,
+    ]
+    begun = max((at for at in times if at is not None), default=seen.now)
+    left = SILENCE - (seen.now - begun).total_seconds()
+    if left > 0:
+        return Observed("STARTING", "Starting", f"RayJob {name} waits for KubeRay", wake_after=left)
+    return Observed(
+        "ERROR",
+        "RayJobIgnored",
+        f"KubeRay gave RayJob {name} no status for {SILENCE:.0f} s: its operator does not run, or it refuses "
+        f"the spec; 'kubectl describe rayjob {name}' shows its events InvalidRayJob*",
+    )
 
 
 def _said(text: str, status: Object) -> str:

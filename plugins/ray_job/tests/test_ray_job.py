@@ -287,6 +287,17 @@ def test_what_a_live_rayjob_means(status: Any, how: Any, word: str, reason: str)
     assert (found.status, found.reason) == (word, reason)
 
 
+def test_a_job_that_kuberay_ignores_is_told() -> None:
+    """KubeRay 1.4 gives an invalid RayJob no status, only an event; with a status it heals."""
+    child = {"metadata": {"name": "train", "creationTimestamp": "2026-01-02T03:04:06Z"}, "spec": {}}
+    workload = Workload.from_object(MINIMAL)
+    early = observe(Observation(workload, child, (), None, queued=False, now=NOW + timedelta(seconds=20)))
+    assert (early.status, early.wake_after) == ("STARTING", 40)
+    late = observe(Observation(workload, child, (), None, queued=False, now=NOW + timedelta(seconds=60)))
+    assert (late.status, late.reason) == ("ERROR", "RayJobIgnored")
+    assert "InvalidRayJob" in late.message
+
+
 def test_times_are_kuberays_and_the_containers() -> None:
     """The end is KubeRay's endTime, the start the first container's."""
     end = (NOW + timedelta(seconds=9)).isoformat()

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo.api.workload import Workload
+from kaiwo.plugin.backends import Observation, Observed
+from kaiwo.plugin.queues import Admission
+from kaiwo.testing import service
+from kaiwo.testing.builders import NOW
+from kaiwo_deployment.observe import observe
+
+NEW, OLD = "chat-new", "chat-old"
+STARTED = "2026-01-02T03:04:05Z"
+
+
+def pod(
+    name: str, revision: str = NEW, *, state: Any = None, gated: bool = False, born: str = STARTED
+) -> dict[str, Any]:
+    """A pod of a revision; running unless told otherwise."""
+    state = {"running": {"startedAt": STARTED}} if state is None else state
+    return {
+        "metadata": {
+            "name": name,
+            "creationTimestamp": born,
+            "ownerReferences": [{"kind": "ReplicaSet", "name": revision, "controller": True}],
+        },
+        "spec": {
+            "nodeName": "n",
+            **({"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]} if gated else {}),
+        },
+        "status": {"phase": "Pending", "containerStatuses": [{"name": "c", "image": "i", "state": state}]},
+    }
+
+
+WAITS = {"waiting": {"reason": "ContainerCreating"}}
+PULLS = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+CRASHES = {"waiting": {"reason": "CrashLoopBackOff"}}
+QUOTA = Admission("pending", "Pending", "insufficient quota for amd.com/gpu")
+
+
+def status(
+    updated: int, total: int, available: int, *, stuck: bool = False, generation: int = 3, **more: Any
+) -> dict[str, Any]:
+    """A Deployment's status as its controller writes it."""
+    return {
+        "observedGeneration": generation,
+        "updatedReplicas": updated,
+        "replicas": total,
+        "availableReplicas": available,
+        "conditions": [
+            {
+                "type": "Progressing",
+                "status": "False" if stuck else "True",
+                "reason": "ProgressDeadlineExceeded" if stuck else "ReplicaSetUpdated",
+                "message": f'ReplicaSet "{NEW}" is progressing.',
+            }
+        ],
+        **more,
+    }
+
+
+def seen(state: Any, *pods: Any, replicas: int = 2, queued: bool = False, admission: Any = None) -> Observed:
+    """What is made of a Deployment."""
+    child = {
+        "metadata": {"name": "chat", "uid": "u", "generation": 3},
+        "spec": {"replicas": replicas, "progressDeadlineSeconds": 60},
+        "status": state,
+    }
+    workload = Workload.from_object(service())
+    return observe(Observation(workload, child, pods, admission, queued, NOW))
+
+
+RUN, RUN2 = pod("a"), pod("b")
+
+
+@pytest.mark.parametrize(
+    ("found", "word", "reason"),
+    [
+        (seen(status(2, 2, 2), RUN, RUN2), "READY", "Ready"),
+        (seen(status(2, 3, 2), RUN, RUN2), "RUNNING", "Running"),
+        (seen(status(2, 2, 1), RUN, RUN2), "RUNNING", "Running"),
+        (seen(status(2, 2, 2, generation=2), RUN, RUN2), "RUNNING", "Running"),
+        (seen(status(0, 0, 0), replicas=0), "PENDING", "ScaledToZero"),
+        (seen(status(1, 2, 1), pod("n", state=WAITS), pod("o", OLD)), "STARTING", "Starting"),
+        (seen(status(1, 1, 0), pod("n", state=PULLS)), "STARTING", "ErrImagePull"),
+        (seen(status(1, 1, 0), pod("n", state=CRASHES)), "STARTING", "CrashLoopBackOff"),
+        (seen(status(2, 2, 1), RUN, pod("n", state=CRASHES)), "RUNNING", "CrashLoopBackOff"),
+        (seen(status(1, 1, 0, stuck=True), pod("n", state=PULLS)), "ERROR", "ProgressDeadlineExceeded"),
+        (seen(status(1, 1, 0, stuck=True), pod("n", state=WAITS, gated=True)), "PENDING", "Queued"),
+        (seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True)), "RUNNING", "Queued"),
+        (seen({}, queued=True), "PENDING", "Queued"),
+        (seen({}), "STARTING", "Starting"),
+        (seen(None), "STARTING", "Starting"),
+        (seen(status(0, 0, 0), queued=True, admission=QUOTA), "PENDING", "Pending"),
+    ],
+)
+def test_what_a_live_deployment_means(found: Observed, word: str, reason: str) -> None:
+    """One row per documented state, and the combinations that are easily mistaken."""
+    assert (found.status, found.reason) == (word, reason)
+    assert "\n" not in found.message
+
+
+def test_a_gated_pod_of_a_serving_service_is_told_and_no_more() -> None:
+    """The service goes on; the reason has the queue's words."""
+    found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)
+    assert (found.status, found.reason) == ("RUNNING", "Pending")
+    assert QUOTA.message in found.message
+
+
+def test_the_deadline_counts_from_the_admission() -> None:
+    """The Deployment's own clock ran while its pods waited for the queue."""
+    since = (NOW - timedelta(seconds=20)).isoformat()
+    admitted = Admission("admitted", "Admitted", "admitted", since)
+    found = seen(status(1, 1, 0, stuck=True), pod("n", state=WAITS), queued=True, admission=admitted)
+    assert found.status == "STARTING"
+    assert found.wake_after == 40
+    late = Admission("admitted", "Admitted", "admitted", (NOW - timedelta(seconds=61)).isoformat())
+    found = seen(status(1, 1, 0, stuck=True), pod("n", state=WAITS), queued=True, admission=late)
+    assert found.status == "ERROR"
+
+
+def test_pods_of_an_older_revision_prove_nothing() -> None:
+    """Without a word of the Deployment the newest pod tells which revision is current."""
+    old, new = pod("o", OLD), pod("n", state=WAITS, born="2026-01-02T03:04:06Z")
+    found = seen({"observedGeneration": 3, "updatedReplicas": 1, "replicas": 2}, old, new)
+    assert found.status == "STARTING"
+
+
+def test_pods_that_cannot_even_be_created_are_told() -> None:
+    """A quota or a policy speaks through the Deployment's condition."""
+    state = status(0, 0, 0)
+    state["conditions"].append(
+        {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded\nquota"}
+    )
+    found = seen(state)
+    assert (found.status, found.reason, found.message) == ("STARTING", "FailedCreate", "exceeded quota")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["conditions", "type", "status", "message", "metadata", "spec", "replicas",
+                             "observedGeneration", "availableReplicas", "ownerReferences", "controller",
+                             "kind", "name", "schedulingGates", "containerStatuses", "state", "running"]),
+            inner, max_size=4,
+        )
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(child=st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), JSON), pods=st.lists(
+    st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), JSON), max_size=3
+))  # fmt: skip
+def test_nothing_that_comes_back_is_a_crash(child: Any, pods: Any) -> None:
+    """Whatever a live object looks like: a status."""
+    workload = Workload.from_object(service())
+    assert observe(Observation(workload, child, tuple(pods), None, queued=False, now=NOW)).status
