@@ -1,0 +1,199 @@
+"""Kaiwo as an administrator installs it, on a real control plane."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+import yaml
+
+from kaiwo.engine import credentials
+from kaiwo.engine.client import Client
+from kaiwo.engine.resource import Resource
+from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
+from kaiwo.testing.fault_proxy import FaultProxy
+from kaiwo.testing.operator import OperatorProcess, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from kaiwo.engine.resource import Object
+    from kaiwo_sandbox.sandbox import Sandbox
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
+
+RBAC = "rbac.authorization.k8s.io"
+ACCESS_REVIEW = Resource(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
+CLUSTER_SCOPED = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+
+BACK_ENDS = "batch_job,deployment,gpu_amd,gpu_nvidia,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster on which Kaiwo was just installed.
+
+    Attributes:
+        control_plane: the cluster.
+        admin: the administrator's client.
+        objects: what was installed.
+        namespace: of operator and scheduler.
+        team: a namespace in which users work.
+    """
+
+    control_plane: Sandbox
+    admin: Client
+    objects: tuple[Object, ...]
+    namespace: str
+    team: str
+
+    def named(self, kind: str, name: str) -> Object:
+        """One of the installed objects."""
+        (found,) = [o for o in self.objects if o["kind"] == kind and o["metadata"]["name"] == name]
+        return found
+
+    def token(self, account: str) -> str:
+        """A token of an installed service account, asked for as the kubelet does."""
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
+        token: str = self.control_plane.api.create(path, request)["status"]["token"]
+        return token
+
+    def connection(self, account: str) -> credentials.Connection:
+        """The API server with the rights of an installed service account and no others."""
+        return credentials.static(
+            self.control_plane.url,
+            token=self.token(account),
+            ca_file=self.control_plane.ca_file,
+            namespace=self.namespace,
+        )
+
+    async def may(self, user: str, verb: str, resource: str, namespace: str = "") -> bool:
+        """Whether the API server lets a user do something with ``plural.group/subresource``."""
+        name, _, subresource = resource.partition("/")
+        plural, _, group = name.partition(".")
+        what = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+        review = {
+            "apiVersion": ACCESS_REVIEW.api_version,
+            "kind": ACCESS_REVIEW.kind,
+            "metadata": {},
+            "spec": {"user": user, "resourceAttributes": {**what, "namespace": namespace or self.team}},
+        }
+        answer = await self.admin.create(ACCESS_REVIEW, review)
+        return bool(answer["status"]["allowed"])
+
+    @asynccontextmanager
+    async def operating(self, directory: Path) -> AsyncIterator[list[tuple[str, str, int]]]:
+        """The operator under its own account, with the environment of its Deployment, until the block ends.
+
+        Gives method, path and code of its requests, once it has ended. What is left of earlier tests is not
+        among them: it is refused for another reason, that its namespace is going.
+        """
+        (container,) = self.named("Deployment", "kaiwo-operator")["spec"]["template"]["spec"]["containers"]
+        env = {entry["name"]: entry.get("value", self.namespace) for entry in container["env"]}
+        ours = (f"/namespaces/{self.team}", f"/namespaces/{self.namespace}")
+        requests: list[tuple[str, str, int]] = []
+        async with FaultProxy(self.connection("kaiwo-operator")) as proxy:
+            operator = OperatorProcess(
+                kubeconfig=proxy.write_kubeconfig(directory / "operator.kubeconfig"),
+                env=env,
+                lease_name=env["KAIWO_LEASE_NAME"],
+            ).start()
+            try:
+                await asyncio.to_thread(operator.wait_ready, 60.0)
+                yield requests
+            finally:
+                await asyncio.to_thread(operator.close)
+        requests += [
+            (record.method, record.path, record.code)
+            for record in proxy.records
+            if "/namespaces/" not in record.path or any(place in record.path for place in ours)
+        ]
+
+    def workload(self, kind: str, name: str, **spec: Any) -> Object:
+        """A workload of the team with an image and a volume."""
+        return {
+            "apiVersion": KAIWO_JOB.api_version,
+            "kind": kind,
+            "metadata": {"name": name, "namespace": self.team},
+            "spec": {
+                "image": "registry.example/train:1",
+                "storage": {"storageEnabled": True, "data": {"storageSize": "1Gi"}},
+                **spec,
+            },
+        }
+
+    async def reaches(self, kind: Resource, name: str, word: str) -> None:
+        """Wait until a workload of the team has a status."""
+        await until(
+            self.admin, kind, self.team, name,
+            lambda obj: ((obj or {}).get("status") or {}).get("status") == word, timeout=90.0,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
+    """A second namespace, for users."""
+    name = f"{namespace[-50:].lstrip('-')}-team"
+    control_plane.create_namespace(name)
+    yield name
+    control_plane.delete_namespace(name)
+
+
+@pytest.fixture
+def selection(control_plane: Sandbox) -> str:
+    """Plugins to install: without Kueue its plugin would let nothing start."""
+    return f"{BACK_ENDS},kueue" if "kueue" in control_plane.addons else BACK_ENDS
+
+
+@pytest.fixture
+def installed(
+    cli: Cli, control_plane: Sandbox, namespace: str, selection: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Object, ...]:
+    """All that is rendered, applied in the printed order to a cluster that serves it now."""
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
+    result = cli("manifests", "--from-cluster", "--plugins", selection, "--namespace", namespace)
+    assert result.code == 0, result.err
+    objects: tuple[Object, ...] = tuple(yaml.safe_load_all(result.out))
+    for obj in objects:
+        control_plane.api.apply(path_of(obj), obj)
+    for kind in (KAIWO_JOB, KAIWO_SERVICE):
+        until_served(control_plane, kind.path())
+    return objects
+
+
+@pytest.fixture
+async def site(
+    control_plane: Sandbox, installed: tuple[Object, ...], namespace: str, team: str
+) -> AsyncIterator[Site]:
+    """Kaiwo, installed."""
+    async with Client(credentials.load(control_plane.kubeconfig)) as admin:
+        yield Site(control_plane, admin, installed, namespace, team)
+
+
+def path_of(obj: Object) -> str:
+    """URL path of an object."""
+    group, _, version = obj["apiVersion"].rpartition("/")
+    namespaced = obj["kind"] not in CLUSTER_SCOPED
+    kind = Resource(group, version, obj["kind"], f"{obj['kind'].lower()}s", namespaced=namespaced)
+    return kind.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
+
+
+def until_served(control_plane: Sandbox, path: str) -> None:
+    """Wait until a kind answers; it takes a moment after its definition was created."""
+    for _ in range(30):
+        try:
+            control_plane.api.get(path)
+        except Exception:  # noqa: BLE001  not served yet, whatever the words
+            time.sleep(1)
+        else:
+            return
+    pytest.fail(f"{path} is not served after 30 s")

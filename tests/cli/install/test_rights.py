@@ -1,0 +1,199 @@
+"""What ``kaiwo manifests`` prints installs on a real API server, and has the rights that it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kaiwo.engine.client import Client
+from kaiwo.engine.errors import Forbidden
+from kaiwo.engine.resource import DEPLOYMENT, LEASE, POD, SERVICE, Resource
+from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
+from kaiwo.testing.operator import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kaiwo.engine.resource import Object
+
+pytestmark = pytest.mark.cluster
+
+RBAC = "rbac.authorization.k8s.io"
+SECRET = Resource("", "v1", "Secret", "secrets")
+
+
+@pytest.fixture(scope="session")
+def kube_scheduler(control_plane: Any) -> Path:
+    """The sandbox's kube-scheduler, looked up before a test has a home directory of its own."""
+    from kaiwo_sandbox import binaries  # noqa: PLC0415  only with a control plane
+
+    assert control_plane.url
+    return binaries.ensure()["kube-scheduler"]
+
+
+def with_port(port: int | None = 8000) -> Object:
+    """An embedded Deployment whose container has a port, or none."""
+    container = {"name": "api", **({"ports": [{"containerPort": port}]} if port else {})}
+    return {"spec": {"template": {"spec": {"containers": [container]}}}}
+
+
+async def test_the_operator_does_its_work_with_the_rights_it_is_given(site: Any, tmp_path: Path) -> None:
+    """Under its own account a KaiwoJob gets COMPLETE and a KaiwoService READY; no request is forbidden.
+
+    The process gets the environment of the rendered Deployment, the plugin list and the Lease included.
+    """
+    admin, team = site.admin, site.team
+    async with site.operating(tmp_path) as requests:
+        await admin.create(KAIWO_JOB, site.workload("KaiwoJob", "train", gpus=1))
+        service = site.workload("KaiwoService", "serve", replicas=1, deployment=with_port())
+        await admin.create(KAIWO_SERVICE, service)
+        await site.reaches(KAIWO_JOB, "train", "COMPLETE")
+        await site.reaches(KAIWO_SERVICE, "serve", "READY")
+        await until(admin, SERVICE, team, "serve", lambda obj: obj is not None)
+        edit = {"spec": {"replicas": 2, "deployment": with_port(None)}}
+        await admin.merge_patch(KAIWO_SERVICE, team, "serve", edit)
+        await until(admin, SERVICE, team, "serve", lambda obj: obj is None)
+        await until(admin, DEPLOYMENT, team, "serve", lambda obj: (obj or {})["spec"].get("replicas") == 2)
+    assert [request for request in requests if request[2] in (401, 403)] == []
+    done = {(method, path.rsplit("/", 1)[-1]) for method, path, _ in requests}
+    assert {("POST", "events"), ("POST", "jobs"), ("DELETE", "serve"), ("PUT", "kaiwo-operator")} <= done
+    assert await admin.get(LEASE, site.namespace, "kaiwo-operator")
+
+
+async def test_the_operators_account_may_not_do_more(site: Any) -> None:
+    """It reads no Secret and gives no rights; it may set owners where the API server checks that right."""
+    user, group = f"system:serviceaccount:{site.namespace}:kaiwo-operator", KAIWO_JOB.group
+    for plural in ("kaiwojobs", "kaiwoservices"):
+        assert await site.may(user, "update", f"{plural}.{group}/finalizers")
+        assert not await site.may(user, "update", f"{plural}.{group}")
+    for verb, resource in [
+        ("get", "secrets"),
+        ("create", "pods"),
+        ("create", "pods/exec"),
+        ("create", f"clusterrolebindings.{RBAC}"),
+        ("update", "leases.coordination.k8s.io"),
+    ]:
+        assert not await site.may(user, verb, resource), (verb, resource)
+    async with Client(site.connection("kaiwo-operator")) as client:
+        with pytest.raises(Forbidden):
+            await client.get(SECRET, site.namespace, "any")
+
+
+async def test_both_programs_run_under_restricted_pod_security(site: Any) -> None:
+    """The namespace takes the pods of operator and scheduler, and no pod that could be root."""
+    for name in ("kaiwo-operator", "kaiwo-scheduler"):
+        await until(
+            site.admin, DEPLOYMENT, site.namespace, name,
+            lambda obj: ((obj or {}).get("status") or {}).get("availableReplicas") == 1,
+        )  # fmt: skip
+    careless = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "careless", "namespace": site.namespace},
+        "spec": {"containers": [{"name": "a", "image": "a"}]},
+    }
+    with pytest.raises(Forbidden, match="restricted"):
+        await site.admin.create(POD, careless)
+
+
+async def test_who_edits_a_namespace_may_run_workloads_there(site: Any) -> None:
+    """The cluster's roles view and edit take in Kaiwo's kinds; viewers change nothing."""
+    resource = f"kaiwojobs.{KAIWO_JOB.group}"
+    for role, verb in (("view", "list"), ("edit", "create")):
+        binding = {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": role, "namespace": site.team},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "User", "name": f"{role}er", "apiGroup": RBAC}],
+        }
+        path = f"/apis/{RBAC}/v1/namespaces/{site.team}/rolebindings/{role}"
+        site.control_plane.api.apply(path, binding)
+        await eventually_may(site, f"{role}er", verb, resource)
+    assert not await site.may("viewer", "create", resource)
+    assert not await site.may("editer", "create", resource, namespace="default")
+
+
+async def eventually_may(site: Any, user: str, verb: str, resource: str) -> None:
+    """Wait for a right that was given a moment ago: roles are gathered by a controller, and cached."""
+    for _ in range(20):
+        if await site.may(user, verb, resource):
+            return
+        await asyncio.sleep(1.0)
+    pytest.fail(f"{user} may not {verb} {resource}")
+
+
+@pytest.fixture
+def rack(control_plane: Any, namespace: str) -> Iterator[str]:
+    """The value of a label ``rack`` that three equal nodes of the test's own have."""
+    from kaiwo_sandbox.nodes import node  # noqa: PLC0415  only with a control plane
+
+    value = namespace[-6:]
+    names = [f"{value}-{number}" for number in range(3)]
+    for name in names:
+        control_plane.add_node(node(name, extended={"amd.com/gpu": 4}, labels={"rack": value}))
+    yield value
+    for name in names:
+        control_plane.api.request("DELETE", f"/api/v1/nodes/{name}")
+
+
+async def test_the_scheduler_packs_gpus_under_its_own_account(
+    kube_scheduler: Path, site: Any, rack: str, tmp_path: Path
+) -> None:
+    """A kube-scheduler with the rendered configuration fills the node that is in use, with its own rights."""
+    configuration = yaml.safe_load(site.named("ConfigMap", "kaiwo-scheduler")["data"]["scheduler.yaml"])
+    # The sandbox's own scheduler serves the usual name.
+    configuration["profiles"][0]["schedulerName"] = name = "kaiwo-scheduler-under-test"
+    configuration["clientConnection"] = {"kubeconfig": str(kubeconfig(site, "kaiwo-scheduler", tmp_path))}
+    file, log = tmp_path / "scheduler.yaml", tmp_path / "log"
+    file.write_text(yaml.safe_dump(configuration))
+    command = [str(kube_scheduler), f"--config={file}", "--secure-port=0"]
+    with log.open("w") as out:
+        process = await asyncio.to_thread(subprocess.Popen, command, stdout=out, stderr=out)
+        try:
+            nodes = [await scheduled(site, f"p{number}", name, rack) for number in range(4)]
+        finally:
+            process.terminate()
+            await asyncio.to_thread(process.wait, 20)
+    assert len(set(nodes)) == 1, "one GPU after the other on the node that has one in use"
+    assert "forbidden" not in log.read_text().lower()
+
+
+def kubeconfig(site: Any, account: str, directory: Path) -> Path:
+    """A kubeconfig of an installed service account."""
+    cluster = {"server": site.control_plane.url, "certificate-authority": str(site.control_plane.ca_file)}
+    file = directory / f"{account}.kubeconfig"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "site",
+        "clusters": [{"name": "site", "cluster": cluster}],
+        "users": [{"name": account, "user": {"token": site.token(account)}}],
+        "contexts": [{"name": "site", "context": {"cluster": "site", "user": account}}],
+    }
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+async def scheduled(site: Any, name: str, scheduler: str, rack: str) -> str:
+    """Create a pod with one GPU; the node of the rack that it is put on."""
+    container = {"name": "a", "image": "a", "resources": {"limits": {"amd.com/gpu": "1"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": site.team},
+        "spec": {"schedulerName": scheduler, "nodeSelector": {"rack": rack}, "containers": [container]},
+    }
+    await site.admin.create(POD, pod)
+    found = await until(
+        site.admin, POD, site.team, name,
+        lambda obj: bool((obj or {}).get("spec", {}).get("nodeName")), timeout=60.0,
+    )  # fmt: skip
+    assert found is not None
+    node: str = found["spec"]["nodeName"]
+    return node
