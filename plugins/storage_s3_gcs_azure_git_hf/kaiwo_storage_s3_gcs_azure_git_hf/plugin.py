@@ -7,10 +7,13 @@ from kaiwo.plugin.sources import DownloadSource
 
 KAIWO_API = 1
 
+DOWNLOADERS = "kaiwo_storage_s3_gcs_azure_git_hf.download"
+"""Package of the download program; never imported by the operator."""
+
 
 @hookimpl
 def kaiwo_download_sources() -> list[DownloadSource]:
-    """The sources, declared: their fields are in the CRDs, nothing can fetch them yet."""
+    """The sources, and the function of the download program that serves each."""
     from kaiwo_storage_s3_gcs_azure_git_hf import items  # noqa: PLC0415 - needs pydantic, which a start may not
 
     return [
@@ -19,18 +22,21 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             path=("data", "download", "s3"),
             item=items.S3DownloadItem,
             description="Downloads from S3-compatible stores.",
+            downloader=f"{DOWNLOADERS}.objects:s3",
         ),
         DownloadSource(
             name="gcs",
             path=("data", "download", "gcs"),
             item=items.GCSDownloadItem,
             description="Downloads from Google Cloud Storage.",
+            downloader=f"{DOWNLOADERS}.objects:gcs",
         ),
         DownloadSource(
             name="azure_blob",
             path=("data", "download", "azureBlob"),
             item=items.AzureBlobStorageDownloadItem,
             description="Downloads from Azure Blob Storage.",
+            downloader=f"{DOWNLOADERS}.objects:azure_blob",
         ),
         DownloadSource(
             name="git",

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -111,9 +113,14 @@ def test_the_five_documented_fields_are_there_on_both_kinds() -> None:
     }
 
 
-def test_nothing_can_be_fetched_yet() -> None:
-    """While no downloader is named, the host says so to whoever asks for a download."""
-    assert {source.downloader for source in testing.plugins(plugin).sources} == {None}
+def test_the_plugin_loads_without_what_only_the_download_container_has() -> None:
+    """The operator must not need object store or Hub clients."""
+    code = (
+        "import sys; from kaiwo_storage_s3_gcs_azure_git_hf import plugin; plugin.kaiwo_download_sources(); "
+        "print([m for m in ('obstore', 'huggingface_hub', 'httpx2', 'hf_xet') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_commit_is_ignored_when_a_branch_is_given() -> None:

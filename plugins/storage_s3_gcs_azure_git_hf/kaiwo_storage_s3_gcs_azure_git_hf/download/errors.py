@@ -1,0 +1,126 @@
+"""What can go wrong, and the exit code each has.
+
+A Job fails at once on 2, 3 and 4 and is tried again on 5 and 6.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+
+class DownloadError(Exception):
+    """A failure of one item: one line that names item, object, reason and next step.
+
+    Attributes:
+        code: exit code of the program.
+    """
+
+    code = 1
+
+    def __init__(self, where: str, what: str, step: str) -> None:
+        line = f"{where}: {what}; {step}" if where else f"{what}; {step}"
+        super().__init__(" ".join(line.split()))
+
+
+class ConfigError(DownloadError):
+    """The configuration cannot be used."""
+
+    code = 2
+
+
+class NotAvailableError(DownloadError):
+    """What is wanted does not exist, or is not allowed."""
+
+    code = 3
+
+
+class IntegrityError(DownloadError):
+    """The bytes are not those that were asked for."""
+
+    code = 4
+
+
+class DiskFullError(DownloadError):
+    """The volume has no room."""
+
+    code = 5
+
+
+class NetworkError(DownloadError):
+    """The network, or the server, did not recover in time."""
+
+    code = 6
+
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_BODY_CODE = re.compile(r"<Code>(\w+)</Code>")
+_TOO_MANY, _TIMEOUT, _SERVER = 429, 408, 500
+
+
+def status_of(error: BaseException) -> int | None:
+    """HTTP status in an error of the object store library, None when there was no answer."""
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+def transient(error: BaseException) -> bool:
+    """Whether trying again can help: no connection, 408, 429 and 5xx."""
+    from obstore.exceptions import GenericError  # noqa: PLC0415 - only the download container has it
+
+    if not isinstance(error, GenericError):
+        return isinstance(error, (ConnectionError, TimeoutError))
+    status = status_of(error)
+    if status is None:
+        return "NotPartial" not in str(error)
+    return status in (_TOO_MANY, _TIMEOUT) or status >= _SERVER
+
+
+def full(error: OSError) -> bool:
+    """Whether a volume has no room left."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def explained(where: str, name: str, error: BaseException) -> DownloadError:
+    """The failure of reading `name`, as the user reads it; never the library's own debugging text."""
+    from obstore import exceptions  # noqa: PLC0415 - only the download container has it
+
+    if isinstance(error, DownloadError):
+        return error
+    status = status_of(error)
+    code = _BODY_CODE.search(str(error))
+    answer = f" (HTTP {status}{' ' + code[1] if code else ''})" if status else ""
+    if isinstance(error, FileNotFoundError) or status in (404, 410):
+        return NotAvailableError(
+            where, f"{name} does not exist{answer}", "check bucket and path, and that the key may list it"
+        )
+    if isinstance(error, exceptions.PreconditionError) or status in (412, 416):
+        return IntegrityError(
+            where, f"{name} changed during the download{answer}", "run again when nobody writes to it"
+        )
+    if isinstance(error, (exceptions.InvalidPathError, ValueError)):
+        return ConfigError(
+            where,
+            f"{name} has an object key that cannot be a file ({_key(error)})",
+            "rename the object, or name a folder or files without it",
+        )
+    if isinstance(error, OSError) and full(error):
+        return DiskFullError(where, f"no room left to write {name}", "make the volume larger")
+    if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)):
+        return ConfigError(where, f"{name} cannot be written ({error.strerror})", "check the volume")
+    if transient(error):
+        return NetworkError(
+            where, f"{name} could not be read{answer or ': no answer'}", "check the endpoint and the network"
+        )
+    if "NotPartial" in str(error):
+        return NotAvailableError(
+            where, f"the server of {name} does not serve ranges", "use a store that does"
+        )
+    return NotAvailableError(
+        where, f"access to {name} was refused{answer}", "check the credentials and what they may read"
+    )
+
+
+def _key(error: BaseException) -> str:
+    found = re.search(r'[pP]ath "([^"]*)"', str(error))
+    return repr(found[1])[:200] if found else "it has empty, '.' or '..' segments"

@@ -1,0 +1,112 @@
+"""What is already there: finished files and finished parts, so that a run goes on where the last one ended.
+
+Lines are appended in the order things happened and are read back at the next start. Parts written during
+another boot of the machine count only up to the last time their file was synced: a page cache does not
+outlive a boot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def fingerprint(*parts: object) -> str:
+    """A short text for what makes content the same: where it is, its ETag, its size, the part size."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
+
+
+class Journal:
+    """The journal of one volume."""
+
+    def __init__(self, folder: Path) -> None:
+        self._finished: dict[str, tuple[str, int]] = {}
+        self._parts: dict[str, tuple[str, set[int]]] = {}
+        self._lock = threading.Lock()
+        path = folder / "journal"
+        boot = _BOOT.read_text().strip() if _BOOT.exists() else ""
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                "", f"another download is writing to {folder.parent}", "wait for it to end"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        self._read(path, boot)
+        self._compact(boot)
+
+    def finished(self, path: str, key: str) -> bool:
+        """Whether a file was finished with this fingerprint and has not been touched since."""
+        known = self._finished.get(path)
+        if known is None or known[0] != key:
+            return False
+        with contextlib.suppress(OSError):
+            return os.lstat(path).st_mtime_ns == known[1]
+        return False
+
+    def parts(self, path: str, key: str) -> set[int]:
+        """Indexes of the parts of ``<path>.part`` that are there."""
+        known = self._parts.get(path)
+        return set(known[1]) if known and known[0] == key else set()
+
+    def part(self, path: str, key: str, index: int) -> None:
+        """Note a part that was written."""
+        self._append(["d", path, key, index])
+
+    def synced(self, path: str) -> None:
+        """Note that every part noted so far is on the disk."""
+        self._append(["s", path])
+
+    def finish(self, path: str, key: str) -> None:
+        """Note a file that has its final name."""
+        self._append(["f", path, key, os.lstat(path).st_mtime_ns])
+
+    def close(self) -> None:
+        """Let another run begin."""
+        os.close(self._file)
+
+    def _append(self, record: list[object]) -> None:
+        data = msgspec.json.encode(record) + b"\n"
+        with self._lock:
+            os.write(self._file, data)
+
+    def _read(self, path: Path, boot: str) -> None:
+        pending: dict[str, tuple[str, set[int]]] = {}
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(msgspec.DecodeError, ValueError, TypeError, IndexError):
+                kind, *rest = msgspec.json.decode(line)
+                if kind == "d":
+                    known = pending.get(rest[0])
+                    if known is None or known[0] != rest[1]:
+                        known = pending[rest[0]] = (rest[1], set())
+                    known[1].add(int(rest[2]))
+                elif kind == "s" and rest[0] in pending:
+                    self._parts[rest[0]] = (pending[rest[0]][0], set(pending[rest[0]][1]))
+                elif kind == "f":
+                    self._finished[rest[0]] = (rest[1], int(rest[2]))
+                    pending.pop(rest[0], None)
+                    self._parts.pop(rest[0], None)
+                elif kind == "b" and rest[0] != boot:
+                    pending = {name: (key, set(done)) for name, (key, done) in self._parts.items()}
+        self._parts.update(pending)
+
+    def _compact(self, boot: str) -> None:
+        """Write back what still counts; a torn write costs no more than a new transfer."""
+        records: list[list[object]] = [["f", path, *known] for path, known in self._finished.items()]
+        for path, (key, done) in self._parts.items():
+            records += [["d", path, key, index] for index in sorted(done)]
+        records.append(["b", boot])
+        os.ftruncate(self._file, 0)
+        os.write(self._file, b"".join(msgspec.json.encode(record) + b"\n" for record in records))

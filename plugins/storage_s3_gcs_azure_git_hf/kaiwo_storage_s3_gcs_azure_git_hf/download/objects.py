@@ -1,0 +1,187 @@
+"""S3, Google Cloud Storage and Azure Blob Storage: their items, turned into files of the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import headers
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.model import Store
+from kaiwo_storage_s3_gcs_azure_git_hf.items import (
+    AzureBlobStorageDownloadItem,
+    CloudDownloadBucket,
+    GCSDownloadItem,
+    S3DownloadItem,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
+
+GCS_URL = "https://storage.googleapis.com"
+AZURITE_ACCOUNT = "devstoreaccount1"
+DEFAULT_REGION = "us-east-1"
+
+
+def _buckets(
+    where: str,
+    part: str,
+    session: Session,
+    buckets: Sequence[CloudDownloadBucket],
+    open_store: Callable[[str], Store],
+) -> None:
+    for index, bucket in enumerate(buckets):
+        place = f"{where}.{part}[{index}]"
+        try:
+            store = open_store(bucket.name)
+        except ConfigError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the client's own errors have no common class
+            raise ConfigError(
+                place, f"{bucket.name} cannot be opened ({type(error).__name__})", "check the credentials"
+            ) from None
+        for number, file in enumerate(bucket.files or ()):
+            digest = file.sha256.lower() if file.sha256 else None
+            session.object(f"{place}.files[{number}]", store, file.path, file.target_path, digest)
+        for number, folder in enumerate(bucket.folders or ()):
+            session.folder(f"{place}.folders[{number}]", store, folder.path, folder.target_path, folder.glob)
+
+
+def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
+    """Items of ``data.download.s3``."""
+    from obstore.store import S3Store  # noqa: PLC0415 - only the download container has it
+
+    for number, raw in enumerate(items):
+        where = f"s3[{number}]"
+        item = S3DownloadItem.parse(raw)
+        url = item.endpoint_url.rstrip("/")
+        client = session.client(where, url)
+        config: Any = {"endpoint": url, "region": item.region or _aws_region(url)}
+        config["virtual_hosted_style_request"] = False
+        anonymous = False
+        if item.access_key_id and item.secret_key:
+            config["access_key_id"] = session.secret(where, item.access_key_id)
+            config["secret_access_key"] = session.secret(where, item.secret_key)
+        elif not session.config.policy.ambient_credentials:
+            config["skip_signature"] = anonymous = True
+
+        def opened(
+            name: str,
+            url: str = url,
+            client: dict[str, Any] = client,
+            config: Any = config,
+            anonymous: bool = anonymous,
+        ) -> Store:
+            remote = S3Store(name, config=config, **client)
+            plain = f"{url}/{name}" if anonymous else None
+            ask = headers.reader(remote, session.gate.url, plain)
+            return Store(remote, f"{url}/{name}", md5_etag=True, headers=ask)
+
+        _buckets(where, "buckets", session, item.buckets, opened)
+
+
+def _aws_region(url: str) -> str:
+    """The region in an AWS endpoint's name; other stores take any, and us-east-1 is the custom."""
+    labels = (urlsplit(url).hostname or "").split(".")
+    if labels[-2:] == ["amazonaws", "com"] and len(labels) >= 4 and labels[-4] == "s3":  # noqa: PLR2004
+        return labels[-3]
+    return DEFAULT_REGION
+
+
+def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
+    """Items of ``data.download.gcs``. ``STORAGE_EMULATOR_HOST`` is honoured as Google's libraries do."""
+    from obstore.store import GCSStore  # noqa: PLC0415 - only the download container has it
+
+    for number, raw in enumerate(items):
+        where = f"gcs[{number}]"
+        item = GCSDownloadItem.parse(raw)
+        url = os.environ.get("STORAGE_EMULATOR_HOST", GCS_URL).rstrip("/")
+        config: dict[str, Any] = {"base_url": url}
+        anonymous = False
+        if item.application_credentials:
+            config["service_account_key"] = _service_account(
+                where, session.secret(where, item.application_credentials)
+            )
+        elif not session.config.policy.ambient_credentials:
+            config["skip_signature"] = anonymous = True
+        client = session.client(where, url)
+
+        def opened(
+            name: str,
+            url: str = url,
+            client: dict[str, Any] = client,
+            config: Any = config,
+            anonymous: bool = anonymous,
+        ) -> Store:
+            remote = GCSStore(name, config=config, **client)
+            ask = headers.reader(remote, session.gate.url, f"{url}/{name}") if anonymous else None
+            return Store(remote, f"gs://{name}", headers=ask)
+
+        _buckets(where, "buckets", session, item.buckets, opened)
+
+
+def _service_account(where: str, text: str) -> str:
+    """A service account's key, with nothing in it that sends requests elsewhere."""
+    try:
+        key = json.loads(text)
+    except ValueError:
+        key = None
+    if not isinstance(key, dict) or not {"client_email", "private_key"} <= key.keys():
+        raise ConfigError(
+            where,
+            "applicationCredentials is no JSON key of a service account",
+            "store the key file that Google gave out",
+        )
+    kept = ("type", "client_email", "private_key", "private_key_id", "project_id")
+    return json.dumps({"private_key_id": "", **{name: key[name] for name in kept if name in key}})
+
+
+def azure_blob(items: Sequence[dict[str, Any]], session: Session) -> None:
+    """Items of ``data.download.azureBlob``."""
+    from obstore.store import AzureStore  # noqa: PLC0415 - only the download container has it
+
+    for number, raw in enumerate(items):
+        where = f"azureBlob[{number}]"
+        item = AzureBlobStorageDownloadItem.parse(raw)
+        config = _azure(where, session.secret(where, item.connection_string))
+        client = session.client(where, config["endpoint"])
+
+        def opened(name: str, client: dict[str, Any] = client, config: Any = config) -> Store:
+            remote = AzureStore(name, config=config, **client)
+            ask = headers.reader(remote, session.gate.url, None) if "account_key" in config else None
+            return Store(remote, f"{config['endpoint']}/{name}", headers=ask)
+
+        _buckets(where, "containers", session, item.containers, opened)
+
+
+def _azure(where: str, text: str) -> dict[str, Any]:
+    """An Azure connection string as the client's configuration.
+
+    Raises:
+        ConfigError: it has no account, or nothing to sign with.
+    """
+    pairs = dict(part.split("=", 1) for part in text.split(";") if "=" in part)
+    given = {name.strip().lower(): value.strip() for name, value in pairs.items()}
+    account = given.get("accountname", "")
+    scheme = given.get("defaultendpointsprotocol", "https")
+    suffix = given.get("endpointsuffix", "core.windows.net")
+    endpoint = given.get("blobendpoint") or (account and f"{scheme}://{account}.blob.{suffix}")
+    place = urlsplit(endpoint or "")
+    account = account or (place.hostname or "").partition(".")[0]
+    signed = given.get("accountkey") or given.get("sharedaccesssignature")
+    if not account or not signed or place.scheme not in ("http", "https"):
+        raise ConfigError(
+            where,
+            "connectionString has no AccountName with AccountKey, or BlobEndpoint with SharedAccessSignature",
+            "copy it from the storage account's access keys",
+        )
+    config: dict[str, Any] = {"account_name": account, "endpoint": endpoint.rstrip("/")}
+    if given.get("accountkey"):
+        config["account_key"] = given["accountkey"]
+    else:
+        config["sas_key"] = given["sharedaccesssignature"].lstrip("?")
+    return config

@@ -1,0 +1,259 @@
+"""One run, from what the items ask for to files on the volumes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, secrets
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.model import File, Store, Task
+from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Targets, Volume
+from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import retried
+from kaiwo_storage_s3_gcs_azure_git_hf.items import ValueReference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from kaiwo.api.download import DownloadConfig
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
+
+_LOOKUPS = 16
+_SLOWEST_PART = timedelta(minutes=30)
+
+
+class Session:
+    """What downloader functions are given; it is a :class:`kaiwo.api.download.Downloads`.
+
+    Attributes:
+        config: the document.
+        gate: the way out.
+        tasks: transfers of their own.
+    """
+
+    def __init__(self, config: DownloadConfig, gate: Gate, roots: Mapping[str, str]) -> None:
+        self.config = config
+        self.gate = gate
+        self.tasks: list[Task] = []
+        self._roots = roots
+        self._volumes: dict[str, Volume] = {}
+        self._targets = Targets()
+        self._lookups: list[Callable[[], list[File]]] = []
+        self._stop = threading.Event()
+
+    def volume(self, name: str) -> Volume:
+        """The volume ``data`` or ``hf``.
+
+        Raises:
+            ConfigError: there is none, or nothing is mounted there.
+        """
+        if name not in self._volumes:
+            mount = self._roots.get(name)
+            if not mount:
+                raise ConfigError("", f"there is no {name} volume", "give it a storageSize")
+            self._volumes[name] = Volume(mount, f"the {name} volume")
+        return self._volumes[name]
+
+    @property
+    def volumes(self) -> list[Volume]:
+        """The volumes in use."""
+        return list(self._volumes.values())
+
+    def secret(self, where: str, reference: Mapping[str, Any] | ValueReference) -> str:
+        """The value of a reference to a Secret."""
+        if not isinstance(reference, ValueReference):
+            reference = ValueReference.parse(dict(reference))
+        return secrets.read(where, reference)
+
+    def client(self, where: str, url: str) -> dict[str, Any]:
+        """How an object store client reaches `url`: through the gate, http only when it is written so.
+
+        An address that is written as a number is checked here, once and for all, and reached directly.
+
+        Raises:
+            ConfigError: the address is never reached.
+        """
+        why = self.gate.written(url)
+        if why:
+            raise ConfigError(where, why, "use an endpoint that workloads may reach")
+        place = urlsplit(url)
+        stall = timedelta(seconds=self.config.limits.stall_seconds)
+        options: dict[str, Any] = {
+            "allow_http": place.scheme == "http",
+            "proxy_url": self.gate.url,
+            "connect_timeout": timedelta(seconds=15),
+            "read_timeout": stall,
+            "timeout": _SLOWEST_PART,
+            "user_agent": "kaiwo-download",
+        }
+        if place.hostname and self.gate.direct(place.hostname):
+            options["proxy_excludes"] = place.hostname
+        return {"client_options": options, "retry_config": {"max_retries": 0, "retry_timeout": stall}}
+
+    def object(self, where: str, store: Store, key: str, target: str, sha256: str | None = None) -> None:
+        """Fetch one object to `target`, relative to the data volume."""
+        volume = self.volume("data")
+        path = volume.place(where, target)
+        if path == volume.root:
+            raise ConfigError(where, "names no file to write", "give targetPath a file name")
+        self._targets.claim(where, path, volume.root)
+
+        def look() -> list[File]:
+            import obstore  # noqa: PLC0415 - only the download container has it
+
+            meta = self._asked(where, f"{store.name}/{key}", lambda: obstore.head(store.remote, key))
+            return [_file(where, store, meta, volume, path, key=key, sha256=sha256)]
+
+        self._lookups.append(look)
+
+    def folder(self, where: str, store: Store, prefix: str, target: str, glob: str | None) -> None:
+        """Fetch every object below `prefix` that matches, into `target`, relative to the data volume."""
+        volume = self.volume("data")
+        base = volume.place(where, target)
+        prefix = globs.prefix_of(prefix)
+        try:
+            matches = globs.compiled(glob or globs.DEFAULT).fullmatch
+        except ValueError as error:
+            raise ConfigError(where, str(error), "correct the glob") from None
+        name = f"{store.name}/{prefix}".rstrip("/")
+
+        def look() -> list[File]:
+            found = []
+            for meta in self._asked(where, name, lambda: self._listed(store, prefix)):
+                relative = meta["path"][len(prefix) + 1 if prefix else 0 :]
+                if relative and matches(relative):
+                    path = volume.place(where, f"{os.path.relpath(base, volume.root)}/{relative}")
+                    found.append(_file(where, store, meta, volume, path, key=meta["path"], sha256=None))
+            found = [file for file in found if file.size or not self._marker(file)]
+            if not found:
+                raise NotAvailableError(
+                    where,
+                    f"no object in {name} matches {glob or globs.DEFAULT!r}",
+                    "check path and glob; a path matches whole folder names",
+                )
+            for file in found:
+                self._targets.claim(where, file.path, volume.root)
+            return found
+
+        self._lookups.append(look)
+
+    def http(
+        self,
+        where: str,
+        url: str,
+        target: str,
+        *,
+        sha256: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Fetch one http or https URL to `target`, relative to the data volume."""
+        from obstore.store import HTTPStore  # noqa: PLC0415 - only the download container has it
+
+        place = urlsplit(url)
+        if place.scheme not in ("http", "https") or not place.hostname or place.query:
+            raise ConfigError(where, "the URL is not one of http or https without a query", "correct url")
+        client = self.client(where, url)
+        if headers:
+            client["client_options"]["default_headers"] = dict(headers)
+        root = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
+        store = Store(HTTPStore(root, **client), root)
+        self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
+
+    def claim_folder(self, where: str, volume: Volume, path: str) -> None:
+        """Note that a task fills the folder `path`."""
+        self._targets.claim(where, path + "/.", volume.root)
+
+    def claim_file(self, where: str, volume: Volume, path: str) -> None:
+        """Note that a task writes `path`, before it does."""
+        self._targets.claim(where, path, volume.root)
+
+    def plan(self) -> list[File]:
+        """Look up everything that was asked for; the files in the order of the items.
+
+        Raises:
+            DownloadError: something does not exist, or two items write one file.
+        """
+        with ThreadPoolExecutor(_LOOKUPS, "lookup") as pool:
+            pending = [pool.submit(look) for look in self._lookups]
+            try:
+                return [file for future in pending for file in future.result()]
+            except BaseException:
+                self._stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _asked(self, where: str, name: str, ask: Callable[[], Any]) -> Any:
+        answers: list[Any] = []
+        try:
+            retried(lambda: answers.append(ask()), self.config.limits, self._stop)
+        except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
+            raise self.explained(where, name, error) from None
+        return answers[-1]
+
+    def explained(self, where: str, name: str, error: BaseException) -> errors.DownloadError:
+        """A failure as the user reads it; a refusal of the gate shows as itself."""
+        refused = self.gate.refused()
+        if refused and not isinstance(error, errors.DownloadError):
+            return ConfigError(
+                where, f"{name} leads to {refused}", "use an endpoint that workloads may reach"
+            )
+        return errors.explained(where, name, error)
+
+    @staticmethod
+    def _listed(store: Store, prefix: str) -> list[Any]:
+        import obstore  # noqa: PLC0415 - only the download container has it
+
+        listed = obstore.list(store.remote, prefix=prefix or None, chunk_size=1000)
+        return list({meta["path"]: meta for chunk in listed for meta in chunk}.values())
+
+    def _marker(self, file: File) -> bool:
+        """Whether an empty object is a folder's marker: its key ends in '/', so the plain key is absent."""
+        import obstore  # noqa: PLC0415 - only the download container has it
+
+        def ask() -> bool:
+            try:
+                obstore.head(file.store.remote, file.key)
+            except FileNotFoundError:
+                return True
+            return False
+
+        return bool(self._asked(file.where, file.name, ask))
+
+
+def _file(
+    where: str,
+    store: Store,
+    meta: Mapping[str, Any],
+    volume: Volume,
+    path: str,
+    *,
+    key: str,
+    sha256: str | None,
+) -> File:
+    modified = "" if meta["e_tag"] else str(meta["last_modified"])
+    return File(where, store, key, meta["size"], meta["e_tag"], modified, volume, path, sha256)
+
+
+def free_bytes(volume: Volume) -> int:
+    """Bytes that may still be written to a volume."""
+    found = os.statvfs(volume.root)
+    return found.f_bavail * found.f_frsize
+
+
+def written_bytes(file: File) -> int:
+    """Bytes of an unfinished file that are on the disk already."""
+    path = Path(f"{file.path}.part")
+    return path.stat().st_blocks * 512 if path.exists() else 0
+
+
+def needed(files: list[File]) -> Iterator[tuple[Volume, int]]:
+    """Bytes still to be written, by volume."""
+    by: dict[Volume, int] = {}
+    for file in files:
+        by[file.volume] = by.get(file.volume, 0) + max(file.size - written_bytes(file), 0)
+    yield from by.items()

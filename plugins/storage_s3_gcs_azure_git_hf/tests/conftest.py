@@ -1,0 +1,291 @@
+"""Peers of the download program: an object server with faults, moto's S3 server, and a way to run it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
+
+import pytest
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+AZURITE_VERSION = "3.35.0"
+MOTO_VERSION = "5.2.5"
+PEERS = Path.home() / ".cache" / "kaiwo" / "storage-peers"
+MODIFIED = "Sat, 21 Nov 2026 12:00:00 GMT"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Http
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing."""
+
+    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Last-Modified": MODIFIED, **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.server.objects.sent += len(body)
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        """Answer a read of the S3 and GCS XML interface."""
+        objects = self.server.objects
+        place = urllib.parse.urlsplit(self.path)
+        bucket, _, key = urllib.parse.unquote(place.path).lstrip("/").partition("/")
+        objects.requests.append((self.command, key, dict(self.headers.items())))
+        if not objects.allowed(dict(self.headers.items())):
+            self.reply(403, b"<Error><Code>AccessDenied</Code></Error>")
+        elif bucket != objects.bucket:
+            self.reply(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+        elif not key:
+            self._list(urllib.parse.parse_qs(place.query).get("prefix", [""])[0])
+        elif (fault := objects.faults.get(key)) and fault(self):
+            return
+        elif key not in objects.content:
+            self.reply(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        else:
+            self.serve(key)
+
+    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+
+    def serve(self, key: str) -> None:
+        objects = self.server.objects
+        body, etag = objects.content[key], objects.etag(key)
+        extra = objects.headers(key)
+        if self.headers.get("If-Match", etag) != etag:
+            return self.reply(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        if asked := self.headers.get("Range"):
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last), len(body) - 1)
+            extra["Content-Range"] = f"bytes {start}-{end}/{len(body)}"
+            time.sleep(objects.delay)
+            return self.reply(206, body[start : end + 1], ETag=etag, **extra)
+        return self.reply(200, body, ETag=etag, **extra)
+
+    def _list(self, prefix: str) -> None:
+        objects = self.server.objects
+        entries = "".join(
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(body)}</Size>"
+            f"<ETag>{escape(objects.etag(key))}</ETag>"
+            "<LastModified>2026-11-21T12:00:00.000Z</LastModified></Contents>"
+            for key, body in sorted(objects.content.items())
+            if key.startswith(prefix)
+        )
+        self.reply(200, f"<ListBucketResult>{entries}</ListBucketResult>".encode())
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    objects: Objects
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away are part of the tests."""
+
+
+@dataclass
+class Objects:
+    """A bucket behind the XML interface that S3 and GCS share, and what goes wrong with it."""
+
+    bucket: str = "bucket"
+    content: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, Callable[[_Handler], bool]] = field(default_factory=dict)
+    etags: dict[str, str] = field(default_factory=dict)
+    goog: bool = False
+    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    allowed: Callable[[dict[str, str]], bool] = lambda _: True
+    sent: int = 0
+    delay: float = 0.0
+    url: str = ""
+
+    @property
+    def port(self) -> int:
+        """The server's port."""
+        return int(self.url.rpartition(":")[2])
+
+    def etag(self, key: str) -> str:
+        """MD5, as of objects uploaded in one piece, unless set otherwise."""
+        if self.goog:
+            return self.etags.get(key, '"generation-1"')
+        if key in self.etags:
+            return self.etags[key]
+        return f'"{hashlib.md5(self.content[key], usedforsecurity=False).hexdigest()}"'
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Checksums in headers."""
+        if not self.goog:
+            return {}
+        digest = hashlib.md5(self.content[key], usedforsecurity=False).digest()
+        return {"x-goog-hash": f"md5={base64.b64encode(digest).decode()}"}
+
+
+@pytest.fixture
+def objects() -> Iterator[Objects]:
+    """A bucket that can go wrong."""
+    served = Objects()
+    server = _Http(("127.0.0.1", 0), _Handler)
+    server.objects = served
+    served.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield served
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@dataclass
+class Outcome:
+    """What a run left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def line(self) -> str:
+        """The last line for people."""
+        return self.err.strip().splitlines()[-1] if self.err.strip() else ""
+
+
+@dataclass
+class Runner:
+    """Runs the program over a volume in a temporary folder."""
+
+    root: Path
+    capsys: pytest.CaptureFixture[str]
+    limits: dict[str, int] = field(default_factory=lambda: {"retrySeconds": 0, "partSize": 65536})
+    policy: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def volume(self) -> Path:
+        """The data volume."""
+        return self.root / "workload"
+
+    def secret(self, name: str, value: str) -> dict[str, str]:
+        """A reference to a mounted value."""
+        file = self.root / "secrets" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(value + "\n", encoding="utf-8")
+        return {"secretName": "creds", "secretKey": name, "file": str(file)}
+
+    def config(self, items: dict[str, Any]) -> Path:
+        """Write the document."""
+        self.volume.mkdir(exist_ok=True)
+        hf = self.root / "hf"
+        hf.mkdir(exist_ok=True)
+        document = {
+            "version": 1,
+            "dataMountPath": str(self.volume),
+            "hfMountPath": str(hf),
+            "items": items,
+            "limits": self.limits,
+            "policy": self.policy,
+        }
+        path = self.root / "config.yaml"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return path
+
+    def command(self, items: dict[str, Any], *flags: str) -> list[str]:
+        """The program as a process of its own."""
+        module = "kaiwo_storage_s3_gcs_azure_git_hf.download.main"
+        return [sys.executable, "-m", module, str(self.config(items)), *self._flags(flags)]
+
+    def __call__(self, items: dict[str, Any], *flags: str) -> Outcome:
+        """Run it in this process."""
+        self.capsys.readouterr()
+        code = main.run([str(self.config(items)), *self._flags(flags)])
+        captured = self.capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    def files(self) -> dict[str, bytes]:
+        """Everything under a final name in the volume."""
+        return {
+            str(path.relative_to(self.volume)): path.read_bytes()
+            for path in self.volume.rglob("*")
+            if path.is_file() and ".kaiwo-download" not in path.parts and path.suffix != ".part"
+        }
+
+    def _flags(self, flags: tuple[str, ...]) -> list[str]:
+        return [*flags, "--termination-log", str(self.root / "termination-log")]
+
+
+@pytest.fixture
+def download(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
+    """The program."""
+    return Runner(tmp_path, capsys)
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[str]:
+    """URL of moto's S3 server, in an environment of its own: its dependencies do not fit the project's."""
+    program = PEERS / "moto" / "bin" / "moto_server"
+    if not program.exists():
+        subprocess.run([sys.executable, "-m", "venv", PEERS / "moto"], check=True)
+        pip = [PEERS / "moto" / "bin" / "python", "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, f"moto[server,s3]=={MOTO_VERSION}"], check=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as probe:
+        port = probe.server_address[1]
+    with subprocess.Popen(
+        [program, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        url = f"http://127.0.0.1:{port}"
+        _wait(f"{url}/moto-api/data.json")
+        yield url
+        process.terminate()
+
+
+def _wait(url: str) -> None:
+    for _ in range(120):
+        try:
+            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - a loopback server of this test
+        except OSError:
+            time.sleep(0.25)
+        else:
+            return
+    raise TimeoutError(url)
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[str]:
+    """URL of the account of azurite, Microsoft's local server of the Blob interface."""
+    folder = PEERS / f"azurite-{AZURITE_VERSION}"
+    program = folder / "node_modules" / ".bin" / "azurite-blob"
+    if not program.exists():
+        npm = shutil.which("npm") or "npm"
+        flags = ["--silent", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        subprocess.run([npm, "install", *flags, f"azurite@{AZURITE_VERSION}"], check=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    place = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    flags = ["--silent", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+    with subprocess.Popen([program, *place, *flags], stdout=subprocess.DEVNULL) as process:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(240):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.25)
+        yield f"{url}/devstoreaccount1"
+        process.terminate()

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BODY = bytes(range(256)) * 1024
+
+
+@pytest.fixture
+def gcs(objects: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The XML interface of Google Cloud Storage: ETags that are no MD5, x-goog-hash headers."""
+    objects.goog = True
+    objects.content = {"m/a b": BODY, "m/d/ü": b"x", "other": b"o"}
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", objects.url)
+    return objects
+
+
+ITEM: dict[str, Any] = {
+    "buckets": [
+        {
+            "name": "bucket",
+            "files": [{"path": "other", "targetPath": "o"}],
+            "folders": [{"path": "m", "targetPath": "m"}],
+        }
+    ]
+}
+EXPECTED = {"m/a b": BODY, "m/d/ü": b"x", "o": b"o"}
+
+
+def _service_account() -> tuple[str, Callable[[dict[str, str]], bool]]:
+    """A service account's key, and a server's check of what it signs."""
+    private = rsa.generate_private_key(65537, 2048)
+    pem = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    key = {
+        "type": "service_account",
+        "client_email": "canary@project.iam.gserviceaccount.com",
+        "private_key": pem.decode(),
+        "private_key_id": "CANARYID",
+        "gcs_base_url": "http://169.254.169.254",
+    }
+
+    def allowed(headers: dict[str, str]) -> bool:
+        given = {name.lower(): value for name, value in headers.items()}
+        head, _, signature = given.get("authorization", "").removeprefix("Bearer ").rpartition(".")
+        try:
+            private.public_key().verify(
+                base64.urlsafe_b64decode(signature + "=="), head.encode(), padding.PKCS1v15(), hashes.SHA256()
+            )
+        except Exception:  # noqa: BLE001 - any flaw of the signature means no
+            return False
+        return True
+
+    return json.dumps(key), allowed
+
+
+def test_gcs_anonymously(download: Any, gcs: Any) -> None:
+    """Without credentials requests are unsigned, and content is checked with x-goog-hash."""
+    outcome = download({"gcs": [ITEM]})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == EXPECTED
+    assert all("authorization" not in {k.lower() for k in headers} for _, _, headers in gcs.requests)
+
+
+def test_gcs_with_a_service_account(download: Any, gcs: Any) -> None:
+    """The token is signed with the account's key; nothing in the key sends requests elsewhere."""
+    text, gcs.allowed = _service_account()
+    item = {**ITEM, "applicationCredentials": download.secret("gcs", text)}
+    outcome = download({"gcs": [item]})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == EXPECTED
+
+
+def test_gcs_content_that_is_not_what_the_header_says_fails(download: Any, gcs: Any) -> None:
+    """Exit 4, and no file."""
+    gcs.content = {"other": b"o"}
+    gcs.headers = lambda _: {"x-goog-hash": "crc32c=AAAAAA==,md5=" + base64.b64encode(bytes(16)).decode()}
+    outcome = download({"gcs": [{"buckets": [{"name": "bucket", "files": ITEM["buckets"][0]["files"]}]}]})
+    assert outcome.code == 4, outcome.err
+    assert "x-goog-hash" in outcome.line
+    assert download.files() == {}
+
+
+@pytest.mark.usefixtures("gcs")
+def test_gcs_credentials_that_are_no_key_are_named(download: Any) -> None:
+    """Exit 2 without their text."""
+    item = {**ITEM, "applicationCredentials": download.secret("gcs", "CANARY not json")}
+    outcome = download({"gcs": [item]})
+    assert outcome.code == 2
+    assert "applicationCredentials" in outcome.line
+    assert "CANARY" not in outcome.err
+
+
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The well-known key of azurite's only account."""
+
+
+def _connection(url: str, key: str = KEY) -> str:
+    return f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={key};BlobEndpoint={url};"
+
+
+@pytest.fixture
+def container(azurite: str) -> str:
+    """A container with blobs."""
+    import obstore  # noqa: PLC0415 - these tests alone write
+    from obstore.store import AzureStore  # noqa: PLC0415 - likewise
+
+    name = "c" + hashlib.sha256(azurite.encode()).hexdigest()[:8]
+    store = AzureStore(
+        name,
+        account_name="devstoreaccount1",
+        account_key=KEY,
+        endpoint=azurite,
+        client_options={"allow_http": True},
+    )
+    _create(azurite, name)
+    for key, body in {"m/a b": BODY, "m/d/ü": b"x", "other": b"o"}.items():
+        obstore.put(store, key, body)
+    return name
+
+
+def _create(url: str, name: str) -> None:
+    """Create a container: obstore cannot, but signs the request."""
+    import email.utils  # noqa: PLC0415 - one request needs it
+    import hmac  # noqa: PLC0415 - likewise
+    import urllib.error  # noqa: PLC0415 - likewise
+    import urllib.request  # noqa: PLC0415 - likewise
+
+    date = email.utils.formatdate(usegmt=True)
+    canonical = f"x-ms-date:{date}\nx-ms-version:2021-08-06\n/devstoreaccount1/devstoreaccount1/{name}"
+    text = "PUT\n\n\n\n\n\n\n\n\n\n\n\n" + canonical + "\nrestype:container"
+    signature = base64.b64encode(hmac.digest(base64.b64decode(KEY), text.encode(), "sha256")).decode()
+    request = urllib.request.Request(  # noqa: S310 - a loopback server of this test
+        f"{url}/{name}?restype=container",
+        method="PUT",
+        headers={
+            "x-ms-date": date,
+            "x-ms-version": "2021-08-06",
+            "Authorization": f"SharedKey devstoreaccount1:{signature}",
+        },
+    )
+    try:
+        urllib.request.urlopen(request).close()  # noqa: S310 - a loopback server of this test
+    except urllib.error.HTTPError as error:
+        assert error.code == 409, error.read()  # noqa: PT017 - it is there from the test before
+
+
+def _azure(download: Any, container: str, connection: str) -> dict[str, Any]:
+    bucket = {**ITEM["buckets"][0], "name": container}
+    return {"azureBlob": [{"connectionString": download.secret("az", connection), "containers": [bucket]}]}
+
+
+def test_azure_with_an_account_key(download: Any, azurite: str, container: str) -> None:
+    """Files and folders of a real server of the Blob interface."""
+    outcome = download(_azure(download, container, _connection(azurite)))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == EXPECTED
+
+
+def test_azure_with_a_wrong_key_is_refused(download: Any, azurite: str, container: str) -> None:
+    """Exit 3, and the key is in no output."""
+    wrong = base64.b64encode(b"CANARY").decode()
+    outcome = download(_azure(download, container, _connection(azurite, wrong)))
+    assert outcome.code == 3, outcome.err
+    assert "azureBlob[0]" in outcome.line
+    assert wrong not in outcome.err
+
+
+def test_azure_without_the_container_is_not_found(download: Any, azurite: str) -> None:
+    """Exit 3 with the container's name."""
+    outcome = download(_azure(download, "missing", _connection(azurite)))
+    assert outcome.code == 3, outcome.err
+    assert "missing" in outcome.line
+
+
+@pytest.mark.parametrize("text", ["CANARY", "AccountName=a", "AccountKey=CANARY", ";;=;"])
+def test_azure_connection_strings_that_cannot_be_used_are_refused(download: Any, text: str) -> None:
+    """Exit 2, without their text."""
+    outcome = download(_azure(download, "c", text))
+    assert outcome.code == 2, outcome.err
+    assert "connectionString" in outcome.line
+    assert "CANARY" not in outcome.err
