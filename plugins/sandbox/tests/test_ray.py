@@ -18,12 +18,12 @@ from kaiwo_sandbox.ray.__main__ import make_server
 from kaiwo_sandbox.ray.behaviour import SIMULATED, Behaviour, read
 from kaiwo_sandbox.ray.dashboard import Dashboard
 from kaiwo_sandbox.ray.jobs import Job
+from kaiwo_sandbox.ray.objects import RayObjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kaiwo_sandbox.api import Object
-    from kaiwo_sandbox.ray.objects import RayObjects
 
 FIELDS = ["applications", "name", "deployments", "submission_id"]
 HEAD = "http://c-head-svc.team.svc.cluster.local:8265"
@@ -227,6 +227,33 @@ def test_no_request_can_break_it(method: str, path: str, host: str, body: bytes)
     dashboard = Dashboard(cast("RayObjects", _Cluster()), lambda _seconds, _action: None)
     for _ in range(2):
         json.dumps(dashboard.answer(method, f"{host}{path}", body).document)
+
+
+class _Recording:
+    """An API with one RayJob, and a list of what was asked."""
+
+    def __init__(self, submission_id: str) -> None:
+        self.asked: list[str] = []
+        self.item = {"metadata": {"name": "train"}, "status": {"jobId": submission_id}}
+
+    def get(self, path: str) -> Any:
+        """The RayJob by name, or all of them."""
+        self.asked.append(path)
+        if path.endswith("/rayjobs"):
+            return {"items": [self.item]}
+        if path.endswith("/rayjobs/train"):
+            return self.item
+        raise ApiError(404, "not found", path)
+
+
+@pytest.mark.parametrize(("submission_id", "lists"), [("train-x2fb9", 0), ("mine", 1)])
+def test_a_namespace_full_of_jobs_is_not_listed_for_each_question(submission_id: str, lists: int) -> None:
+    """KubeRay asks every three seconds for every job; a list each time would grow with the square."""
+    api = _Recording(submission_id)
+    objects = RayObjects(cast("Api", api))
+    for _ in range(3):
+        assert objects.job("team", submission_id) == api.item
+    assert sum(path.endswith("/rayjobs") for path in api.asked) == lists
 
 
 class _Down:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from kaiwo_sandbox.api import NOT_FOUND, Api, ApiError
 from kaiwo_sandbox.ray.behaviour import Behaviour, read
@@ -22,6 +23,7 @@ class RayObjects:
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._names: dict[tuple[str, str], str] = {}
 
     def _get(self, path: str) -> Object | None:
         try:
@@ -33,9 +35,19 @@ class RayObjects:
         return found
 
     def job(self, namespace: str, submission_id: str) -> Object | None:
-        """The RayJob whose submission has that name."""
+        """The RayJob whose submission has that name.
+
+        KubeRay makes the name of a submission from the RayJob's and five random letters, unless the user
+        gave one: then all RayJobs are looked through, once.
+        """
+        key = (namespace, submission_id)
+        name = self._names.get(key) or submission_id.rpartition("-")[0]
+        found = self._get(f"{_RAY}/{namespace}/rayjobs/{quote(name, safe='')}") if name else None
+        if _submission(found) == submission_id:
+            return found
         for item in self._api.get(f"{_RAY}/{namespace}/rayjobs")["items"]:
-            if (item.get("status") or {}).get("jobId") == submission_id:
+            if _submission(item) == submission_id:
+                self._names[key] = item["metadata"]["name"]
                 return dict(item)
         return None
 
@@ -87,6 +99,10 @@ def behaviour(owner: Object | None, cluster_field: str) -> Behaviour:
 
 def _has_submitter(job: Object) -> bool:
     return (job["spec"].get("submissionMode") or _BY_SUBMITTER) == _BY_SUBMITTER
+
+
+def _submission(job: Object | None) -> str:
+    return str(((job or {}).get("status") or {}).get("jobId") or "")
 
 
 def _labels(item: Object | None) -> dict[str, str]:
