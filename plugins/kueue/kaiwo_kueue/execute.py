@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import ApiError, Conflict, ConnectionLost, Invalid, NotFound
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "kaiwo"
+_PATIENCE = 15.0  # seconds for one write; the API server waits 10 for a webhook of Kueue's that is silent
+_BUDGET = 25.0  # seconds after which no further write of a pass is begun: what went wrong is to be told first
 _IMMUTABLE = "immutable"
 """The word in every refusal of Kueue to change what may not change."""
 
@@ -55,10 +59,17 @@ class Executor:
             What went wrong.
         """
         problems: list[Problem] = []
+        began = time.monotonic()
         for action in actions:
+            if time.monotonic() - began > _BUDGET:
+                self.failed = True
+                break
             about = action.wanted if isinstance(action, Write) else action.found
             try:
-                problem = await self._one(action, owner)
+                async with asyncio.timeout(_PATIENCE):
+                    problem = await self._one(action, owner)
+            except TimeoutError:
+                problem = self._refusal(action, ConnectionLost(f"no answer within {_PATIENCE:.0f} s"))
             except (Conflict, NotFound) as error:
                 _log.info("%s %s changed meanwhile: %s", about.kind.kind, about.name, error)
                 self.failed = True

@@ -11,6 +11,7 @@ from kaiwo.engine.entry import Projection
 from kaiwo.engine.errors import Conflict, EngineError, NotFound
 from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import NODE, POD
+from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.shapes import lenient_map
 from kaiwo_kueue.kinds import NODEPOOL
 from kaiwo_kueue.merge import Merged, merge
@@ -18,7 +19,7 @@ from kaiwo_kueue.node_writes import leaves, node_patch, pool_of
 from kaiwo_kueue.pools import pool_node, pools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kaiwo.engine.cache import Event
     from kaiwo.engine.entry import Entry
@@ -44,6 +45,9 @@ _PROJECTION = Projection(
         ("status", "capacity"),
     )
 )
+
+_POD_PROJECTION = Projection(keep=(("status", "phase"),))
+_ENDED = ("Succeeded", "Failed")
 
 
 class NodePools:
@@ -156,9 +160,10 @@ class NodeController:
         self._known = known
         self._listeners: list[Callable[[], None]] = []
         self.waiting: dict[str, str] = {}
+        pods = Watch(POD, self._of_pod, _POD_PROJECTION, namespace=host.namespace, label_selector=RUN_ID)
         self.controller = Controller(
             "kueue-nodes",
-            [Watch(NODE, projection=_PROJECTION)],
+            [Watch(NODE, projection=_PROJECTION), pods],
             self.reconcile,
             workers=1,
             initial=lambda: [_KEY],
@@ -168,6 +173,13 @@ class NodeController:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call back when other nodes wait than before."""
         self._listeners.append(listener)
+
+    def _of_pod(self, event: Event) -> Iterable[Key]:
+        """A pod that ends may be the one that a node's new label waits for."""
+        if not self.waiting:
+            return ()
+        ended = event.new is None or event.new.part("status", "phase") in _ENDED
+        return (_KEY,) if ended else ()
 
     async def reconcile(self, key: Key) -> float | None:
         """Look at all nodes; only those that are not right are written."""
@@ -216,7 +228,7 @@ class NodeController:
         pods = self._host.engine.client.list(POD, field_selector=f"spec.nodeName={node}")
         async for pod in pods:
             spec, status = lenient_map(pod.get("spec")), lenient_map(pod.get("status"))
-            ended = status.get("phase") in ("Succeeded", "Failed")
+            ended = status.get("phase") in _ENDED
             if not ended and lenient_map(spec.get("nodeSelector")).get(NODEPOOL) == pool:
                 return True
         return False

@@ -182,7 +182,14 @@ class Admin:
         found = await until(self.client, kind, namespace, name, lambda obj: bool(holds(obj)), timeout=timeout)
         return found or {}
 
-    async def status(self, word: str, reason: str = "", *, generation: int = 0) -> Object:
+    async def status(
+        self,
+        word: str,
+        reason: str = "",
+        *,
+        generation: int = 0,
+        timeout: float = 30.0,  # noqa: ASYNC109  handed on
+    ) -> Object:
         """Wait until the KaiwoQueueConfig says a word, and its Ready condition a reason; the status."""
 
         def says(obj: Object | None) -> bool:
@@ -194,7 +201,7 @@ class Admin:
                 and (not reason or (bool(ready) and ready[0]["reason"] == reason))
             )
 
-        found = await self.sees(QUEUE_CONFIG, "kaiwo", says)
+        found = await self.sees(QUEUE_CONFIG, "kaiwo", says, timeout=timeout)
         status: Object = found["status"]
         return status
 

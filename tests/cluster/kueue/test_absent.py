@@ -86,7 +86,7 @@ async def test_kueue_may_be_absent_come_and_go(
 ) -> None:
     """Shown on the KaiwoQueueConfig and on each workload, never fatal; the served version is written."""
     await operator(kubeconfig=bare.kubeconfig)
-    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=30)
+    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=60)
     namespace = f"absent-{version}"
     bare.create_namespace(namespace)
     job = {
@@ -97,7 +97,7 @@ async def test_kueue_may_be_absent_come_and_go(
     }
     await there.create(KAIWO_JOB, job)
     unavailable = lambda obj: obj and obj.get("status", {}).get("reason") == "QueueUnavailable"  # noqa: E731
-    await until(there, KAIWO_JOB, namespace, "waits", unavailable)
+    await until(there, KAIWO_JOB, namespace, "waits", unavailable, timeout=60)
 
     names = appear(version)
     await until(there, QUEUE_CONFIG, None, "kaiwo", says("READY", "Synced"), timeout=60)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.engine.resource import NODE
+from kaiwo.engine.resource import NODE, POD
+from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -227,6 +230,67 @@ async def test_mistakes_are_told_and_harm_nobody_else(
     config = await admin.configure(**spec)
     await admin.status("READY", generation=config["metadata"]["generation"])
     assert await client.get(CLUSTER_QUEUE, None, "wrong")
+
+
+async def test_kueue_that_does_not_answer_is_told_and_heals(
+    operator: Start, admin: Any, control_plane: Any, quota: Callable[..., Object]
+) -> None:
+    """Its webhook is silent: the status says what could not be written, and is READY once it is back."""
+    spec = {"clusterQueues": [{"name": "q", "spec": quota()}], "resourceFlavors": [{"name": "f"}]}
+    await admin.configure(**spec)
+    await operator()
+    await admin.status("READY")
+    (pid,) = (each.pid for each in control_plane.status().processes if each.name == "kueue")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        spec["clusterQueues"] = [{"name": "q", "spec": quota(cpu="5")}]
+        config = await admin.configure(**spec)
+        failed = await admin.status("FAILED", generation=config["metadata"]["generation"], timeout=60)
+        assert "ClusterQueue q" in told(failed, "ClusterQueuesSynced")["message"]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await admin.status("READY", generation=config["metadata"]["generation"], timeout=60)
+
+
+async def test_a_new_pool_waits_for_pods_that_select_the_old_one(
+    operator: Start, admin: Any, client: Client, lab: Any
+) -> None:
+    """A pod on the node keeps the label it was placed by; the node moves as soon as it is gone."""
+    await operator()
+    await admin.status("READY")
+    await lab.submit(
+        "stays",
+        gpus=8,
+        resources={"requests": {"cpu": "1"}},
+        pods={"kaiwo-sandbox/forever": "true"},
+        podTemplateSpecLabels={"find": "me"},
+    )
+    await lab.reaches("stays", "RUNNING")
+    (pod,) = [pod async for pod in client.list(POD, lab.namespace, label_selector="find=me")]
+    name, old = pod["spec"]["nodeName"], pod["spec"]["nodeSelector"]["kaiwo/nodepool"]
+    label = "amd.com/gpu.product-name"
+    before = (await client.get(NODE, None, name))["metadata"]["labels"][label]
+
+    def in_pool(model: str) -> Callable[[Object | None], bool]:
+        return lambda obj: model in (obj or {})["metadata"]["labels"]["kaiwo/nodepool"]
+
+    try:
+        renamed = {"metadata": {"labels": {label: "AMD_Instinct_MI325X_OAM"}}}
+        await client.merge_patch(NODE, None, name, renamed)
+
+        def pending(obj: Object | None) -> bool:
+            conditions = (obj or {}).get("status", {}).get("conditions", ())
+            return any(item["reason"] == "PoolChangePending" for item in conditions)
+
+        found = await admin.sees(QUEUE_CONFIG, "kaiwo", pending)
+        assert name in told(found["status"], "NodePoolsSettled")["message"]
+        assert (await client.get(NODE, None, name))["metadata"]["labels"]["kaiwo/nodepool"] == old
+        await client.delete(KAIWO_JOB, lab.namespace, "stays")
+        await admin.sees(NODE, name, in_pool("mi325x"))
+        await admin.sees(QUEUE_CONFIG, "kaiwo", lambda obj: not pending(obj))
+    finally:
+        await client.merge_patch(NODE, None, name, {"metadata": {"labels": {label: before}}})
+    await admin.sees(NODE, name, in_pool("mi300x"))
 
 
 async def test_another_name_does_not_count(operator: Start, admin: Any, client: Client) -> None:
