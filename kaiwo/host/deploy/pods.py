@@ -21,7 +21,9 @@ def deployment(
     volumes: list[Object] | None = None,
     annotations: dict[str, str] | None = None,
 ) -> Manifest:
-    """A Deployment of one pod that meets the pod security standard "restricted".
+    """A Deployment that meets the pod security standard "restricted".
+
+    The number of pods is left to the administrator, and is 1 until somebody scales it.
 
     Args:
         name: of Deployment and service account.
@@ -54,7 +56,6 @@ def deployment(
     obj = head("apps/v1", "Deployment", name, app=name, namespace=namespace)
     metadata = {"labels": labels(name), **({"annotations": annotations} if annotations else {})}
     obj["spec"] = {
-        "replicas": 1,
         "selector": {"matchLabels": selected},
         "template": {"metadata": metadata, "spec": pod},
     }
