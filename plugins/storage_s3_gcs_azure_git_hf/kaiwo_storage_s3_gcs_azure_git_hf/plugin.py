@@ -43,6 +43,7 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             path=("data", "download", "git"),
             item=items.GitDownloadItem,
             description="Downloads from git repositories over http or https.",
+            downloader=f"{DOWNLOADERS}.git:fetch",
         ),
         DownloadSource(
             name="hugging_face",

@@ -37,6 +37,7 @@ FIRST_PARTY = {
     "s3": f"{_PACKAGE}.objects:s3",
     "gcs": f"{_PACKAGE}.objects:gcs",
     "azureBlob": f"{_PACKAGE}.objects:azure_blob",
+    "git": f"{_PACKAGE}.git:fetch",
 }
 """Downloaders of this distribution, for configurations that name none."""
 

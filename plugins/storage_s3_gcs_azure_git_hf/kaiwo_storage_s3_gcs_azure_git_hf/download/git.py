@@ -1,0 +1,298 @@
+"""git repositories over http and https, by the git binary.
+
+Little is fetched: one commit, no blobs but those of the wanted path. The tree is made beside its place on the
+same volume, looked through, and moved into place; no ``.git`` is left. Credentials are read by an askpass
+program from the files they are mounted as: they are in no URL, argument, environment, log or file of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import lfs, secrets
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
+    ConfigError,
+    DiskFullError,
+    IntegrityError,
+    NetworkError,
+    NotAvailableError,
+)
+from kaiwo_storage_s3_gcs_azure_git_hf.items import GitDownloadItem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
+
+_FULL_HASH = (40, 64)
+_USER_WITHOUT_NAME = "x-access-token"
+"""Hosts take any user name with a token; this is the one GitHub documents."""
+
+_EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+_REFUSED = r"unadvertised|not our ref|upload-pack|promisor"
+"""How git says that a server does not serve objects by hash."""
+
+_ASKPASS = """#!/bin/sh
+case "$1" in
+Username*) if [ -n "$KAIWO_USERNAME_FILE" ]; then cat -- "$KAIWO_USERNAME_FILE"; else echo %s; fi ;;
+*) if [ -n "$KAIWO_TOKEN_FILE" ]; then cat -- "$KAIWO_TOKEN_FILE"; fi ;;
+esac
+"""
+
+_REASONS: tuple[tuple[str, type[NotAvailableError | NetworkError | DiskFullError], str, str], ...] = (
+    (
+        r"authentication failed|could not read (user|pass)|error: 40[13]|access denied",
+        NotAvailableError,
+        "access was refused",
+        "check username and token, and what they may read",
+    ),
+    (
+        r"not found|error: 404",
+        NotAvailableError,
+        "the repository does not exist",
+        "check the URL, or give a token",
+    ),
+    (
+        (
+            r"remote ref|not our ref|unadvertised|not a tree|unknown revision|did not match|"
+            r"unable to read tree|invalid reference|is not a commit|cannot switch branch|does not take a path"
+        ),
+        NotAvailableError,
+        "the branch or commit does not exist",
+        "check branch and commit",
+    ),
+    (r"no space left|disk quota", DiskFullError, "no room left", "make the volume larger"),
+)
+
+
+class _GitError(Exception):
+    """What git said, without the URL's own parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitTask:
+    """One repository."""
+
+    where: str
+    item: GitDownloadItem
+    session: Session
+    volume: Volume
+    target: str
+
+    @property
+    def summary(self) -> str:
+        """For the plan and for messages."""
+        ref = self.item.branch or self.item.commit or "its own branch"
+        return f"{self.item.repository} at {ref} -> {self.target}"
+
+    def run(self, progress: Progress) -> None:
+        """Fetch, look through, move into place."""
+        own = self.volume.own()
+        with tempfile.TemporaryDirectory(prefix="git-", dir=own) as folder:
+            work = Path(folder, "work")
+            work.mkdir()
+            helper = Path(folder, "askpass")
+            helper.write_text(_ASKPASS % _USER_WITHOUT_NAME, encoding="utf-8")
+            helper.chmod(stat.S_IRWXU)
+            repository = _Repository(self, work, helper)
+            try:
+                repository.check_out()
+            except _GitError as error:
+                raise self._explained(str(error)) from None
+            source = work / self.item.path if self.item.path else work
+            self._check_source(source, work)
+            lfs.fetch(self, source, progress)
+            shutil.rmtree(work / ".git")
+            _move(source, self.target, self)
+
+    def _check_source(self, source: Path, work: Path) -> None:
+        if not os.path.lexists(source):
+            raise NotAvailableError(
+                self.where, f"{self.item.repository} has no path {self.item.path}", "check path and branch"
+            )
+        # A link is judged from where it will be, and may point to anything in the same tree.
+        root = os.path.realpath(source if source.is_dir() else source.parent)
+        for place, folders, names in os.walk(work if source == work else source):
+            if ".git" in folders and place == str(work):
+                folders.remove(".git")
+            for name in [*folders, *names]:
+                path = Path(place, name)
+                if path.is_symlink():
+                    aim = os.path.realpath(path)
+                    if aim != root and not aim.startswith(root + "/"):
+                        raise ConfigError(
+                            self.where,
+                            f"link {path.relative_to(work)} of {self.item.repository} points out of the tree",
+                            "take a path or commit without it",
+                        )
+        if source.is_symlink():
+            raise ConfigError(self.where, f"path {self.item.path} is a link", "name what it points to")
+
+    def _explained(self, said: str) -> Exception:
+        if refused := self.session.gate.refused():
+            return ConfigError(
+                self.where, f"{self.item.repository} leads to {refused}", "use a host workloads may reach"
+            )
+        for pattern, kind, what, step in _REASONS:
+            if re.search(pattern, said, re.IGNORECASE):
+                return kind(self.where, f"{self.summary}: {what}", step)
+        return NetworkError(
+            self.where, f"{self.summary}: git could not fetch it", "check the host and the network"
+        )
+
+
+class _Repository:
+    """A clone under way."""
+
+    def __init__(self, task: GitTask, work: Path, helper: Path) -> None:
+        self._task = task
+        self._item = task.item
+        self._work = work
+        self._environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(work.parent),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ALLOW_PROTOCOL": "http:https",
+            "GIT_LFS_SKIP_SMUDGE": "1",
+            "GIT_ASKPASS": str(helper),
+            "KAIWO_USERNAME_FILE": _file(task.item.username),
+            "KAIWO_TOKEN_FILE": _file(task.item.token),
+            **{name: os.environ[name] for name in ("SSL_CERT_FILE", "GIT_SSL_CAINFO") if name in os.environ},
+        }
+
+    def check_out(self) -> None:
+        """Fetch and check out what the item names, and verify an exact commit.
+
+        A server that does not hand out single objects by their hash is asked for whole ones.
+        """
+        try:
+            self._attempt(whole=False)
+        except _GitError as error:
+            if not re.search(_REFUSED, str(error), re.IGNORECASE):
+                raise
+            for path in self._work.iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            self._attempt(whole=True)
+
+    def _attempt(self, *, whole: bool) -> None:
+        self._git("init", "--quiet")
+        self._git("remote", "add", "origin", self._item.repository)
+        if self._item.path:
+            self._git("sparse-checkout", "set", "--no-cone", "--", f"/{self._item.path.strip('/')}")
+        flags = (
+            "--quiet",
+            "--no-tags",
+            "--no-recurse-submodules",
+            *([] if whole else ["--filter=blob:none"]),
+        )
+        commit = (self._item.exact_commit or "").lower()
+        if commit:
+            single = len(commit) in _FULL_HASH and not whole
+            wanted = ("--depth=1", "origin", commit) if single else ("origin", *_EVERYTHING)
+            self._git("fetch", *flags, *wanted)
+        else:
+            self._fetch_branch(flags)
+        self._git("checkout", "--quiet", "--detach", commit or "FETCH_HEAD")
+        head = self._git("rev-parse", "HEAD").strip()
+        if not head.startswith(commit):
+            raise IntegrityError(
+                self._task.where, f"{self._item.repository} gave {head}, not {commit}", "check the commit"
+            )
+
+    def _fetch_branch(self, flags: Sequence[str]) -> None:
+        branch = self._item.branch
+        ref = f"refs/heads/{branch}" if branch else "HEAD"
+        try:
+            self._git("fetch", *flags, "--depth=1", "origin", ref)
+        except _GitError as error:
+            if not branch or "remote ref" not in str(error):
+                raise
+            self._git("fetch", *flags, "--depth=1", "origin", f"refs/tags/{branch}")
+
+    def _git(self, *arguments: str) -> str:
+        configuration = {
+            "http.proxy": self._task.session.gate.url,
+            "http.followRedirects": "true",
+            "http.lowSpeedLimit": "1",
+            "http.lowSpeedTime": str(self._task.session.config.limits.stall_seconds),
+            "credential.helper": "",
+            "core.hooksPath": os.devnull,
+            "core.fsmonitor": "false",
+            "advice.detachedHead": "false",
+            "protocol.allow": "never",
+            "protocol.http.allow": "always",
+            "protocol.https.allow": "always",
+        }
+        settings = [part for name, value in configuration.items() for part in ("-c", f"{name}={value}")]
+        try:
+            done = subprocess.run(
+                ["git", *settings, *arguments],  # noqa: S607 - PATH is the image's, or the user's laptop's
+                cwd=self._work,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise ConfigError(
+                self._task.where, "there is no git program here", "use the downloader image, or install git"
+            ) from None
+        if done.returncode:
+            raise _GitError(done.stderr.decode(errors="replace"))
+        return done.stdout.decode(errors="replace")
+
+
+def _file(reference: Any) -> str:
+    return str(secrets.file_of(reference)) if reference else ""
+
+
+def _move(source: Path, target: str, task: GitTask) -> None:
+    """Put the files of a tree into a folder that may have others; each gets its name when it is whole."""
+    if source.is_file():
+        task.volume.ready(task.where, str(Path(target, source.name)))
+        source.replace(Path(target, source.name))
+        return
+    for place, folders, names in os.walk(source):
+        into = Path(target, Path(place).relative_to(source))
+        task.volume.ready(task.where, str(into / "x"))
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        for name in [*names, *links]:
+            path = str(into / name)
+            task.session.claim_file(task.where, task.volume, path)
+            try:
+                Path(place, name).replace(path)
+            except OSError as error:
+                raise ConfigError(
+                    task.where, f"{path} cannot be written ({error.strerror})", "remove what is in its place"
+                ) from None
+
+
+def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
+    """Items of ``data.download.git``."""
+    for number, raw in enumerate(items):
+        where = f"git[{number}]"
+        item = GitDownloadItem.parse(raw)
+        why = session.gate.written(item.repository)
+        if why:
+            raise ConfigError(where, why, "use a host that workloads may reach")
+        if "@" in item.repository.partition("//")[2].partition("/")[0]:
+            raise ConfigError(where, "the URL has credentials in it", "use username and token")
+        for reference in (item.username, item.token):
+            if reference:
+                session.secret(where, reference)
+        volume = session.volume("data")
+        target = volume.place(where, item.target_path)
+        session.tasks.append(GitTask(where, item, session, volume, target))

@@ -1,0 +1,157 @@
+"""Large files of git repositories: pointers replaced by what they point to, checked by SHA-256.
+
+The batch interface of Git LFS is two requests per file at most, so no further program is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
+    ConfigError,
+    DiskFullError,
+    DownloadError,
+    IntegrityError,
+    NetworkError,
+    NotAvailableError,
+    full,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.git import GitTask
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
+
+_LONGEST_POINTER = 1024
+_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n"
+)
+_TYPE = "application/vnd.git-lfs+json"
+_BATCH = 100
+_CHUNK = 1024**2
+
+
+def fetch(task: GitTask, source: Path, progress: Progress) -> None:
+    """Replace the pointers in a tree.
+
+    Raises:
+        DownloadError: a file cannot be had, or is not what its pointer says.
+    """
+    pointers = _pointers(source)
+    progress.expect(sum(size for _, size in pointers.values()))
+    names = list(pointers)
+    for start in range(0, len(names), _BATCH):
+        batch = names[start : start + _BATCH]
+        wanted = {pointers[path] for path in batch}
+        actions = _ask(task, wanted)
+        for path in batch:
+            _download(task, path, pointers[path], actions, progress)
+
+
+def _pointers(source: Path) -> dict[Path, tuple[str, int]]:
+    found = {}
+    for path in source.rglob("*") if source.is_dir() else [source]:
+        if ".git" in path.parts or path.is_symlink() or not path.is_file():
+            continue
+        if path.stat().st_size <= _LONGEST_POINTER and (match := _POINTER.match(path.read_bytes())):
+            found[path] = (match[1].decode(), int(match[2]))
+    return found
+
+
+def _opener(task: GitTask) -> urllib.request.OpenerDirector:
+    gate = task.session.gate.url
+    return urllib.request.build_opener(urllib.request.ProxyHandler({"http": gate, "https": gate}))
+
+
+def _credentials(task: GitTask) -> dict[str, str]:
+    item = task.item
+    if not item.token:
+        return {}
+    user = task.session.secret(task.where, item.username) if item.username else "x-access-token"
+    token = task.session.secret(task.where, item.token)
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{token}".encode()).decode()}
+
+
+def _sign(request: urllib.request.Request, headers: dict[str, str]) -> None:
+    """Add headers that a redirect does not carry to another host."""
+    for name, value in headers.items():
+        request.add_unredirected_header(name, str(value))
+
+
+def _ask(task: GitTask, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
+    url = task.item.repository.rstrip("/")
+    url = f"{url if url.endswith('.git') else url + '.git'}/info/lfs/objects/batch"
+    body = {
+        "operation": "download",
+        "transfers": ["basic"],
+        "objects": [{"oid": oid, "size": size} for oid, size in wanted],
+    }
+    headers = {"Accept": _TYPE, "Content-Type": _TYPE}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the gate checks
+    _sign(request, _credentials(task))
+    try:
+        with _opener(task).open(request, timeout=task.session.config.limits.stall_seconds) as answer:
+            objects = json.load(answer)["objects"]
+            return {entry["oid"]: entry.get("actions", {}).get("download", {}) for entry in objects}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _explained(task, "large files", error) from None
+
+
+def _download(
+    task: GitTask,
+    path: Path,
+    pointer: tuple[str, int],
+    actions: dict[str, dict[str, Any]],
+    progress: Progress,
+) -> None:
+    oid, size = pointer
+    action = actions.get(oid) or {}
+    url = str(action.get("href", ""))
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise NotAvailableError(task.where, f"large file {path.name} is not on the server", "push it there")
+    same = urlsplit(url).netloc == urlsplit(task.item.repository).netloc
+    request = urllib.request.Request(url)  # noqa: S310 - the gate checks where it goes
+    _sign(request, {**(_credentials(task) if same else {}), **action.get("header", {})})
+    digest, got = hashlib.sha256(), 0
+    partial = path.with_name(path.name + ".part")
+    try:
+        with (
+            _opener(task).open(request, timeout=task.session.config.limits.stall_seconds) as answer,
+            partial.open("wb") as out,
+        ):
+            while got <= size and (data := answer.read(_CHUNK)):
+                digest.update(data)
+                out.write(data)
+                got += len(data)
+                progress.add(len(data))
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        raise _explained(task, f"large file {path.name}", error) from None
+    if got != size or digest.hexdigest() != oid:
+        raise IntegrityError(
+            task.where, f"large file {path.name} is not what its pointer says", "check the server's copy"
+        )
+    partial.replace(path)
+
+
+def _explained(task: GitTask, what: str, error: Exception) -> DownloadError:
+    name = f"{what} of {task.item.repository}"
+    if refused := task.session.gate.refused():
+        return ConfigError(task.where, f"{name} lead to {refused}", "use a host workloads may reach")
+    if isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429:  # noqa: PLR2004 - HTTP
+        return NotAvailableError(
+            task.where, f"{name} cannot be had (HTTP {error.code})", "check the token and that they exist"
+        )
+    if isinstance(error, OSError) and full(error):
+        return DiskFullError(task.where, f"no room left for {name}", "make the volume larger")
+    return NetworkError(task.where, f"{name} could not be read", "check the host and the network")
