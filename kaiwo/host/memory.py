@@ -75,6 +75,8 @@ class Memories:
         self._keys: dict[str, Key] = {}
         self.waiting: set[Key] = set()
         """Workloads without a child that have not ended: a change in the cluster may concern them."""
+        self.wakes = 0
+        """How often those were woken so far."""
 
     def of(self, key: Key, uid: str) -> Memory:
         """What is remembered of the workload with this uid; another one of the same name starts anew."""
@@ -105,8 +107,27 @@ class Memories:
 
     def wake(self) -> set[Key]:
         """The keys that wait for something in the cluster; their next look plans anew."""
+        self.wakes += 1
         for key in self.waiting:
             known = self._of.get(key)
             if known is not None:
                 known[1].seen = ()
         return set(self.waiting)
+
+    def waits(self, key: Key, memory: Memory, *, since: int) -> bool:
+        """Note that a look left the workload waiting.
+
+        Args:
+            key: of the workload.
+            memory: of it.
+            since: `wakes` before anything was read.
+
+        Returns:
+            Whether it must be looked at again: those that wait were woken meanwhile, and what this look read
+            may be from before.
+        """
+        self.waiting.add(key)
+        if self.wakes == since:
+            return False
+        memory.seen = ()
+        return True

@@ -154,7 +154,7 @@ class WorkloadController:
 
     async def _look(self, key: Key, entry: Entry, memory: Memory) -> float | None:
         # What is read after this may be newer than what was planned from; then the next look is not skipped.
-        before = self._fingerprint(entry)
+        before, wakes = self._fingerprint(entry), self._memories.wakes
         now, clock = datetime.now(UTC), self._clock()
         obj = entry.full()
         backend: BackEnd | None = None
@@ -177,8 +177,8 @@ class WorkloadController:
         ended = status.get("status") in TERMINAL
         if ended or _has_child(view, entry.uid):
             self._memories.waiting.discard(key)
-        else:
-            self._memories.waiting.add(key)
+        elif self._memories.waits(key, memory, since=wakes):
+            self.controller.enqueue(key)
         if ended:
             memory.lost = None
         return memory.wake_in(decided.wake_after, clock)

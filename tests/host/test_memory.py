@@ -75,3 +75,20 @@ def test_only_waiting_workloads_are_woken_and_then_plan_anew() -> None:
     assert memories.of(running, "uid-runs").seen == ("1",)
     memories.forget(waiting)
     assert memories.wake() == set()
+
+
+def test_a_change_during_a_look_is_not_lost() -> None:
+    """What a workload waits for may come while a look still writes the status: it is looked at again."""
+    memories, key = Memories(), Key("team", "waits")
+    memory = memories.of(key, "uid")
+    since = memories.wakes
+    assert memories.wake() == set(), "its first look has not ended, so nobody knows yet that it waits"
+    memory.seen = ("planned from what was before",)
+    assert memories.waits(key, memory, since=since)
+    assert memory.seen == ()
+
+    since = memories.wakes
+    memory.seen = ("1",)
+    assert not memories.waits(key, memory, since=since)
+    assert memory.seen == ("1",)
+    assert memories.wake() == {key}

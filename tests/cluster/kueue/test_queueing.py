@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,6 +58,19 @@ async def test_a_job_waits_for_quota_and_starts_when_another_ends(
 
     await admin.client.delete(KAIWO_JOB, lab.namespace, "first")
     await lab.reaches("second", "COMPLETE")
+
+
+async def test_jobs_submitted_together_to_a_new_namespace_all_start(
+    operator: Start, admin: Any, lab: Any, quota: Callable[..., Object]
+) -> None:
+    """The LocalQueue that the first of them brings about wakes those that are being looked at just then."""
+    await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota(cpu="32")}], resourceFlavors=FLAVORS)
+    await operator()
+    await admin.status("READY")
+    names = [f"job-{number}" for number in range(24)]
+    await asyncio.gather(*(lab.submit(name, resources=cpu("1")) for name in names))
+    for name in names:
+        await lab.reaches(name, "COMPLETE")
 
 
 async def test_a_preempted_job_says_why_and_runs_again(
