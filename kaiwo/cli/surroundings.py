@@ -17,7 +17,7 @@ from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.kinds import KAIWO_CONFIG
 from kaiwo.cli.scalars import DocumentError
 from kaiwo.engine.errors import Forbidden, NotFound
-from kaiwo.engine.resource import NODE, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS
+from kaiwo.engine.resource import NAMESPACE, NODE, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.vendors import NodeGpus
@@ -103,15 +103,12 @@ class Surroundings:
             if queue is None
             else QueueFacts(
                 objects={
-                    resource: tuple(
-                        obj
-                        for obj in self.queue_objects.get(resource, ())
-                        if not resource.namespaced or obj["metadata"].get("namespace") == workload.namespace
-                    )
-                    for resource in queue.reads
+                    resource: tuple(obj for obj in objects if _concerns(obj, resource, workload.namespace))
+                    for resource, objects in self.queue_objects.items()
                 },
                 default_queue=self.config.default_cluster_queue_name,
                 settings=self.settings.get(queue.name),
+                missing=frozenset() if served is None else frozenset(queue.reads) - served,
             ),
             settings=self.settings,
         )
@@ -134,7 +131,14 @@ def online(cluster: Cluster, plugins: Plugins) -> Surroundings:
     classes = _list(cluster, PRIORITY_CLASS)
     needed = {resource for backend in plugins.backends for resource in (backend.child, *backend.requires)}
     queue = plugins.queue_system
-    read = {resource: tuple(_list(cluster, resource) or ()) for resource in (queue.reads if queue else ())}
+    read: dict[Resource, tuple[Object, ...]] = {}
+    if queue is not None:
+        needed |= set(queue.reads)
+        for resource in queue.reads:
+            # What belongs to single children may be thousands, and a plan shows none of it.
+            found = None if resource in queue.owned else _list(cluster, resource)
+            if found is not None:
+                read[resource] = tuple(found)
     return Surroundings(
         config=config,
         nodes=None
@@ -197,6 +201,14 @@ def _node_file(source: str) -> list[Object]:
     if not found:
         raise Failure(f"--nodes {source}: holds no Node", how, code=USAGE)
     return found
+
+
+def _concerns(obj: Object, resource: Resource, namespace: str) -> bool:
+    """Whether an object of a queue system's matters to a workload of a namespace."""
+    metadata = obj["metadata"]
+    if resource == NAMESPACE:
+        return bool(metadata["name"] == namespace)
+    return not resource.namespaced or bool(metadata.get("namespace") == namespace)
 
 
 def _assumed(plugins: Plugins, models: tuple[str, ...]) -> tuple[NodeFact, ...]:

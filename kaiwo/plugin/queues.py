@@ -70,7 +70,8 @@ class QueueFacts:
         settings: the plugin's validated settings, or None.
         missing: kinds of ``reads`` that the cluster does not serve.
         pods: live pods of the workload's run.
-        now: the moment of looking, UTC; None when it does not matter.
+        now: the moment of looking, UTC; None for a plan that nobody carries out, so that nothing need be
+            waited for.
     """
 
     objects: Mapping[Resource, tuple[Object, ...]]

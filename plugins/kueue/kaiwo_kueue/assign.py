@@ -34,7 +34,8 @@ _SHOWN = 10
 def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
     """The labels of a queued object, or why the workload cannot be queued now.
 
-    Where the cluster's queues are not known (a plan without a cluster), nothing is checked.
+    Where the cluster's queues are not known (a plan without a cluster), nothing is checked. A plan that
+    nobody carries out waits for no preparations.
     """
     queue = workload.spec.cluster_queue or facts.default_queue
     if facts.missing & {CLUSTER_QUEUE, LOCAL_QUEUE}:
@@ -76,9 +77,9 @@ def _usable(workload: Workload, queue: str, facts: QueueFacts) -> Refusal | None
                 f"{namespace}; submit there, use another queue, or have {namespace} added to the queue in "
                 f"KaiwoQueueConfig {SINGLETON}",
             )
-        if local is None or lenient_map(local.get("metadata")).get("deletionTimestamp"):
+        if facts.now is not None and (local is None or _is_going(local)):
             return _preparing(f"LocalQueue {queue} is being made in namespace {namespace}")
-    if _unlabelled(facts):
+    if facts.now is not None and _unlabelled(facts):
         return _preparing(f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue")
     return None
 
@@ -130,6 +131,10 @@ def _unlabelled(facts: QueueFacts) -> bool:
         NAMESPACE_LABEL not in lenient_map(lenient_map(obj.get("metadata")).get("labels"))
         for obj in facts.objects.get(NAMESPACE, ())
     )
+
+
+def _is_going(obj: Object) -> bool:
+    return bool(lenient_map(obj.get("metadata")).get("deletionTimestamp"))
 
 
 def _is_kaiwos(obj: Object) -> bool:

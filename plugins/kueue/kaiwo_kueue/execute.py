@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import ApiError, Conflict, ConnectionLost, Invalid, NotFound
 from kaiwo_kueue.kinds import APPLIED, LOCAL_QUEUE, MANAGED_LABEL
+from kaiwo_kueue.normal import contains
 from kaiwo_kueue.objects import Problem
 from kaiwo_kueue.sync import Release, Remove, Write
 
@@ -117,7 +118,13 @@ class Executor:
 
     async def _write(self, action: Write, owner: str) -> Problem | None:
         wanted, there = action.wanted, action.found
-        if there is not None and self._kept.get((there.uid, wanted.digest)) == there.generation:
+        drifted = (
+            there is not None
+            and there.applied == wanted.digest
+            and not contains(there.form, wanted.form)
+            and self._kept.get((there.uid, wanted.digest)) == there.generation
+        )
+        if drifted:
             # Sent before, and the API server keeps something else: sending it again would never end.
             text = (
                 f"{wanted.kind.kind} {wanted.name}: the API server does not keep all that is listed; this "

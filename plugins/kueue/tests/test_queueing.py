@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -103,6 +104,14 @@ def test_nothing_is_checked_without_a_cluster() -> None:
     """A plan from a laptop shows the labels and refuses nothing."""
     around = QueueFacts(objects={}, default_queue="kaiwo")
     assert isinstance(ask(around, clusterQueue="anything"), QueueAssignment)
+
+
+def test_a_plan_that_nobody_carries_out_waits_for_nothing() -> None:
+    """The LocalQueue and the namespace's label come with the first workload; a plan shows what follows."""
+    bare = {kinds.LOCAL_QUEUE: (), NAMESPACE: ({"metadata": {"name": "default"}},)}
+    around = replace(facts(objects=bare), now=None)
+    assert isinstance(ask(around), QueueAssignment)
+    assert isinstance(ask(around, clusterQueue="kaivo"), Refusal)
 
 
 def test_labelling_may_be_switched_off() -> None:
