@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
+# The tests run the download program, so its libraries are installed too.
+STORAGE := plugins/storage_s3_gcs_azure_git_hf
+FOLDERS := . $(patsubst %/pyproject.toml,%,$(PLUGINS:$(STORAGE)/%=)) $(STORAGE)[download]
 STAMP  := $(VENV)/.installed
 
 .PHONY: demo test test-matrix test-pure lint bench install clean
@@ -39,7 +42,7 @@ $(STAMP): pyproject.toml constraints.txt $(PLUGINS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip hatchling editables
 	$(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt \
-		--group dev --editable . $(addprefix --editable ,$(patsubst %/pyproject.toml,%,$(PLUGINS)))
+		--group dev $(addprefix --editable ,$(FOLDERS))
 	touch $@
 
 clean:
