@@ -114,10 +114,10 @@ async def test_a_service_sleeps_without_anything_left(operator: Start, user: Any
     assert status["allocation"]["replicas"] == 2
 
 
-async def test_a_queue_holds_and_starts_the_wrapper(operator: Start, user: Any) -> None:
+async def test_a_queue_holds_and_starts_the_wrapper(operator: Start, user: Any, make_queue: Any) -> None:
     """Kueue's own suspension through the wrapper's label, as an embedded label gives it."""
     await operator(plugins=PLUGINS)
-    await _queue(user)
+    await make_queue("99")
     block = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {}}
     await user.submit(KIND, "chat", ray=True, replicas=2, serveConfigV2=APPS, rayService=block)
     wrapper = await user.sees(
@@ -127,29 +127,3 @@ async def test_a_queue_holds_and_starts_the_wrapper(operator: Start, user: Any) 
     await user.reaches(KIND, "chat", "RUNNING")
     inner = await user.client.get(RAY_SERVICE, user.namespace, "chat")
     assert "kueue.x-k8s.io/queue-name" not in inner["metadata"]["labels"]
-
-
-async def _queue(user: Any) -> None:
-    version = "v1beta2"
-    group = "kueue.x-k8s.io"
-    name = f"cq-{user.namespace}"[:60]
-    flavors = [
-        {
-            "name": name,
-            "resources": [{"name": "cpu", "nominalQuota": "99"}, {"name": "memory", "nominalQuota": "999Gi"}],
-        }
-    ]
-    for kind, plural, called, namespaced, spec in (
-        ("ResourceFlavor", "resourceflavors", name, False, {}),
-        (
-            "ClusterQueue", "clusterqueues", name, False,
-            {"namespaceSelector": {}, "resourceGroups": [
-                {"coveredResources": ["cpu", "memory"], "flavors": flavors}]},
-        ),
-        ("LocalQueue", "localqueues", "team", True, {"clusterQueue": name}),
-    ):  # fmt: skip
-        metadata = {"name": called} | ({"namespace": user.namespace} if namespaced else {})
-        await user.client.create(
-            Resource(group, version, kind, plural, namespaced),
-            {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "spec": spec},
-        )
