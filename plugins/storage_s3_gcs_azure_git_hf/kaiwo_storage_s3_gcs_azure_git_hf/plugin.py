@@ -50,5 +50,6 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             path=("huggingFace", "preCacheRepos"),
             item=items.HuggingFaceDownloadItem,
             description="Repositories of the Hugging Face Hub to fetch into the cache volume.",
+            downloader=f"{DOWNLOADERS}.hub:fetch",
         ),
     ]

@@ -38,6 +38,7 @@ FIRST_PARTY = {
     "gcs": f"{_PACKAGE}.objects:gcs",
     "azureBlob": f"{_PACKAGE}.objects:azure_blob",
     "git": f"{_PACKAGE}.git:fetch",
+    "huggingFace": f"{_PACKAGE}.hub:fetch",
 }
 """Downloaders of this distribution, for configurations that name none."""
 

@@ -1,0 +1,197 @@
+"""Repositories of the Hugging Face Hub, by its own client, into the cache layout that its users expect.
+
+``HF_ENDPOINT`` and ``HF_TOKEN`` of the container are honoured. The client keeps unfinished files under other
+names and goes on with them; every file whose name in the cache is a SHA-256 is checked against it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
+    ConfigError,
+    DiskFullError,
+    DownloadError,
+    IntegrityError,
+    NetworkError,
+    NotAvailableError,
+    full,
+)
+from kaiwo_storage_s3_gcs_azure_git_hf.items import HuggingFaceDownloadItem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
+
+ENDPOINT = "https://huggingface.co"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_VERIFIED = ".kaiwo-verified"
+_READ = 1024**2
+_FILES_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HubTask:
+    """One repository."""
+
+    where: str
+    item: HuggingFaceDownloadItem
+    session: Session
+    volume: Volume
+
+    @property
+    def summary(self) -> str:
+        """For the plan and for messages."""
+        return f"{self.item.repo_id} at {self.item.revision or 'main'} -> {self.volume.root}"
+
+    def run(self, progress: Progress) -> None:
+        """Fetch the snapshot and check its files."""
+        from huggingface_hub import snapshot_download  # noqa: PLC0415 - only the download container has it
+
+        arguments: dict[str, Any] = {
+            "repo_id": self.item.repo_id,
+            "revision": self.item.revision,
+            "allow_patterns": [_literal(name) for name in self.item.files] if self.item.files else None,
+            "cache_dir": str(Path(self.volume.root, "hub")),
+            "endpoint": os.environ.get("HF_ENDPOINT") or ENDPOINT,
+            "max_workers": _FILES_AT_ONCE,
+        }
+        try:
+            planned = snapshot_download(**arguments, dry_run=True)
+            self._check_files({info.filename for info in planned})
+            size = sum(info.file_size or 0 for info in planned if info.will_download)
+            progress.expect(size)
+            folder = Path(snapshot_download(**arguments))
+            progress.add(size)
+        except DownloadError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the client raises errors of four libraries
+            raise self._explained(error) from None
+        self._verify(folder)
+
+    def _check_files(self, known: set[str]) -> None:
+        missing = sorted(set(self.item.files or ()) - known)
+        if missing or not known:
+            raise NotAvailableError(
+                self.where,
+                f"{self.item.repo_id} has no file {missing[0] if missing else 'at all'}",
+                "check files and revision",
+            )
+
+    def _verify(self, folder: Path) -> None:
+        """Check what is named by its SHA-256, once."""
+        for link in folder.rglob("*"):
+            blob = Path(os.path.realpath(link))
+            if not link.is_symlink() or not _SHA256.fullmatch(blob.name):
+                continue
+            mark = blob.parent.parent / _VERIFIED / blob.name
+            if mark.exists() and mark.stat().st_mtime_ns >= blob.stat().st_mtime_ns:
+                continue
+            if _sha256(blob) != blob.name:
+                link.unlink()
+                blob.unlink()
+                raise IntegrityError(
+                    self.where,
+                    f"{link.name} of {self.item.repo_id} has not the sha256 that the Hub says",
+                    "run again, and check the mirror if HF_ENDPOINT names one",
+                )
+            mark.parent.mkdir(exist_ok=True)
+            mark.touch()
+
+    def _explained(self, error: Exception) -> DownloadError:
+        from huggingface_hub import errors  # noqa: PLC0415 - only the download container has it
+
+        chain: list[BaseException] = [error]
+        while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+            chain.append(cause)
+        name = self.summary
+        if refused := self.session.gate.refused():
+            return ConfigError(self.where, f"{name} leads to {refused}", "use a Hub workloads may reach")
+        for found in chain:
+            if isinstance(found, errors.GatedRepoError):
+                return NotAvailableError(
+                    self.where,
+                    f"{name}: the repository is gated",
+                    "accept its terms, and set HF_TOKEN in env",
+                )
+            if isinstance(found, errors.RevisionNotFoundError):
+                return NotAvailableError(self.where, f"{name}: no such revision", "check revision")
+            if isinstance(found, errors.RepositoryNotFoundError):
+                return NotAvailableError(
+                    self.where, f"{name}: no such repository, or it is private", "check repoId and HF_TOKEN"
+                )
+            if isinstance(found, errors.HfHubHTTPError) and found.response.status_code in (
+                400,
+                401,
+                403,
+                404,
+            ):
+                return NotAvailableError(
+                    self.where, f"{name}: refused (HTTP {found.response.status_code})", "check HF_TOKEN"
+                )
+            if isinstance(found, OSError) and full(found):
+                return DiskFullError(self.where, f"no room left for {name}", "make the volume larger")
+        if any("consistency check" in str(found).lower() for found in chain):
+            return IntegrityError(self.where, f"{name}: a file has not the size the Hub says", "run again")
+        return NetworkError(self.where, f"{name}: the Hub could not be read", "check HF_ENDPOINT and network")
+
+
+def _literal(name: str) -> str:
+    """A pattern that matches one name."""
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(_READ):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _configure(session: Session) -> None:
+    """Send the client's requests through the gate; must be called before it is imported."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
+        os.environ[name] = session.gate.url
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ.pop(name, None)
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["HF_HUB_DOWNLOAD_TIMEOUT"] = str(session.config.limits.stall_seconds)
+    os.environ["HF_HUB_ETAG_TIMEOUT"] = str(session.config.limits.stall_seconds)
+
+    import logging  # noqa: PLC0415 - for the client's own logger alone
+
+    import httpx2  # noqa: PLC0415 - the HTTP client of huggingface_hub
+    from huggingface_hub import set_client_factory  # noqa: PLC0415 - only the download container has it
+
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
+    gate = session.gate.url
+    set_client_factory(
+        lambda: httpx2.Client(
+            proxy=gate,
+            trust_env=False,
+            follow_redirects=True,
+            timeout=float(session.config.limits.stall_seconds),
+        )
+    )
+
+
+def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
+    """Items of ``huggingFace.preCacheRepos``."""
+    volume = session.volume("hf")
+    url = os.environ.get("HF_ENDPOINT") or ENDPOINT
+    if why := session.gate.written(url):
+        raise ConfigError("huggingFace", why, "correct HF_ENDPOINT")
+    _configure(session)
+    for number, raw in enumerate(items):
+        item = HuggingFaceDownloadItem.parse(raw)
+        session.tasks.append(HubTask(f"huggingFace[{number}]", item, session, volume))

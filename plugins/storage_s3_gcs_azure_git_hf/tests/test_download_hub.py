@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMIT = "c" * 40
+LARGE = b"weights" * 100_000
+OID = hashlib.sha256(LARGE).hexdigest()
+TOKEN = "hf_CANARYTOKEN"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Hub
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing."""
+
+    def _reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        hub, path = self.server, self.path.partition("?")[0]
+        hub.requests.append((self.command, path, dict(self.headers.items())))
+        if path.startswith("/cdn/"):
+            return self._cdn()
+        if "gated" in path and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return self._reply(403, b"{}", **{"X-Error-Code": "GatedRepo"})
+        if "missing" in path:
+            return self._reply(404, b"{}", **{"X-Error-Code": "RepoNotFound"})
+        if "/revision/none" in path:
+            return self._reply(404, b"{}", **{"X-Error-Code": "RevisionNotFound"})
+        files = {"config.json": b'{"a": 1}', "model.safetensors": LARGE, "sub/other.txt": b"other"}
+        if "/tree/" in path:
+            return self._reply(200, json.dumps([_entry(*file) for file in files.items()]).encode())
+        if path.startswith("/api/models/"):
+            siblings = [{"rfilename": name} for name in files]
+            return self._reply(200, json.dumps({"id": "a/b", "sha": COMMIT, "siblings": siblings}).encode())
+        name = path.partition(f"/resolve/{COMMIT}/")[2]
+        if name not in files:
+            return self._reply(404, b"{}", **{"X-Error-Code": "EntryNotFound"})
+        if name == "model.safetensors":
+            return self._reply(
+                302,
+                **{
+                    "Location": hub.redirect,
+                    "X-Repo-Commit": COMMIT,
+                    "X-Linked-Etag": f'"{OID}"',
+                    "X-Linked-Size": str(len(LARGE)),
+                },
+            )
+        body = files[name]
+        etag = hashlib.sha1(body, usedforsecurity=False).hexdigest()
+        return self._reply(200, body, **{"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
+
+    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+
+    def _cdn(self) -> None:
+        body, status, extra = self.server.large, 200, {}
+        if asked := self.headers.get("Range"):
+            start = int(asked.removeprefix("bytes=").partition("-")[0])
+            extra = {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}"}
+            body, status = body[start:], 206
+        self._reply(status, body, ETag=f'"{OID}"', **extra)
+
+
+def _entry(name: str, body: bytes) -> dict[str, Any]:
+    entry: dict[str, Any] = {"type": "file", "path": name, "size": len(body), "oid": "1" * 40}
+    if body is LARGE:
+        entry["lfs"] = {"oid": OID, "size": len(body), "pointerSize": 130}
+    return entry
+
+
+class Hub(ThreadingHTTPServer):
+    """The Hub's interface as its client reads it, with a CDN behind a redirect."""
+
+    daemon_threads = True
+    large = LARGE
+    redirect = ""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away are part of the tests."""
+
+
+@pytest.fixture
+def cdn() -> Iterator[Hub]:
+    """Where content is redirected to: another host, as the client sees it."""
+    yield from _served(Hub())
+
+
+@pytest.fixture
+def hub(cdn: Hub) -> Iterator[Hub]:
+    """The server."""
+    server = Hub()
+    server.redirect = f"http://127.0.0.1:{cdn.server_address[1]}/cdn/{OID}"
+    yield from _served(server)
+
+
+def _served(server: Hub) -> Iterator[Hub]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def run(download: Any, hub: Hub, item: dict[str, Any], **environment: str) -> Any:
+    """The program in a process of its own: its client reads the environment when it is imported."""
+    env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}", **environment}
+    command = download.command({"huggingFace": [item]})
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert "CANARY" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def snapshot(download: Any) -> dict[str, bytes]:
+    """Files of the snapshot as a workload sees them."""
+    root = download.root / "hf" / "hub" / "models--a--b" / "snapshots" / COMMIT
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_repository_comes_into_the_cache_through_the_cdn(download: Any, hub: Hub, cdn: Hub) -> None:
+    """The layout that the Hub's users read; a second run fetches no content."""
+    done = run(download, hub, {"repoId": "a/b"})
+    assert done.returncode == 0, done.stderr
+    assert snapshot(download) == {
+        "config.json": b'{"a": 1}',
+        "model.safetensors": LARGE,
+        "sub/other.txt": b"other",
+    }
+    before = len(cdn.requests)
+    assert before
+    assert run(download, hub, {"repoId": "a/b"}).returncode == 0
+    assert len(cdn.requests) == before
+
+
+def test_only_the_named_files(download: Any, hub: Hub) -> None:
+    """And a file that is not there is told."""
+    assert run(download, hub, {"repoId": "a/b", "files": ["config.json"]}).returncode == 0
+    assert snapshot(download) == {"config.json": b'{"a": 1}'}
+    done = run(download, hub, {"repoId": "a/b", "files": ["none.json"]})
+    assert done.returncode == 3
+    assert "none.json" in done.stderr
+
+
+def test_a_gated_repository_needs_a_token(download: Any, hub: Hub, cdn: Hub) -> None:
+    """Exit 3 with what to do; with HF_TOKEN it works, and the CDN does not see the token."""
+    done = run(download, hub, {"repoId": "a/gated"})
+    assert done.returncode == 3, done.stderr
+    assert "gated" in done.stderr
+    assert "HF_TOKEN" in done.stderr
+    assert run(download, hub, {"repoId": "a/gated"}, HF_TOKEN=TOKEN).returncode == 0
+    assert not [path for _, path, headers in cdn.requests if TOKEN in str(headers)]
+
+
+@pytest.mark.parametrize(
+    ("item", "word"),
+    [({"repoId": "a/missing"}, "repository"), ({"repoId": "a/b", "revision": "none"}, "revision")],
+)
+def test_what_does_not_exist_is_exit_3(download: Any, hub: Hub, item: dict[str, str], word: str) -> None:
+    """Repository or revision."""
+    done = run(download, hub, item)
+    assert done.returncode == 3, done.stderr
+    assert word in done.stderr
+
+
+def test_content_that_is_not_what_the_hub_says_fails(download: Any, hub: Hub, cdn: Hub) -> None:
+    """Exit 4, and the file is gone."""
+    cdn.large = LARGE[:-1] + b"x"
+    done = run(download, hub, {"repoId": "a/b"})
+    assert done.returncode == 4, done.stderr
+    assert "model.safetensors" not in snapshot(download)
+
+
+def test_a_redirect_to_the_metadata_server_is_refused(download: Any, hub: Hub) -> None:
+    """Exit 2, whoever redirects."""
+    hub.redirect = "http://169.254.169.254/latest"
+    done = run(download, hub, {"repoId": "a/b"})
+    assert done.returncode == 2, done.stderr
+    assert "169.254.169.254" in done.stderr
+
+
+def test_a_hub_that_does_not_answer_is_a_network_failure(download: Any, hub: Hub) -> None:
+    """Exit 6."""
+    done = run(download, hub, {"repoId": "a/b"}, HF_ENDPOINT="http://127.0.0.1:1")
+    assert done.returncode == 6, done.stderr
