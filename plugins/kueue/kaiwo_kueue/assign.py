@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.queues import QueueFacts
 
 _SHOWN = 10
@@ -57,6 +57,16 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
     if priority and known:
         labels[PRIORITY_LABEL] = priority
     return QueueAssignment(queue=queue, labels=labels, suspend=True, knows_priority=known)
+
+
+def manages(kind: Resource, facts: QueueFacts) -> bool:
+    """Whether Kueue queues objects of a kind by itself; what its configuration says is repeated in ours.
+
+    Kueue's own configuration is a file inside its namespace, which Kaiwo has no right to read.
+    """
+    settings = facts.settings
+    listed = settings.integrations if isinstance(settings, KueueSettings) else None
+    return f"{kind.group}/{kind.kind}".lower() in {name.lower() for name in listed or ()}
 
 
 def _usable(workload: Workload, queue: str, facts: QueueFacts) -> Refusal | None:

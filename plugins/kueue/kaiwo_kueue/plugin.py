@@ -13,7 +13,7 @@ from kaiwo_kueue import kinds
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Refusal
     from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 
@@ -79,6 +79,13 @@ def admission(child: Object, facts: QueueFacts) -> Admission | None:
     return read_admission(child, facts)
 
 
+def manages(kind: Resource, facts: QueueFacts) -> bool:
+    """Whether Kueue queues objects of a kind by itself."""
+    from kaiwo_kueue.assign import manages as manages_kind  # noqa: PLC0415
+
+    return manages_kind(kind, facts)
+
+
 @hookimpl
 def kaiwo_queue_systems() -> list[QueueSystem]:
     """The queue system."""
@@ -90,6 +97,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             name="kueue",
             assign=assign,
             admission=admission,
+            manages=manages,
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,

@@ -20,3 +20,14 @@ class KueueSettings(Model):
             "never taken back."
         ),
     ] = True
+
+    integrations: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            strict=False,
+            max_length=64,
+            description="Kinds that this cluster's Kueue queues by itself, as its own configuration lists "
+            "them (integrations.frameworks, for example ray.io/rayservice; Kueue 0.17 and later). What is not "
+            "named here is wrapped where that is possible.",
+        ),
+    ] = None

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kaiwo.api.workload import Workload
-from kaiwo.engine.resource import NAMESPACE
+from kaiwo.engine.resource import NAMESPACE, Resource
 from kaiwo.plugin.facts import Refusal
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing import job
 from kaiwo_kueue import kinds
 from kaiwo_kueue.admission import admission
-from kaiwo_kueue.assign import assign
+from kaiwo_kueue.assign import assign, manages
 from kaiwo_kueue.settings import KueueSettings
 
 Object = dict[str, Any]
@@ -121,6 +121,17 @@ def test_labelling_may_be_switched_off() -> None:
         settings=KueueSettings(label_namespaces=False),
     )
     assert isinstance(ask(around), QueueAssignment)
+
+
+@pytest.mark.parametrize(
+    ("listed", "managed"), [(None, False), (["ray.io/RayService"], True), (["ray.io/rayjob"], False)]
+)
+def test_the_administrator_says_what_kueue_queues_by_itself(listed: Any, managed: bool) -> None:
+    """Only then a service on Ray may do without its wrapper."""
+    service = Resource("ray.io", "v1", "RayService", "rayservices")
+    settings = KueueSettings.model_validate({"integrations": listed})
+    assert manages(service, facts(settings=settings)) is managed
+    assert manages(service, facts()) is False
 
 
 def child(age: float = 0.0, *, kind: str = "Job", queue: str = "kaiwo") -> Object:
