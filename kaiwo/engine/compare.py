@@ -34,6 +34,11 @@ _QUANTITY_MAPS = frozenset(
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "divisor", "nominalQuota", "borrowingLimit", "lendingLimit"})
 """Fields that are quantities themselves (core/v1 volumes and downward API; Kueue's quotas)."""
 
+_FREE_MAPS = frozenset(
+    {"labels", "annotations", "nodeSelector", "matchLabels", "data", "rayStartParams", "selector"}
+)
+"""Maps whose keys are the user's: a key with an empty value is there, or it is not."""
+
 _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "containers": ("name",),
     "initContainers": ("name",),
@@ -57,6 +62,8 @@ def contains(live: Any, desired: Any) -> bool:
     """Whether everything in `desired` is in `live`.
 
     * null, and an empty map or list, mean absent;
+    * so do an empty text, 0 and false where `live` has nothing: the API server drops them from most fields
+      (in the few that keep them, a removal by somebody else is not seen), but not from labels and the like;
     * maps may hold further keys in `live`;
     * quantities are compared as numbers, in the fields that hold quantities;
     * lists with merge keys (containers, env, volumes, ...) are compared item by item of the same key, further
@@ -111,6 +118,8 @@ def _contains(live: Any, desired: Any, key: str, parent: str, *, by_key: bool) -
         )
     if isinstance(desired, list):
         return _contains_list(live, desired, key, by_key=by_key)
+    if by_key and live is None and not desired and parent not in _FREE_MAPS:
+        return True
     if isinstance(desired, bool) or isinstance(live, bool):
         return desired is live
     if desired == live:

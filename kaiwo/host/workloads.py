@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kaiwo.host.memory import Fingerprint, Memory
     from kaiwo.host.view import FactsReader, View
     from kaiwo.plugin.backends import BackEnd
-    from kaiwo.workload.model import Plan, Registry
+    from kaiwo.workload.model import Plan, Registry, Write
 
 _log = logging.getLogger(__name__)
 
@@ -193,6 +193,7 @@ class WorkloadController:
         self, workload: Workload, backend: BackEnd | None, view: View, memory: Memory, now: datetime
     ) -> Plan:
         """Plan and write until a plan has nothing left to write."""
+        sent: tuple[Write, ...] = ()
         for _ in range(_ROUNDS):
             rejection = memory.in_force(workload.generation, self._clock())
             facts = self._reader.facts(
@@ -202,6 +203,14 @@ class WorkloadController:
             if not decided.writes:
                 if rejection is None:
                     memory.accepted()  # whatever was refused is not wanted any more
+                return decided
+            if decided.writes == sent:
+                # The API server took it and shows something else; sending it again would change nothing.
+                _log.warning(
+                    "%s %s/%s: the API server keeps another form of %s than was sent",
+                    self._kind, workload.namespace, workload.name,
+                    ", ".join(write.resource.kind for write in sent),
+                )  # fmt: skip
                 return decided
             try:
                 done = await self._executor.run(
@@ -215,6 +224,7 @@ class WorkloadController:
                 )  # fmt: skip
                 continue
             memory.accepted()
+            sent = decided.writes
             if done:
                 _log.info("%s %s/%s: %s", self._kind, workload.namespace, workload.name, ", ".join(done))
         raise RuntimeError(f"the plan does not settle, it still wants {decided.writes!r:.500}")

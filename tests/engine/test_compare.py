@@ -82,7 +82,7 @@ def test_defaults_and_spelling_are_no_difference(live: Any, desired: Any) -> Non
         ({"a": True}, {"a": 1}),
         ({"a": 0}, {"a": False}),
         ({"a": 1}, {"a": None}),
-        ({}, {"a": ""}),
+        ({"labels": {}}, {"labels": {"a": ""}}),
         ({"args": ["a", "b"]}, {"args": ["a"]}),
         ({"args": ["a", "b"]}, {"args": ["b", "a"]}),
         (pod(env=[{"name": "A", "value": "1.0"}]), pod(env=[{"name": "A", "value": "1"}])),
@@ -158,3 +158,11 @@ def test_nonsense_is_no_quantity_and_no_crash(value: Any) -> None:
     """Whatever stands in a quantity field, comparing does not fail."""
     quantity(value)
     contains({"limits": {"cpu": "1"}}, {"limits": {"cpu": value}})
+
+
+@pytest.mark.parametrize("zero", ["", 0, False])
+def test_what_the_api_server_drops_is_no_difference(zero: Any) -> None:
+    """An empty variable would otherwise be applied for ever; a merge patch still says what it means."""
+    assert contains({"env": [{"name": "A"}]}, {"env": [{"name": "A", "value": zero}]})
+    assert not contains({"value": "x"}, {"value": zero})
+    assert would_change({}, {"value": zero})

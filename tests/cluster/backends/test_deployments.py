@@ -179,8 +179,11 @@ async def test_a_service_at_rest_costs_no_write(
     await user.submit(
         KIND, "chat", replicas=2,
         resources={"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": "0.5"}},
-        env=[{"name": "SELF", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-        deployment=embedded(ports=(8000,)),
+        env=[
+            {"name": "SELF", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "EMPTY", "value": ""},
+        ],
+        deployment=embedded(ports=(8000,), minReadySeconds=0, paused=False),
     )  # fmt: skip
     await user.reaches(KIND, "chat", "READY")
     await asyncio.sleep(2)
