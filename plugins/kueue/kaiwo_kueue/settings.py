@@ -27,7 +27,7 @@ class KueueSettings(Model):
             strict=False,
             max_length=64,
             description="Kinds that this cluster's Kueue queues by itself, as its own configuration lists "
-            "them (integrations.frameworks, for example ray.io/rayservice; Kueue 0.17 and later). What is not "
-            "named here is wrapped where that is possible.",
+            "them (integrations.frameworks, for example ray.io/rayservice; Kueue 0.17 and later). What is "
+            "not named here is wrapped where that is possible.",
         ),
     ] = None
