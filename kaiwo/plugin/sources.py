@@ -19,7 +19,10 @@ class DownloadSource:
         item: pydantic model of one item; it is composed into both workload kinds.
         description: for the reference and ``kubectl explain``.
         downloader: ``module:function`` that runs inside the download container; None while the
-            source is only declared (its field is in the CRDs, nothing can fetch it yet).
+            source is only declared (its field is in the CRDs, nothing can fetch it yet). It is called
+            as ``function(items, downloads)`` with the items as users wrote them and a
+            :class:`kaiwo.api.download.Downloads`, and says there what to fetch; all sources are then
+            fetched together. The operator never imports it.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 

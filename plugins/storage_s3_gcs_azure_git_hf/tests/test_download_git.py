@@ -258,7 +258,7 @@ def test_what_could_run_or_reach_something_else_is_refused(
     download: Any, host: Host, more: dict[str, str], word: str
 ) -> None:
     """Exit 2 before any request."""
-    assert_failed(download, download(item(host, **more)), 2, word)
+    assert_failed(download, download(item(host, **more)), 2, "git[0]", word)
     assert not host.paths
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import lfs, secrets
+from kaiwo_storage_s3_gcs_azure_git_hf.download import lfs, parse, secrets
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -284,7 +284,7 @@ def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
     """Items of ``data.download.git``."""
     for number, raw in enumerate(items):
         where = f"git[{number}]"
-        item = GitDownloadItem.parse(raw)
+        item = parse.item(where, GitDownloadItem, raw)
         why = session.gate.written(item.repository)
         if why:
             raise ConfigError(where, why, "use a host that workloads may reach")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kaiwo_storage_s3_gcs_azure_git_hf.download import parse
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -193,5 +194,6 @@ def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
         raise ConfigError("huggingFace", why, "correct HF_ENDPOINT")
     _configure(session)
     for number, raw in enumerate(items):
-        item = HuggingFaceDownloadItem.parse(raw)
-        session.tasks.append(HubTask(f"huggingFace[{number}]", item, session, volume))
+        where = f"huggingFace[{number}]"
+        item = parse.item(where, HuggingFaceDownloadItem, raw)
+        session.tasks.append(HubTask(where, item, session, volume))

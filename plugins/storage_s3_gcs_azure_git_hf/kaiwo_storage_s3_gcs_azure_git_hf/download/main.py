@@ -23,6 +23,7 @@ from kaiwo.api.download import DownloadConfig
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DiskFullError, DownloadError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
+from kaiwo_storage_s3_gcs_azure_git_hf.download.parse import first_mistake
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress, human
 from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session, free_bytes, needed
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import Transfer
@@ -60,14 +61,7 @@ def read_config(path: str) -> DownloadConfig:
     except (yaml.YAMLError, UnicodeDecodeError):
         raise ConfigError(path, "is no YAML", "check the file") from None
     except ValidationError as error:
-        raise ConfigError(path, _first(error), "correct the file") from None
-
-
-def _first(error: ValidationError) -> str:
-    """The first mistake, without the value it was found in: it could be a secret."""
-    found = error.errors(include_input=False, include_url=False)[0]
-    place = ".".join(str(part) for part in found["loc"])
-    return f"{place}: {found['msg']}" if place else found["msg"]
+        raise ConfigError(path, first_mistake(error), "correct the file") from None
 
 
 def _declare(config: DownloadConfig, session: Session) -> None:
@@ -87,7 +81,7 @@ def _declare(config: DownloadConfig, session: Session) -> None:
         try:
             fetch(list(items), session)
         except ValidationError as error:
-            raise ConfigError(key, _first(error), "correct the item") from None
+            raise ConfigError(key, first_mistake(error), "correct the item") from None
         except ValueError as error:
             raise ConfigError(key, str(error), "correct the item") from None
 

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import headers
+from kaiwo_storage_s3_gcs_azure_git_hf.download import headers, parse
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.model import Store
 from kaiwo_storage_s3_gcs_azure_git_hf.items import (
@@ -57,7 +57,7 @@ def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
 
     for number, raw in enumerate(items):
         where = f"s3[{number}]"
-        item = S3DownloadItem.parse(raw)
+        item = parse.item(where, S3DownloadItem, raw)
         url = item.endpoint_url.rstrip("/")
         client = session.client(where, url)
         config: Any = {"endpoint": url, "region": item.region or _aws_region(url)}
@@ -98,7 +98,7 @@ def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
 
     for number, raw in enumerate(items):
         where = f"gcs[{number}]"
-        item = GCSDownloadItem.parse(raw)
+        item = parse.item(where, GCSDownloadItem, raw)
         url = os.environ.get("STORAGE_EMULATOR_HOST", GCS_URL).rstrip("/")
         config: dict[str, Any] = {"base_url": url}
         anonymous = False
@@ -146,7 +146,7 @@ def azure_blob(items: Sequence[dict[str, Any]], session: Session) -> None:
 
     for number, raw in enumerate(items):
         where = f"azureBlob[{number}]"
-        item = AzureBlobStorageDownloadItem.parse(raw)
+        item = parse.item(where, AzureBlobStorageDownloadItem, raw)
         config = _azure(where, session.secret(where, item.connection_string))
         client = session.client(where, config["endpoint"])
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Explained: TypeAlias = "Callable[[str, str, BaseException], errors.DownloadError]"
 """Turns item, object and failure into what the user reads."""
 
-_CHUNK = 1024**2
+_CHUNK = 256 * 1024
 _SYNC_EVERY = 32
 _TASKS_AT_ONCE = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 20.0

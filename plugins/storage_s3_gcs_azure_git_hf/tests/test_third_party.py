@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import hashlib
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kaiwo.api.download import Downloads
+
+
+def fetch(items: list[dict[str, Any]], downloads: Downloads) -> None:
+    """A downloader as another package writes it."""
+    for index, item in enumerate(items):
+        headers = {"X-Token": downloads.secret(f"http[{index}]", item["token"])}
+        downloads.http(
+            f"http[{index}]", item["url"], item["targetPath"], sha256=item["sha256"], headers=headers
+        )
+
+
+@pytest.fixture
+def configured(download: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A program in whose image another package is installed."""
+    module = types.ModuleType("kaiwo_elsewhere")
+    module.fetch = fetch  # type: ignore[attr-defined] # a module made here
+    monkeypatch.setitem(sys.modules, "kaiwo_elsewhere", module)
+    from kaiwo_storage_s3_gcs_azure_git_hf.download import main  # noqa: PLC0415 - patched below
+
+    monkeypatch.setitem(main.FIRST_PARTY, "http", "kaiwo_elsewhere:fetch")
+    return download
+
+
+def item(download: Any, url: str, body: bytes) -> dict[str, Any]:
+    """One item of that source."""
+    return {
+        "url": url,
+        "targetPath": "x/file",
+        "sha256": hashlib.sha256(body).hexdigest(),
+        "token": download.secret("token", "CANARY"),
+    }
+
+
+def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objects: Any) -> None:
+    """Ranges, checks and secrets come with it."""
+    body = bytes(range(256)) * 2000
+    objects.content["some/file name"] = body
+    outcome = configured({"http": [item(configured, f"{objects.url}/bucket/some/file%20name", body)]})
+    assert outcome.code == 0, outcome.err
+    assert configured.files() == {"x/file": body}
+    assert {headers["x-token"] for _, _, headers in objects.requests} == {"CANARY"}
+    assert "CANARY" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("url", "code"), [("ftp://a/b", 2), ("http://169.254.169.254/x", 2), ("{url}/bucket/none", 3)]
+)
+def test_what_it_cannot_fetch_has_the_same_exit_codes(
+    configured: Any, objects: Any, url: str, code: int
+) -> None:
+    """And names its item."""
+    outcome = configured({"http": [item(configured, url.format(url=objects.url), b"")]})
+    assert outcome.code == code, outcome.err
+    assert "http[0]" in outcome.line
