@@ -1,0 +1,204 @@
+"""The generated blocks, by name."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from docs.generate import meanings
+from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
+from docs.generate.pages import StaleReferenceError, table
+from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
+from kaiwo.api.status import TERMINAL, Status
+from kaiwo.host.settings import describe
+from kaiwo.plugin.loader import load
+from kaiwo.plugin.selection import Selection
+from kaiwo.workload.podtruth import PROBLEMS
+from kaiwo.workload.status import OWN_CONDITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from pathlib import Path
+
+    from kaiwo.plugin.registry import Plugins
+
+_FIELDS = ("field", "takes", "default", "meaning")
+_STATUS_MODULE = "kaiwo/workload/status.py"
+_STATUSES: dict[str, str] = {
+    "PENDING": "It waits: for its queue, a deletion, or because it is scaled to zero.",
+    "STARTING": "It was let go, and no container runs yet.",
+    "RUNNING": "A container runs. For a service: not everything is ready.",
+    "READY": "A service that is fully ready.",
+    "COMPLETE": "A job that succeeded.",
+    "FAILED": "It ended and cannot recover.",
+    "ERROR": "It cannot run, or does not serve, now; it goes on by itself when the named cause is gone.",
+    "TERMINATING": "Kaiwo is ending it. Nothing leads there yet.",
+    "TERMINATED": "Kaiwo has ended it. Nothing leads there yet.",
+}
+
+
+@cache
+def first_party() -> Plugins:
+    """All plugins of this repository, and no other that happens to be installed."""
+    folders = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
+    return load(Selection(names=tuple(folders), required=frozenset(folders)))
+
+
+def blocks() -> dict[str, str]:
+    """Text of every block by name.
+
+    Raises:
+        StaleReferenceError: the code says a word that has no meaning here, or no longer says one that has.
+    """
+    said = [use for use in uses(WORKLOADS) if use.call != "Event"]
+    _compare("workloads", _words_of_workloads(said), _known(), WORKLOADS)
+    _check_statuses(said)
+    config = {use.reason for use in uses(CONFIG)}
+    _compare("KaiwoConfig", config, meanings.OF_CONFIG, CONFIG)
+    queues = {use.reason for use in uses(QUEUES) if use.call in ("Problem", "_tell", "Condition")}
+    _compare("KaiwoQueueConfig", queues, meanings.OF_QUEUES, QUEUES)
+    return {
+        **{f"reasons-{name}": _reasons(group) for name, group in meanings.GROUPS.items()},
+        "statuses": _statuses(),
+        "conditions": _conditions(said),
+        "events": _events(),
+        "config-reasons": table(("reason", "meaning"), _coded(meanings.OF_CONFIG)),
+        "queue-reasons": table(("reason", "meaning"), _coded(meanings.OF_QUEUES)),
+        "config-fields": _fields(of_config(first_party())),
+        "queue-fields": _fields(of_custom_kind("KaiwoQueueConfig", first_party())),
+        "settings": table(
+            ("key in the file", "environment", "default", "meaning"),
+            ((f"`{key}`", f"`{name}`", default, text) for key, name, default, text in describe()),
+        ),
+        **_workload_fields(),
+    }
+
+
+def _fields(rows: Iterable[FieldRow]) -> str:
+    return table(_FIELDS, ((f"`{row.path}`", row.type, row.default, row.meaning) for row in rows))
+
+
+def _workload_fields() -> dict[str, str]:
+    jobs, services = of_kind("KaiwoJob", first_party()), of_kind("KaiwoService", first_party())
+    common = {row.path for row in jobs} & {row.path for row in services}
+    storage = [row for row in jobs if row.path.startswith("storage")]
+    below = len("storage.data.download.")
+    downloads = [
+        replace(row, path=row.path[below:])
+        for row in storage
+        if row.path[: below - 1] == "storage.data.download"
+    ]
+    caches = [row for row in storage if row.path.startswith("storage.huggingFace.preCacheRepos[")]
+    volumes = [
+        row for row in storage if row not in caches and not row.path.startswith("storage.data.download.")
+    ]
+    return {
+        "common-fields": _fields(row for row in jobs if row.path in common and row not in storage),
+        "storage-fields": _fields(volumes),
+        "download-fields": _fields([row for row in downloads if row.path] + caches),
+        "job-fields": _fields(row for row in jobs if row.path not in common),
+        "service-fields": _fields(row for row in services if row.path not in common),
+    }
+
+
+def _statuses() -> str:
+    words = [word for word in typing.get_args(Status) if word]
+    _compare("statuses", words, _STATUSES, ("kaiwo/api/status.py",))
+    rows = ((f"`{word}`", "yes" if word in TERMINAL else "no", _STATUSES[word]) for word in words)
+    return table(("status", "ended for good", "meaning"), rows)
+
+
+def _reasons(group: meanings.Meanings) -> str:
+    rows = (
+        (f"`{reason}`", ", ".join(meaning.statuses.split()), meaning.text)
+        for reason, meaning in group.items()
+    )
+    return table(("reason", "status", "meaning"), rows)
+
+
+def _conditions(said: Sequence[Use]) -> str:
+    _compare("conditions", OWN_CONDITIONS, meanings.CONDITIONS, (_STATUS_MODULE,))
+    rows = []
+    for name in OWN_CONDITIONS:
+        here = [use for use in said if use.condition == name]
+        words = []
+        for truth in ("True", "False", "Unknown"):
+            reasons = sorted({use.reason for use in here if truth in use.truth})
+            if reasons:
+                words.append(f"{truth}: {', '.join(f'`{reason}`' for reason in reasons)}")
+        text = meanings.CONDITIONS[name]
+        if name == "Admitted":
+            words = ["True or False: Kueue's own reason", *words]
+        rows.append((f"`{name}`", text, ". ".join(words) or "Not written yet."))
+    rows_of_words = ((f"`{word}`", text) for word, text in meanings.ON_CONDITIONS.items())
+    return (
+        f"{table(('condition', 'meaning', 'reasons'), rows)}\n\n{table(('reason', 'meaning'), rows_of_words)}"
+    )
+
+
+def _events() -> str:
+    transitions = literal(_STATUS_MODULE, "_EVENTS")
+    if not isinstance(transitions, dict):
+        raise StaleReferenceError(f"{_STATUS_MODULE}: _EVENTS is no table of events any more")
+    rows = [(f"`{name}`", kind, f"The status became {word}.") for word, (kind, name) in transitions.items()]
+    others = {use.reason: "".join(use.statuses) for use in uses(WORKLOADS) if use.call == "Event"}
+    _compare("events", others, meanings.EVENTS, WORKLOADS)
+    rows += [(f"`{name}`", kind, meanings.EVENTS[name]) for name, kind in others.items()]
+    rows.append(("a reason of pods, or of ERROR", "Warning", "A new trouble within the same status."))
+    return table(("event", "type", "when"), rows)
+
+
+def _coded(words: dict[str, str]) -> Iterable[tuple[str, str]]:
+    return ((f"`{word}`", text) for word, text in words.items())
+
+
+def _known() -> dict[str, object]:
+    known: dict[str, object] = dict(meanings.ON_CONDITIONS)
+    for group in meanings.GROUPS.values():
+        known.update(group)
+    return known
+
+
+def _words_of_workloads(said: Iterable[Use]) -> set[str]:
+    passing = literal(_STATUS_MODULE, "_PASSING")
+    if not isinstance(passing, dict):
+        raise StaleReferenceError(f"{_STATUS_MODULE}: _PASSING is no table of reasons any more")
+    return {use.reason for use in said} | {reason for reason, _ in passing.values()} | PROBLEMS
+
+
+def _compare(what: str, said: Collection[str], known: Collection[str], places: Sequence[str]) -> None:
+    """Every word that the code says has a meaning, and every word with a meaning stands in the code."""
+    if unknown := sorted(set(said) - set(known)):
+        raise StaleReferenceError(
+            f"{what}: the code says {', '.join(unknown)}, which docs/generate/meanings.py does not explain; "
+            "add it there and run python -m docs.generate"
+        )
+    text = "".join(source.read_text(encoding="utf-8") for place in places for source in _sources(place))
+    gone = sorted(word for word in set(known) - set(said) if f'"{word}"' not in text)
+    if gone:
+        raise StaleReferenceError(
+            f"{what}: the code does not say {', '.join(gone)} any more; take it out of "
+            "docs/generate and run python -m docs.generate"
+        )
+
+
+def _check_statuses(said: Iterable[Use]) -> None:
+    listed = {
+        reason: meaning.statuses.split()
+        for group in meanings.GROUPS.values()
+        for reason, meaning in group.items()
+    }
+    for use in said:
+        lacking = use.statuses - set(listed.get(use.reason, use.statuses))
+        if lacking:
+            raise StaleReferenceError(
+                f"{use.source}: {use.reason} stands with {', '.join(sorted(lacking))}, which its statuses in "
+                "docs/generate/meanings.py do not list"
+            )
+
+
+def _sources(place: str) -> list[Path]:
+    path = ROOT / place
+    return [path] if path.is_file() else sorted(path.rglob("*.py"))

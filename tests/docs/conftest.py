@@ -1,0 +1,63 @@
+"""Pages of the documentation and the code blocks in them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from docs.generate.blocks import first_party
+from docs.generate.pages import DOCS
+
+if TYPE_CHECKING:
+    from kaiwo.plugin.registry import Plugins
+
+PAGES = sorted(DOCS.rglob("*.md"))
+_FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A code block: its page, its first line, its text."""
+
+    page: str
+    line: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Where it stands, as page and line."""
+        return f"{self.page}:{self.line}"
+
+
+def _blocks(language: str) -> list[Block]:
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in _FENCE.finditer(text):
+            if match[2] == language:
+                line = text[: match.start(3)].count("\n") + 1
+                found.append(Block(str(page.relative_to(DOCS)), line, match[3]))
+    return found
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes ``yaml_block``, ``console_block`` or ``page`` once for each there is."""
+    for language in ("yaml", "console"):
+        if f"{language}_block" in metafunc.fixturenames:
+            blocks = _blocks(language)
+            metafunc.parametrize(f"{language}_block", blocks, ids=[block.name for block in blocks])
+    if "page" in metafunc.fixturenames:
+        metafunc.parametrize("page", PAGES, ids=[str(page.relative_to(DOCS)) for page in PAGES])
+
+
+@pytest.fixture(scope="session")
+def yaml_blocks() -> list[Block]:
+    """All YAML blocks."""
+    return _blocks("yaml")
+
+
+@pytest.fixture(scope="session")
+def plugins() -> Plugins:
+    """All first-party plugins."""
+    return first_party()

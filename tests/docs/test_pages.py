@@ -1,0 +1,90 @@
+"""The pages agree with the code and with each other."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from docs.generate import meanings
+from docs.generate.__main__ import main
+from docs.generate.blocks import blocks
+from docs.generate.pages import DOCS, StaleReferenceError, named_blocks, renewed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]*))?\)")
+
+
+@pytest.fixture(scope="session")
+def made() -> dict[str, str]:
+    """The generated blocks."""
+    return blocks()
+
+
+def test_generated_parts_are_what_the_code_says_now(page: Path, made: dict[str, str]) -> None:
+    """Tables of fields, reasons and settings are not stale; python -m docs.generate renews them."""
+    assert page.read_text(encoding="utf-8") == renewed(page, made)
+
+
+def test_every_generated_part_stands_in_exactly_one_page(made: dict[str, str]) -> None:
+    """Nothing that the code says is left out of the reference."""
+    assert sorted(name for page in DOCS.rglob("*.md") for name in named_blocks(page)) == sorted(made)
+
+
+def test_a_reason_without_a_meaning_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who adds a reason to the code is told to explain it."""
+    known = {word: text for word, text in meanings.CANNOT_RUN.items() if word != "NameConflict"}
+    monkeypatch.setitem(meanings.GROUPS, "cannot-run", known)
+    with pytest.raises(StaleReferenceError, match="NameConflict"):
+        blocks()
+
+
+def test_a_meaning_without_a_reason_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that the code no longer says does not stay in the reference."""
+    known = {**meanings.CANNOT_RUN, "GoneFromTheCode": meanings.Meaning("ERROR", "Nothing.")}
+    monkeypatch.setitem(meanings.GROUPS, "cannot-run", known)
+    with pytest.raises(StaleReferenceError, match="GoneFromTheCode"):
+        blocks()
+
+
+def test_a_reason_with_another_status_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status column follows the code."""
+    known = {**meanings.RUNS, "Ready": meanings.Meaning("RUNNING", "Wrong.")}
+    monkeypatch.setitem(meanings.GROUPS, "runs", known)
+    with pytest.raises(StaleReferenceError, match="Ready stands with READY"):
+        blocks()
+
+
+def test_the_check_tells_stale_pages_from_fresh_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command can guard a build: exit code 0 on fresh pages, 2 on wrong usage."""
+    assert main(["--check"]) == 0
+    assert main(["--wrong"]) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_links_lead_somewhere(page: Path) -> None:
+    """Files and headings that a page points at are there."""
+    for target, heading in _LINK.findall(page.read_text(encoding="utf-8")):
+        path = page.parent / target if target else page
+        assert path.exists(), f"{target} does not exist"
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert heading in {_anchor(text) for text in headings}, f"{target} has no heading {heading}"
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that a heading gets where Markdown is shown."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("index", ["README.md", "decisions/README.md"])
+def test_an_index_lists_every_page_beside_it(index: str) -> None:
+    """No page is there without anybody finding it."""
+    page = DOCS / index
+    linked = {
+        (page.parent / target).resolve() for target, _ in _LINK.findall(page.read_text(encoding="utf-8"))
+    }
+    assert {path for path in page.parent.glob("*.md") if path != page} <= linked
