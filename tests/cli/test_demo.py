@@ -7,18 +7,30 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from rich.text import Text
 
 from kaiwo.cli.demo import remains
-from kaiwo.cli.demo.story import CHAPTERS, JOBS, JOINING_NODE, NODES, Story
+from kaiwo.cli.demo.board import _fit
+from kaiwo.cli.demo.script import BARE, JOINING_NODE, NODES, QUEUES, WHOLE, Script
+from kaiwo.cli.demo.story import Story
 
 KAIWO = [sys.executable, "-c", "from kaiwo.cli.main import main; main()"]
+SCRIPTS = pytest.mark.parametrize("script", [BARE, WHOLE], ids=["bare", "whole"])
 
 
-def _object(name: str, status: str, reason: str = "", message: str = "") -> dict[str, object]:
-    return {"metadata": {"name": name}, "status": {"status": status, "reason": reason, "message": message}}
+def _object(
+    name: str, status: str, reason: str = "", message: str = "", started: str = ""
+) -> dict[str, object]:
+    said = {"status": status, "reason": reason, "message": message, "startTime": started}
+    return {"metadata": {"name": name}, "status": said}
+
+
+def _time(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02d}Z"
 
 
 ENDS = {
@@ -26,15 +38,34 @@ ENDS = {
     "sixteen-gpus": _object("sixteen-gpus", "ERROR", "InsufficientGPUs", "asked 16, largest node 8"),
     "exits-3": _object("exits-3", "FAILED", "BackoffLimitExceeded", "exit code 3"),
     "image-typo": _object("image-typo", "STARTING", "ImagePullBackOff", "Back-off pulling image"),
+    "chat": _object("chat", "READY"),
+    "ray-train": _object("ray-train", "COMPLETE", started=_time(5)),
+    "urgent": _object("urgent", "COMPLETE", started=_time(20)),
+    "patient": _object("patient", "COMPLETE", started=_time(30)),
     "needs-nvidia": _object("needs-nvidia", "COMPLETE"),
 }
-FIRST_ACT = [each for name, each in ENDS.items() if name != "needs-nvidia"]
+WAITS = {
+    "urgent": _object("urgent", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
+    "patient": _object("patient", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
+    "needs-nvidia": _object("needs-nvidia", "ERROR", "NoGPUs", "no node has NVIDIA GPUs"),
+}
+WAITING = [*(each for name, each in ENDS.items() if name not in WAITS), *WAITS.values()]
 
 
-def test_every_chapter_is_a_file_that_names_its_workload() -> None:
+def _files(script: Script) -> list[dict[str, Any]]:
+    directories = [*script.files, *([script.later] if script.later else [])]
+    return [
+        yaml.safe_load(path.read_text())
+        for directory in directories
+        for path in sorted(directory.glob("*.yaml"))
+    ]
+
+
+@SCRIPTS
+def test_every_chapter_is_a_file_that_names_its_workload(script: Script) -> None:
     """What is submitted is exactly what the story speaks of."""
-    names = [yaml.safe_load(path.read_text())["metadata"]["name"] for path in sorted(JOBS.glob("*.yaml"))]
-    assert names == [chapter.name for chapter in CHAPTERS]
+    names = [file["metadata"]["name"] for file in _files(script)]
+    assert sorted(names) == sorted(chapter.name for chapter in script.chapters)
 
 
 def test_the_nodes_of_the_first_act_have_no_nvidia_gpus() -> None:
@@ -45,41 +76,108 @@ def test_the_nodes_of_the_first_act_have_no_nvidia_gpus() -> None:
     assert joining["nvidia.com/gpu"] == "8"
 
 
+def test_the_queues_make_the_rivals_wait_and_no_longer_than_told() -> None:
+    """The one that runs first must borrow; nobody else fits beside it, and each fits after the other."""
+    quota = {
+        queue["name"]: sum(
+            int(resource["nominalQuota"])
+            for group in queue["spec"]["resourceGroups"]
+            for flavor in group["flavors"]
+            for resource in flavor["resources"]
+            if resource["name"] == "amd.com/gpu"
+        )
+        for queue in yaml.safe_load(QUEUES.read_text())["spec"]["clusterQueues"]
+    }
+    asked = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(WHOLE)}
+    stay = asked["chat"] + asked["image-typo"]
+    there = sum(
+        int(n["status"]["capacity"].get("amd.com/gpu", 0)) for n in yaml.safe_load_all(NODES.read_text())
+    )
+    assert sum(quota.values()) == there
+    assert quota["research"] < asked["ray-train"] <= there - stay - asked["train"] - asked["exits-3"]
+    for rival in ("urgent", "patient"):
+        assert asked["ray-train"] + asked[rival] > there - stay
+        assert asked[rival] <= there - stay
+    assert asked["urgent"] + asked["patient"] > there - stay
+
+
 def test_the_node_joins_only_after_its_job_was_seen_refused() -> None:
     """Without the refusal on the screen the healing would show nothing."""
-    story = Story()
-    story.see(FIRST_ACT)
+    story = Story(WHOLE)
+    story.see([each for each in WAITING if each is not WAITS["needs-nvidia"]])
     assert not story.node_may_join()
-    story.see([*FIRST_ACT, _object("needs-nvidia", "ERROR", "NoGPUs", "no node has NVIDIA GPUs")])
+    story.see(WAITING)
     assert story.node_may_join()
     assert not story.over()
 
 
-def test_a_job_that_never_waited_is_not_the_story() -> None:
-    """COMPLETE without the refusal before it does not count for the job that has to heal."""
-    story = Story()
+def test_the_rivals_come_when_the_first_has_passed_its_queue() -> None:
+    """If they came earlier, one of them could get the GPUs first."""
+    story = Story(WHOLE)
+    assert not story.rivals_may_come()
+    story.see([_object("ray-train", "PENDING")])
+    assert not story.rivals_may_come()
+    story.see([_object("ray-train", "STARTING")])
+    assert story.rivals_may_come()
+    story.rivals_came = True
+    assert not story.rivals_may_come()
+    assert Story(BARE).rivals_came
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_job_that_never_waited_is_not_the_story(name: str) -> None:
+    """COMPLETE without the waiting before it does not count for a job that has to wait."""
+    story = Story(WHOLE)
+    story.see([each for each in WAITING if each is not WAITS[name]])
     story.see(ENDS.values())
-    assert not story.over()
+    [chapter] = [chapter for chapter in WHOLE.chapters if not story.as_told(chapter)]
+    assert chapter.name == name
+    assert chapter.first is not None
+    assert f"should have been {chapter.first.status} first" in story.missing(chapter)
 
 
-def test_the_story_is_over_when_every_workload_has_its_end() -> None:
-    """All five ends, the last one after the node has joined."""
-    story = Story()
-    story.see([*FIRST_ACT, _object("needs-nvidia", "ERROR", "NoGPUs", "")])
-    story.node_joined = True
-    assert [chapter.name for chapter in story.see(ENDS.values())] == ["needs-nvidia"]
+def test_priority_that_did_not_count_is_not_the_story() -> None:
+    """Both rivals waited and completed, but in the wrong order."""
+    story = Story(WHOLE)
+    story.see(WAITING)
+    story.see({**ENDS, "patient": _object("patient", "COMPLETE", started=_time(10))}.values())
+    [chapter] = [chapter for chapter in WHOLE.chapters if not story.as_told(chapter)]
+    assert chapter.name == "patient"
+    assert "should have started after urgent" in story.missing(chapter)
+
+
+@SCRIPTS
+def test_the_story_is_over_when_every_workload_has_its_end(script: Script) -> None:
+    """All ends, those of the waiting ones after they were seen waiting."""
+    story = Story(script)
+    story.see(WAITING)
+    waited = {chapter.name for chapter in script.chapters if chapter.name in WAITS}
+    assert {chapter.name for chapter in story.see(ENDS.values())} == waited
     assert story.over()
 
 
-@pytest.mark.parametrize("name", [chapter.name for chapter in CHAPTERS])
+@pytest.mark.parametrize("name", [chapter.name for chapter in WHOLE.chapters])
 def test_another_end_is_not_as_told(name: str) -> None:
-    """A workload with no status, or still pending, keeps the story open."""
-    story = Story()
-    story.see([_object("needs-nvidia", "ERROR")])
-    story.node_joined = True
-    story.see([*(each for other, each in ENDS.items() if other != name), _object(name, "PENDING")])
+    """A workload with no status, or still starting, keeps the story open and is named with what it is."""
+    story = Story(WHOLE)
+    story.see(WAITING)
+    late = _object(name, "STARTING", "Starting", "soon", str(ENDS[name]["status"]["startTime"]))  # type: ignore[index]  # an object of this file
+    story.see({**ENDS, name: late}.values())
     assert not story.over()
-    assert [chapter.name for chapter in CHAPTERS if not story.as_told(chapter)] == [name]
+    [chapter] = [chapter for chapter in WHOLE.chapters if not story.as_told(chapter)]
+    assert chapter.name == name
+    assert "STARTING, Starting, soon" in story.missing(chapter)
+
+
+def test_a_small_screen_shortens_the_longest_reasons() -> None:
+    """Every workload keeps a line, and what was cut shows it."""
+    reasons = [[Text(f"line {number}") for number in range(length)] for length in (1, 5, 2)]
+    _fit(reasons, 5)
+    assert [len(reason) for reason in reasons] == [1, 2, 2]
+    assert reasons[1][-1].plain.endswith("…")
+    assert reasons[2][-1].plain == "line 1"
+    _fit(reasons, 1)
+    assert [len(reason) for reason in reasons] == [1, 1, 1]
 
 
 def test_stop_ends_only_the_process_that_was_recorded(
@@ -127,11 +225,14 @@ def test_the_demo_tells_its_story_and_leaves_nothing(tmp_path: Path) -> None:
         [*KAIWO, "demo"], env=environment, capture_output=True, text=True, check=False, timeout=170
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "no container really runs" in " ".join(ended.stdout.split())
-    for chapter in CHAPTERS:
+    words = " ".join(ended.stdout.split())
+    assert "no container really runs, nothing is computed" in words
+    assert "Kueue, KubeRay and AppWrapper" in words
+    for chapter in WHOLE.chapters:
         assert f"✔ {chapter.name:<13} {chapter.lesson}" in ended.stdout
-    for status in ("RUNNING", "COMPLETE", "ERROR", "FAILED", "ImagePullBackOff", "adds a node"):
-        assert status in ended.stdout
+    seen = ("RUNNING", "COMPLETE", "ERROR", "FAILED", "READY", "ImagePullBackOff", "adds a node")
+    for said in (*seen, "insufficient unused quota for amd.com/gpu"):
+        assert said in ended.stdout
     assert _started_below(tmp_path) == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -141,7 +242,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     """SIGTERM in the middle ends it with 130 and everything is removed."""
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        [*KAIWO, "demo"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*KAIWO, "demo", "--bare"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -170,8 +271,9 @@ def test_what_is_kept_can_be_used_and_ended(tmp_path: Path) -> None:
         )
 
     try:
-        kept = kaiwo("demo", "--keep")
+        kept = kaiwo("demo", "--bare", "--keep")
         assert kept.returncode == 0, kept.stdout + kept.stderr
+        assert "Kueue" not in kept.stdout
         kubeconfig = kept.stdout.partition("export KUBECONFIG=")[2].split()[0]
         shown = kaiwo("status", "sixteen-gpus", KUBECONFIG=kubeconfig)
         assert shown.returncode == 0, shown.stderr

@@ -1,4 +1,4 @@
-"""The guided first run: a control plane, an operator, five workloads, one story."""
+"""The guided first run: a control plane, an operator, some workloads, one story."""
 
 from kaiwo.cli.demo.command import demo
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli.demo.story import CHAPTERS
 from kaiwo.cli.output import STYLES, clean
 
 if TYPE_CHECKING:
@@ -17,8 +16,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.table import Table
+    from rich.text import Text
 
-    from kaiwo.cli.demo.story import Chapter, Story
+    from kaiwo.cli.demo.script import Chapter, Look
+    from kaiwo.cli.demo.story import Story
+
+_TOLD = "✔ "
+_GAP = 2
+_STATUS_WIDTH = 9
+_LEAST_WHY = 20
+_LINES_AROUND = 4
+"""Header, the lines above that explain the table, and the cursor's."""
 
 
 class Board:
@@ -78,7 +86,7 @@ class Board:
 
         with Live(self._table(story), console=self._console, auto_refresh=False) as self._live:
             yield
-            self._live.update(self._table(story), refresh=True)
+            self._live.update(self._table(story, whole=True), refresh=True)
         self._live = None
 
     def update(self, story: Story, changed: list[Chapter]) -> None:
@@ -101,25 +109,53 @@ class Board:
     def _clock(self) -> str:
         return f"{time.monotonic() - self._began:5.1f} s"
 
-    def _table(self, story: Story) -> Table:
+    def _table(self, story: Story, *, whole: bool = False) -> Table:
+        """The state of things; unless the whole is wanted, with reasons cut so that the screen holds it."""
         from rich.table import Table  # noqa: PLC0415  as above
         from rich.text import Text  # noqa: PLC0415  as above
 
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), expand=True)
-        table.add_column("WORKLOAD", no_wrap=True)
-        table.add_column("ASKS FOR", no_wrap=True)
-        table.add_column("STATUS", no_wrap=True, min_width=9)
-        table.add_column("WHY", ratio=1)
-        for chapter in CHAPTERS:
-            look = story.looks[chapter.name]
-            why = Text(clean(look.message))
-            if look.reason:
-                why = Text.assemble((clean(look.reason), "bold"), ": ", why)
-            end = Text("✔ " if story.as_told(chapter) else "  ", style="green")
+        chapters = story.script.chapters
+        names = max(len(chapter.name) for chapter in chapters) + len(_TOLD)
+        asks = max(len(chapter.asks) for chapter in chapters)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+        table.add_column("WORKLOAD", no_wrap=True, width=names)
+        table.add_column("ASKS FOR", no_wrap=True, width=asks)
+        table.add_column("STATUS", no_wrap=True, width=_STATUS_WIDTH)
+        width = max(_LEAST_WHY, self._console.width - names - asks - _STATUS_WIDTH - 3 * _GAP)
+        table.add_column("WHY", width=width)
+        reasons = [self._why(story.looks[chapter.name], width) for chapter in chapters]
+        if not whole:
+            _fit(reasons, self._console.height - _LINES_AROUND)
+        for chapter, why in zip(chapters, reasons, strict=True):
+            status = story.looks[chapter.name].status
+            told = Text(_TOLD if story.as_told(chapter) else " " * len(_TOLD), style="green")
             table.add_row(
-                Text.assemble(end, chapter.name),
+                Text.assemble(told, chapter.name),
                 Text(chapter.asks),
-                Text(look.status or "-", style=STYLES.get(look.status, "")),
-                why,
+                Text(status or "-", style=STYLES.get(status, "")),
+                Text("\n").join(why),
             )
         return table
+
+    def _why(self, look: Look, width: int) -> list[Text]:
+        """A reason in lines of a width."""
+        from rich.text import Text  # noqa: PLC0415  as above
+
+        why = Text(clean(look.message))
+        if look.reason:
+            why = Text.assemble((clean(look.reason), "bold"), ": ", why)
+        lines = list(why.wrap(self._console, width))
+        for line in lines:
+            line.rstrip()
+        return lines or [why]
+
+
+def _fit(reasons: list[list[Text]], lines: int) -> None:
+    """Shorten the longest reasons until all of them together have so many lines, or one each."""
+    while sum(map(len, reasons)) > lines:
+        longest = max(reversed(reasons), key=len)
+        if len(longest) == 1:
+            return
+        longest.pop()
+        longest[-1].truncate(max(len(longest[-1]) - 1, 1))
+        longest[-1].append("…")

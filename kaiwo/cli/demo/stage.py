@@ -20,17 +20,20 @@ from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli import kit
 from kaiwo.cli.demo import remains
-from kaiwo.cli.demo.story import JOBS, NAMESPACE, NODES
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
+from kaiwo.cli.demo.script import NAMESPACE, NODES
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from subprocess import CompletedProcess
 
+    from kaiwo.cli.demo.script import Script
+
 SANDBOX = "demo"
-PLUGINS = "batch_job,gpu_amd,gpu_nvidia"
-"""What the story needs, and no more: another plugin may ask for controllers that a bare sandbox has not."""
+QUEUE_CONFIG = Resource(
+    "kaiwo.silogen.ai", "v1alpha1", "KaiwoQueueConfig", "kaiwoqueueconfigs", namespaced=False
+)
 
 _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.2
@@ -43,14 +46,18 @@ def kaiwo(*arguments: str) -> list[str]:
 
 
 class Stage:
-    """Everything the demo starts. `clear` removes it all, however far `build` came.
+    """Everything the demo starts. `clear` removes it all, however far the demo came.
+
+    Args:
+        script: what is to be played.
 
     Attributes:
         kubeconfig: the control plane's, once it is up.
         directory: the demo's own files: logs, and the record of a kept operator.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, script: Script) -> None:
+        self._script = script
         self.directory = remains.directory()
         self.kubeconfig = Path()
         self.operator_log = self.directory / "operator.log"
@@ -66,7 +73,7 @@ class Stage:
         """The demo's own cluster, settings and plugins, whatever the user's are."""
         return {
             **_inherited(),
-            "KAIWO_PLUGINS": PLUGINS,
+            "KAIWO_PLUGINS": ",".join(self._script.plugins),
             "KAIWOCONFIG": str(self.directory / "kaiwoconfig.yaml"),
             "KUBECONFIG": str(self.kubeconfig),
         }
@@ -88,14 +95,16 @@ class Stage:
                 "`kaiwo demo --stop` removes what an earlier demo left; then: kaiwo demo",
             )
         if asked.returncode == kit.USAGE:
+            packages = (f"kaiwo-{name.replace('_', '-')}" for name in ("sandbox", *self._script.plugins))
             raise kit.Failure(
                 "the demo needs a control plane, and no installed plugin adds the command `kaiwo sandbox`",
-                "pip install kaiwo-sandbox kaiwo-batch-job kaiwo-gpu-amd kaiwo-gpu-nvidia; then: kaiwo demo",
+                f"pip install {' '.join(packages)}; then: kaiwo demo",
             )
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.directory / "kaiwoconfig.yaml").write_text("")
         self._control_plane = True
-        command = ("sandbox", "up", "--name", SANDBOX, "--nodes", str(NODES))
+        addons = ("--with", ",".join(self._script.addons)) if self._script.addons else ()
+        command = ("sandbox", "up", "--name", SANDBOX, "--nodes", str(NODES), *addons)
         answer = self._run(command, environment=inherited, say=say)
         _, found, path = answer.strip().partition("export KUBECONFIG=")
         if not found:
@@ -108,8 +117,6 @@ class Stage:
     def crds(self) -> None:
         """Install Kaiwo's CRDs and wait until they are served."""
         import yaml  # noqa: PLC0415  a help text needs none
-
-        from kaiwo.engine.resource import Resource  # noqa: PLC0415  as above
 
         printed = self._run(("manifests", "crds"))
         documents: list[dict[str, Any]] = [each for each in yaml.safe_load_all(printed) if each]
@@ -154,9 +161,37 @@ class Stage:
                 raise kit.Failure(f"the operator did not get ready; the end of its log:\n{tail}")
             time.sleep(_POLL_SECONDS)
 
-    def submit(self, say: Callable[[str], None]) -> None:
-        """Submit the files of the story; `say` receives what the command says of each."""
-        self._run(("submit", "-n", NAMESPACE, "-f", str(JOBS)), say=say)
+    def describe_queues(self, file: Path) -> None:
+        """Install a KaiwoQueueConfig; done before the operator starts, which else makes one of its own."""
+        import yaml  # noqa: PLC0415  as above
+
+        with self.cluster() as cluster:
+            cluster.apply(QUEUE_CONFIG, yaml.safe_load(file.read_text(encoding="utf-8")))
+
+    def queues(self) -> None:
+        """Wait until the operator has made the queues.
+
+        Raises:
+            Failure: they are not made in time; the operator's own words are in the text.
+        """
+        with self.cluster() as cluster:
+            deadline = time.monotonic() + _READY_SECONDS
+            while True:
+                status = cluster.get(QUEUE_CONFIG, None, "kaiwo").get("status") or {}
+                if status.get("status") == "READY":
+                    return
+                if time.monotonic() > deadline:
+                    said = [c["message"] for c in status.get("conditions", ()) if c["status"] != "True"]
+                    raise kit.Failure(
+                        f"the KaiwoQueueConfig is {status.get('status') or 'not looked at'} "
+                        f"after {_READY_SECONDS:.0f} s: {'; '.join(said) or 'no reason is given'}"
+                    )
+                time.sleep(_POLL_SECONDS)
+
+    def submit(self, *directories: Path, say: Callable[[str], None] = lambda _line: None) -> None:
+        """Submit files of the story; `say` receives what the command says of each."""
+        files = (word for directory in directories for word in ("-f", str(directory)))
+        self._run(("submit", "-n", NAMESPACE, *files), say=say)
 
     def cluster(self) -> AbstractContextManager[kit.Cluster]:
         """A connection to the control plane, as `kit.cluster` gives."""

@@ -1,146 +1,89 @@
-"""What the demo tells: five workloads and how each must end.
-
-Each chapter is a real file in ``jobs/``, submitted as it is; the demo only knows what to expect of it.
-"""
+"""Follows the workloads of a script on their way to their ends."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from kaiwo.cli.demo.script import Look
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kaiwo.cli.demo.script import Chapter, Script
     from kaiwo.engine.resource import Object
-
-HERE = Path(__file__).parent
-JOBS = HERE / "jobs"
-NODES = HERE / "cluster" / "nodes.yaml"
-JOINING_NODE = HERE / "cluster" / "nvidia-node.yaml"
-
-NAMESPACE = "default"
-
-
-@dataclass(frozen=True, slots=True)
-class Chapter:
-    """One workload of the story.
-
-    Attributes:
-        name: name of the KaiwoJob in its file.
-        asks: what it asks for, in a few words.
-        lesson: what a reader should take away, one sentence.
-        status: the status word it must reach.
-        reasons: reasons that its end may have; empty for any.
-        says: a text that the reason or the message must contain.
-        heals: it must be ERROR first, and reach `status` only after the node has joined.
-    """
-
-    name: str
-    asks: str
-    lesson: str
-    status: str
-    reasons: tuple[str, ...] = ()
-    says: str = ""
-    heals: bool = False
-
-    def ended(self, now: Look) -> bool:
-        """Whether it is where its story ends."""
-        if now.status != self.status or (self.reasons and now.reason not in self.reasons):
-            return False
-        return self.says in f"{now.reason} {now.message}"
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What the API server says of a workload at one moment."""
-
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-    @classmethod
-    def of(cls, obj: Object) -> Look:
-        """Read it from a KaiwoJob."""
-        status = obj.get("status") or {}
-        return cls(*(str(status.get(key) or "") for key in ("status", "reason", "message")))
-
-
-CHAPTERS = (
-    Chapter(
-        name="train",
-        asks="1 AMD GPU",
-        lesson="One GPU, one image, one script: it ran to COMPLETE.",
-        status="COMPLETE",
-    ),
-    Chapter(
-        name="sixteen-gpus",
-        asks="16 AMD GPUs",
-        lesson="No node has 16 GPUs: it says so, and which count would fit.",
-        status="ERROR",
-        reasons=("GPUsExceedNode", "InsufficientGPUs"),
-        says="8",
-    ),
-    Chapter(
-        name="exits-3",
-        asks="1 AMD GPU",
-        lesson="Its script ended with exit code 3: FAILED, and not run again.",
-        status="FAILED",
-        says="3",
-    ),
-    Chapter(
-        name="image-typo",
-        asks="1 AMD GPU",
-        lesson="Its image cannot be pulled (simulated): it says so at once.",
-        status="STARTING",
-        reasons=("ImagePullBackOff", "ErrImagePull"),
-        says="image",
-    ),
-    Chapter(
-        name="needs-nvidia",
-        asks="2 NVIDIA GPUs",
-        lesson="It waited for a node of its vendor, and ran once one joined.",
-        status="COMPLETE",
-        heals=True,
-    ),
-)
 
 
 class Story:
-    """Follows the workloads and knows when it is over."""
+    """Knows what was seen so far, what may come next, and when it is over.
 
-    def __init__(self) -> None:
-        self.looks: dict[str, Look] = {chapter.name: Look() for chapter in CHAPTERS}
-        self._refused: set[str] = set()
+    Attributes:
+        looks: the state of each workload when it was last seen.
+        node_joined: whether the demo has added its node.
+        rivals_came: whether what the script submits later has been submitted.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.looks: dict[str, Look] = {chapter.name: Look() for chapter in script.chapters}
+        self._waited: set[str] = set()
         self.node_joined = False
+        self.rivals_came = script.later is None
 
     def see(self, objects: Iterable[Object]) -> list[Chapter]:
-        """Take in the current KaiwoJobs; the chapters that changed."""
-        now = {obj["metadata"]["name"]: Look.of(obj) for obj in objects}
+        """Take in the current workloads; the chapters that changed."""
+        now = {obj["metadata"]["name"]: _look(obj) for obj in objects}
         changed = []
-        for chapter in CHAPTERS:
+        for chapter in self.script.chapters:
             look = now.get(chapter.name, Look())
             if look != self.looks[chapter.name]:
                 self.looks[chapter.name] = look
                 changed.append(chapter)
-            if look.status == "ERROR" and not self.node_joined:
-                self._refused.add(chapter.name)
+            if chapter.first and chapter.first.is_in(look):
+                self._waited.add(chapter.name)
         return changed
 
+    def waited(self, chapter: Chapter) -> bool:
+        """Whether what must come before its end was seen; also when nothing must."""
+        return chapter.first is None or chapter.name in self._waited
+
     def as_told(self, chapter: Chapter) -> bool:
-        """Whether a workload has reached its end in the way that the story says."""
-        if chapter.heals and chapter.name not in self._refused:
+        """Whether a workload has reached its end in the way that the script says."""
+        if not (self.waited(chapter) and chapter.end.is_in(self.looks[chapter.name])):
             return False
-        return chapter.ended(self.looks[chapter.name])
+        if not chapter.after:
+            return True
+        # Times of one cluster in one form, so their texts are in the order of the times.
+        earlier, later = self.looks[chapter.after].started, self.looks[chapter.name].started
+        return bool(earlier) and earlier < later
+
+    def missing(self, chapter: Chapter) -> str:
+        """In which way a workload has not come to its end, one sentence."""
+        look = self.looks[chapter.name]
+        found = ", ".join(part for part in (look.status or "no status", look.reason, look.message) if part)
+        if not chapter.end.is_in(look):
+            return f"It should have become {chapter.end.status}; it is: {found}"
+        if chapter.first and not self.waited(chapter):
+            return f"It should have been {chapter.first.status} first, and was never seen so; it is: {found}"
+        return f"It should have started after {chapter.after}; it is: {found}"
+
+    def rivals_may_come(self) -> bool:
+        """Whether the workload that must hold the GPUs first has them."""
+        return not self.rivals_came and self.looks[self.script.holder].status not in ("", "PENDING")
 
     def node_may_join(self) -> bool:
-        """The second act: everything else has ended, and what waits for the node has said so."""
+        """The last act: what had nothing to wait for has ended, and the others were seen waiting."""
         if self.node_joined:
             return False
         return all(
-            chapter.name in self._refused if chapter.heals else self.as_told(chapter) for chapter in CHAPTERS
+            self.waited(chapter) if chapter.first else self.as_told(chapter)
+            for chapter in self.script.chapters
         )
 
     def over(self) -> bool:
         """Whether every workload is where its story ends."""
-        return all(self.as_told(chapter) for chapter in CHAPTERS)
+        return all(self.as_told(chapter) for chapter in self.script.chapters)
+
+
+def _look(obj: Object) -> Look:
+    status = obj.get("status") or {}
+    return Look(*(str(status.get(key) or "") for key in ("status", "reason", "message", "startTime")))
