@@ -133,7 +133,7 @@ def download_refusal(workload: Workload, sources: Iterable[DownloadSource]) -> R
     for field, path, _ in _requests(storage):
         source = by_path.get(path)
         why = (
-            f"the plugin of source {source.name!r} declares this field, but cannot download yet"
+            f"source {source.name!r} is known, but this version of the operator starts no downloads yet"
             if source
             else "no loaded plugin serves this field; install or select a storage plugin that does"
         )
