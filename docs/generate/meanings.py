@@ -68,7 +68,7 @@ CANNOT_RUN: Final[Meanings] = {
     ),
     "DownloadNotAvailable": Meaning(
         "ERROR",
-        "The workload asks for a download, and downloads do not exist yet. Remove the field, and fetch the "
+        "The workload asks for a download, and the operator starts none yet. Remove the field, and fetch the "
         "data in the entrypoint.",
     ),
     "Forbidden": Meaning(
