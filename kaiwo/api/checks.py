@@ -10,8 +10,8 @@ from kaiwo.api.errors import Problem
 from kaiwo.api.explain import nearest
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata import labels_problems
-from kaiwo.api.quantity import InvalidQuantity, parse_quantity
 from kaiwo.api.rules import TOPOLOGY_MESSAGE
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -14,13 +14,13 @@ from kaiwo.api.duration import parse_duration
 from kaiwo.api.errors import InvalidConfig, Problem
 from kaiwo.api.explain import explain
 from kaiwo.api.kaiwoconfig import ExpectedGpus, KaiwoConfigSpec, StorageSection
-from kaiwo.api.quantity import parse_quantity
+from kaiwo.engine.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    from kaiwo.api.quantity import Quantity
+    from kaiwo.engine.quantity import Quantity
 
 DEFAULT_DATA_MOUNT_PATH = "/workload"
 DEFAULT_HF_MOUNT_PATH = "/hf_cache"

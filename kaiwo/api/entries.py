@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.explain import nearest
-from kaiwo.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

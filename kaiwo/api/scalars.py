@@ -6,7 +6,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from kaiwo.api import duration, quantity
+from kaiwo.api import duration
+from kaiwo.engine import quantity
 
 INT32_MAX = 2**31 - 1
 """Kubernetes counts replicas and resources of custom kinds in 32 bits."""

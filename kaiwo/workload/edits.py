@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.api.quantity import InvalidQuantity, parse_quantity
 from kaiwo.engine.compare import contains
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Refusal
 from kaiwo.workload import ask, companions, create, replacement, storage

@@ -9,7 +9,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.api.quantity import InvalidQuantity, parse_quantity
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.plugin.facts import Allocation, Refusal
 from kaiwo.workload.capacity import Capacity, capacity
 from kaiwo.workload.keys import is_gpu, matches

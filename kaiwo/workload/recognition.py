@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.quantity import InvalidQuantity, parse_quantity
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.workload.keys import is_gpu
 from kaiwo.workload.shapes import lenient_map
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.keys import is_gpu
 from kaiwo.workload.shapes import as_map

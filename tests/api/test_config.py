@@ -9,7 +9,7 @@ import pytest
 
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.errors import InvalidConfig
-from kaiwo.api.quantity import parse_quantity
+from kaiwo.engine.quantity import parse_quantity
 
 
 def resolved(**spec: Any) -> ResolvedConfig:

@@ -150,7 +150,7 @@ def test_quantities_are_numbers(text: Any, number: float) -> None:
     """Every spelling that the API server takes is understood exactly."""
     found = quantity(text)
     assert found is not None
-    assert float(found) == number
+    assert float(found.value) == number
 
 
 @given(st.text(max_size=12) | st.booleans() | st.floats() | st.none() | st.lists(st.integers()))

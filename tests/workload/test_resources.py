@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.api.core import ResourceRequirements
-from kaiwo.api.quantity import parse_quantity
+from kaiwo.engine.quantity import parse_quantity
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.origins import Origins
 from kaiwo.workload.resources import Needs, spec_defaults, with_resources

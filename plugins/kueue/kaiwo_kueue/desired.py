@@ -260,7 +260,7 @@ def _overcommitted(queues: Sequence[Wanted], pools: Sequence[Pool]) -> list[Prob
                     if amount:
                         key = (str(flavor.get("name")), str(resource.get("name")))
                         total, names = promised.get(key, (0, []))
-                        promised[key] = (total + int(amount), [*names, queue.name])
+                        promised[key] = (total + amount.units, [*names, queue.name])
     problems = []
     for pool in pools:
         for resource_name, there in sorted(pool.quota.items()):

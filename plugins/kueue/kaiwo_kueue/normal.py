@@ -123,7 +123,7 @@ def normal(kind: Resource, spec: Object) -> Object:
 def _number(value: Any) -> Any:
     """A quantity as the text of its exact value; what is no quantity stays as it is."""
     found = quantity(value)
-    return str(found) if found is not None else value
+    return str(found.nano) if found is not None else value
 
 
 def _filled(spec: Object, defaults: Object) -> Object:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.api.quantity import InvalidQuantity, parse_quantity
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.workload.labels import GPU_MODEL
 from kaiwo.workload.names import MAX_LABEL, label_value
 from kaiwo.workload.nodes import node_fact

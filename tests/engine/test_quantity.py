@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.api.quantity import InvalidQuantity, Quantity, canonical, parse_quantity
+from kaiwo.engine.quantity import InvalidQuantity, Quantity, canonical, parse_quantity
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.sandbox import Sandbox
