@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from kaiwo.engine.queue import Key
+    from kaiwo.plugin.backends import Finding
     from kaiwo.workload.model import Rejection, Tombstone
 
 Fingerprint: TypeAlias = tuple[str, ...]
 
 _FIRST_RETRY = 60.0  # seconds until a refused object is sent again though nothing changed
 _LONGEST_RETRY = 600.0
+_ASK_PAUSE = 20.0  # seconds between two looks for events about one child
 
 
 @dataclass(slots=True)
@@ -27,6 +29,9 @@ class Memory:
         rejected_generation: generation of the workload that was refused.
         retry_at: monotonic time at which the refused object is sent again.
         retry_pause: the last pause, seconds.
+        complaint: what the newest warning about a child said.
+        complaint_about: uid of that child.
+        ask_at: monotonic time from which events about it may be read again.
     """
 
     seen: Fingerprint = ()
@@ -36,6 +41,9 @@ class Memory:
     rejected_generation: int = 0
     retry_at: float = 0.0
     retry_pause: float = 0.0
+    complaint: Finding | None = None
+    complaint_about: str = ""
+    ask_at: float = 0.0
 
     def same(self, fingerprint: Fingerprint, clock: float) -> bool:
         """Whether nothing happened since the last plan."""
@@ -61,6 +69,19 @@ class Memory:
             seconds.append(max(0.0, self.retry_at - clock))
         self.due = clock + min(seconds) if seconds else None
         return min(seconds) if seconds else None
+
+    def complaint_of(self, uid: str) -> Finding | None:
+        """What the newest warning about the child with this uid said, as far as it was read."""
+        return self.complaint if uid == self.complaint_about else None
+
+    def may_ask(self, uid: str, clock: float) -> bool:
+        """Whether events about the child are worth a request: they were not read a moment ago."""
+        return uid != self.complaint_about or clock >= self.ask_at
+
+    def heard(self, uid: str, complaint: Finding | None, clock: float) -> None:
+        """Note what was read."""
+        self.complaint_about, self.complaint = uid, complaint
+        self.ask_at = clock + _ASK_PAUSE
 
     def accepted(self) -> None:
         """Forget refusals: an object was taken, or the refused one is not wanted any more."""

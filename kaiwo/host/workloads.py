@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import Conflict
 from kaiwo.engine.queue import Key
+from kaiwo.host import complaints
 from kaiwo.host.execute import Executor, Refused, Stale
 from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
@@ -199,7 +201,10 @@ class WorkloadController:
             facts = self._reader.facts(
                 view, workload.namespace, backend, now=now, lost=memory.lost, rejection=rejection
             )
+            facts = replace(facts, complaint=memory.complaint_of(_uid(view)))
             decided = plan(workload, self._registry, facts)
+            if not decided.writes and decided.puzzled and await self._ask(view, memory):
+                continue
             if not decided.writes:
                 if rejection is None:
                     memory.accepted()  # whatever was refused is not wanted any more
@@ -228,6 +233,15 @@ class WorkloadController:
             if done:
                 _log.info("%s %s/%s: %s", self._kind, workload.namespace, workload.name, ", ".join(done))
         raise RuntimeError(f"the plan does not settle, it still wants {decided.writes!r:.500}")
+
+    async def _ask(self, view: View, memory: Memory) -> bool:
+        """Look for the newest complaint about the child; whether there is another one than was known."""
+        uid, clock = _uid(view), self._clock()
+        if view.live is None or not memory.may_ask(uid, clock):
+            return False
+        before, found = memory.complaint_of(uid), await complaints.newest(self._engine.client, view.live)
+        memory.heard(uid, found, clock)
+        return found != before
 
     async def _write_statuses(self, entry: Entry, decided: Plan, now: datetime) -> str:
         """Write statuses in order; the workload's resourceVersion afterwards, as answered to the last one."""
@@ -273,6 +287,10 @@ class WorkloadController:
             live = str(view.live["metadata"].get("resourceVersion") or "")
             versions = (*versions[:at], live, *versions[at + 1 :])
         memory.seen = (version, *versions, *before[1 + len(self._children) :])
+
+
+def _uid(view: View) -> str:
+    return str(view.live["metadata"].get("uid") or "") if view.live is not None else ""
 
 
 def _has_child(view: View, uid: str) -> bool:

@@ -140,6 +140,8 @@ class Observation:
         queued: the child carries a queue's labels.
         now: the moment of looking, UTC.
         companions: live objects of the back end's ``companions`` kinds that are named like the workload.
+        complaint: reason and message of the newest Warning event about the child; None when there is none, or
+            when nobody asked for it (:attr:`Observed.puzzled`).
     """
 
     workload: Workload
@@ -149,6 +151,7 @@ class Observation:
     queued: bool
     now: datetime
     companions: Mapping[Resource, Object] = field(default_factory=dict)
+    complaint: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ class Observed:
         completed: when it ended, None while it has not.
         passed: status words that recorded facts prove it passed through before ``status``, in order.
         wake_after: seconds after which to look again though nothing happened, None for never.
+        puzzled: neither the child nor its pods tell why it does not go on, but an event about it may: the
+            newest warning is read, and the child is observed once more with it.
     """
 
     status: str
@@ -184,6 +189,7 @@ class Observed:
     completed: datetime | None = None
     passed: tuple[str, ...] = ()
     wake_after: float | None = None
+    puzzled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.conditions import Condition
 from kaiwo.api.status import TERMINAL
 from kaiwo.plugin.backends import Observation
 from kaiwo.workload import ask, podtruth
 from kaiwo.workload.model import Plan
 from kaiwo.workload.shapes import lenient_map
-from kaiwo.workload.status import Verdict, documents, events
+from kaiwo.workload.status import OWN_CONDITIONS, Verdict, documents, events
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -52,6 +53,7 @@ def _last_seen(workload: Workload, facts: Facts, lost: Tombstone, backend: BackE
             run_started=observed.run_started,
             completed=observed.completed,
             passed=observed.passed,
+            conditions=_kept(workload),
         )
     if lost.deletion_seen or not (lenient_map(lost.obj.get("status")).get("startTime") or observed.started):
         return None
@@ -84,4 +86,20 @@ def _child_lost(workload: Workload, facts: Facts, backend: BackEnd) -> Verdict:
             "job's own output, and delete the workload and submit it again if it should run again"
         ),
         completed=facts.now,
+        conditions=_kept(workload),
+    )
+
+
+def _kept(workload: Workload) -> tuple[Condition, ...]:
+    """What was last said of the run: it is as true of it after its end."""
+    return tuple(
+        Condition(
+            str(item.get("type")),
+            item.get("status", "Unknown"),
+            str(item.get("reason", "")),
+            str(item.get("message", "")),
+            item.get("observedGeneration"),
+        )
+        for item in workload.status.conditions
+        if item.get("type") in OWN_CONDITIONS
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kaiwo.api.config import ResolvedConfig
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import BackEnd, Rendered
+    from kaiwo.plugin.backends import BackEnd, Finding, Rendered
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.pods import PodContribution
@@ -116,6 +116,7 @@ class Facts:
         queue_facts: what the queue system may look at, None without one.
         owners: paths among the back end's ``owned_paths`` to the field manager that owns them on the child.
         rejection: see :class:`Rejection`.
+        complaint: what the newest Warning event about the child says, None when it was not asked for.
         settings: plugin settings from KaiwoConfig by name of back end or queue system.
     """
 
@@ -131,6 +132,7 @@ class Facts:
     queue_facts: QueueFacts | None = None
     owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rejection: Rejection | None = None
+    complaint: Finding | None = None
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
 
 
@@ -216,6 +218,7 @@ class Plan:
         warnings: what was ignored or overridden, one sentence each.
         backend: name of the chosen back end, empty when none serves the workload.
         rendered: the objects as they would be created, in order, with the origins of their values.
+        puzzled: plan again with the complaint about the child: nothing else tells why it does not go on.
     """
 
     writes: tuple[Write, ...] = ()
@@ -225,3 +228,4 @@ class Plan:
     warnings: tuple[str, ...] = ()
     backend: str = ""
     rendered: tuple[Rendered, ...] = ()
+    puzzled: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ SCHEDULER_PATIENCE = 30.0
 POD_PATIENCE = 30.0
 """Seconds without any pod after which their creation counts as failing."""
 
+COMPLAINT_PATIENCE = 3.0
+"""Seconds without any pod after which the child's events are looked at for the reason."""
+
 _IMAGE = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _WAITING = (
     *_IMAGE,
@@ -28,9 +32,22 @@ _WAITING = (
     "CrashLoopBackOff",
 )
 PROBLEMS = frozenset(
-    {*_WAITING, "Unschedulable", "VolumeNotBound", "SchedulerMissing", "NoPods", "Evicted", "OOMKilled"}
+    {
+        *_WAITING,
+        "Unschedulable",
+        "VolumeNotBound",
+        "SchedulerMissing",
+        "NoPods",
+        "FailedCreate",
+        "Evicted",
+        "OOMKilled",
+    }
 )
 """Reasons that deserve a warning."""
+
+
+_SKEW = 2.0
+"""Seconds by which the clocks of two API servers may differ, whole seconds included."""
 
 
 def moment(text: object) -> datetime | None:
@@ -63,6 +80,15 @@ def current(pods: Iterable[Object], owner_uid: str | None = None) -> list[Object
             continue
         kept.append(pod)
     return kept
+
+
+def since(pods: Iterable[Object], child: Object) -> tuple[Object, ...]:
+    """The pods that are not older than the child: those of a deleted one linger for a moment."""
+    born = moment(lenient_map(child.get("metadata")).get("creationTimestamp"))
+    if born is None:
+        return tuple(pods)
+    ages = ((pod, moment(lenient_map(pod.get("metadata")).get("creationTimestamp"))) for pod in pods)
+    return tuple(pod for pod, at in ages if at is None or (born - at).total_seconds() <= _SKEW)
 
 
 def containers(pod: Object, *, init: bool = False) -> list[Object]:
@@ -167,8 +193,13 @@ def _why(waiting: Object) -> str:
     return next((words for sign, words in _DENIED if sign in text), "")
 
 
+def _last(container: Object) -> Object:
+    """How the container ended the last time; empty when it never did."""
+    return lenient_map(lenient_map(container.get("lastState")).get("terminated"))
+
+
 def _last_exit(container: Object) -> str:
-    last = lenient_map(lenient_map(container.get("lastState")).get("terminated"))
+    last = _last(container)
     return f", {_exit(last)}" if last else ""
 
 
@@ -184,14 +215,34 @@ def _line(text: str, detail: object) -> str:
     return f"{text}: {detail}" if detail else text
 
 
+_DISRUPTIONS = {
+    "DeletionByTaintManager": "NodeLost",
+    "DeletionByPodGC": "NodeLost",
+    "EvictionByEvictionAPI": "Evicted",
+    "PreemptionByScheduler": "PreemptedByScheduler",
+}
+"""Reasons of the pod condition DisruptionTarget (core/v1), and what they mean for a workload."""
+
+
+def _disruption(pod: Object) -> Finding | None:
+    """Why the cluster itself took the pod away; what its containers exited with is a consequence."""
+    for condition in lenient_maps(lenient_map(pod.get("status")).get("conditions")):
+        word = _DISRUPTIONS.get(str(condition.get("reason")))
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True" and word:
+            return Finding(word, _line(f"pod {pod_name(pod)} was deleted", condition.get("message")))
+    return None
+
+
 def failure(pods: Iterable[Object]) -> Finding | None:
-    """Why pods failed: exit code, memory, eviction; None when no pod tells."""
+    """Why pods failed: a lost node, exit code, memory, eviction; None when no pod tells."""
     for pod in pods:
+        if disruption := _disruption(pod):
+            return disruption
         status, name = lenient_map(pod.get("status")), pod_name(pod)
         if status.get("phase") not in ("Failed", "Running"):
             continue
         for container in containers(pod, init=True):
-            ended = _state(container, "terminated")
+            ended = _state(container, "terminated") or _last(container)
             if ended and ended.get("exitCode"):
                 reason = "OOMKilled" if ended.get("reason") == "OOMKilled" else "ExitCode"
                 where = f"container {container.get('name')} of pod {name}"
@@ -226,21 +277,41 @@ def unscheduled(pods: Iterable[Object], now: datetime) -> tuple[Finding | None, 
     return None, min(waits, default=None)
 
 
-def absent(begun: datetime | None, now: datetime, what: str) -> tuple[Finding | None, float | None]:
-    """A child that began and has no pod: the finding once patience is over, or the seconds until then.
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A child that began and has no pod.
+
+    Attributes:
+        finding: what is told of it, None while it is too early.
+        wake_after: seconds until it may be told, None when only an event changes it.
+        puzzled: the child's own events should be looked at.
+    """
+
+    finding: Finding | None = None
+    wake_after: float | None = None
+    puzzled: bool = False
+
+
+def absent(begun: datetime | None, now: datetime, what: str, complaint: Finding | None = None) -> Absence:
+    """What is to be told of a child that began and has no pod.
 
     Args:
         begun: when its controller began with it, None while it has not.
         now: the moment of looking.
         what: the child's kind and name, for the message.
+        complaint: what the newest warning about the child says.
     """
     if begun is None:
-        return None, None
-    left = POD_PATIENCE - (now - begun).total_seconds()
-    if left > 0:
-        return None, left
+        return Absence()
+    if complaint is not None:
+        return Absence(Finding(complaint.reason, _line(f"{what} has no pod", complaint.message)))
+    waited = (now - begun).total_seconds()
+    if waited < COMPLAINT_PATIENCE:
+        return Absence(wake_after=COMPLAINT_PATIENCE - waited)
+    if waited < POD_PATIENCE:
+        return Absence(wake_after=POD_PATIENCE - waited, puzzled=True)
     text = (
         f"{what} began {POD_PATIENCE:.0f} s ago or earlier and has no pod; a quota, a policy or a bad field "
         "may stop them: its events say which"
     )
-    return Finding("NoPods", text), None
+    return Absence(Finding("NoPods", text), puzzled=True)

@@ -9,12 +9,11 @@ from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.status import TERMINAL
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Observation, Observed
-from kaiwo.workload import ask, companions, replacement
+from kaiwo.workload import ask, companions, podtruth, replacement
 from kaiwo.workload.create import schedulable, spec_warnings
 from kaiwo.workload.edits import Edits, edits
 from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.model import Delete, Event, Plan
-from kaiwo.workload.podtruth import PROBLEMS
 from kaiwo.workload.refused import of_rejection
 from kaiwo.workload.resolve import queue_facts
 from kaiwo.workload.resolved import Record, decode
@@ -133,6 +132,7 @@ def _plan(
         warnings=change.warnings,
         backend=case.backend.name,
         rendered=change.rendered,
+        puzzled=observed.puzzled,
     )
 
 
@@ -153,17 +153,18 @@ def _observe(
     seen = Observation(
         workload=case.workload,
         child=live,
-        pods=case.facts.pods,
+        pods=podtruth.since(case.facts.pods, live),
         admission=queueing.admission,
         queued=queueing.queued,
         now=case.facts.now,
         companions=companions.live(case.backend, case.workload, case.facts),
+        complaint=case.facts.complaint,
     )
     observed = ask.observed(case.backend, seen)
     again = queueing.admission.wake_after if queueing.queued and queueing.admission else None
     if again is not None:
         observed = replace(observed, wake_after=min(again, observed.wake_after or again))
-    if observed.status == "COMPLETE" or observed.reason in PROBLEMS:
+    if observed.status == "COMPLETE" or observed.reason in podtruth.PROBLEMS:
         return observed
     finding = ask.finding(case.registry, seen)
     return replace(observed, reason=finding.reason, message=finding.message) if finding else observed

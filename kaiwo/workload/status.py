@@ -106,9 +106,16 @@ def documents(workload: Workload, verdict: Verdict, now: datetime) -> tuple[Obje
     """The status documents to write, oldest first; empty when the status is right as it is."""
     before = document(workload.status)
     final = _document(workload, before, verdict, now)
-    if final == before:
+    if final == before or _only_started(before, final):
         return ()
     return (*_missed(workload, final, verdict), final)
+
+
+def _only_started(before: Object, final: Object) -> bool:
+    """Whether all that is new is a first container of several: the start is told with the next state."""
+    if final["status"] != "STARTING" or "startTime" in before:
+        return False
+    return {key: value for key, value in final.items() if key != "startTime"} == before
 
 
 def settled(workload: Workload) -> tuple[Object, ...]:
@@ -158,10 +165,11 @@ def _times(status: WorkloadStatus, before: Object, verdict: Verdict, now: dateti
 
 
 def _start(status: WorkloadStatus, verdict: Verdict) -> datetime | None:
-    """The start of the current run: kept while pods come and go, new after an eviction."""
+    """The start of the run: kept while pods come and go, new after an eviction and with a new child."""
     if verdict.status == "PENDING":
         return None
-    kept = status.start_time
+    new = verdict.child_uid and status.child_uid and verdict.child_uid != status.child_uid
+    kept = None if new else status.start_time
     if kept and verdict.run_started and (verdict.run_started - kept).total_seconds() > _CLOCK_SKEW:
         kept = None
     if kept and verdict.started:
@@ -191,6 +199,8 @@ _RANKS = {word: rank for rank, word in enumerate(("", "PENDING", "STARTING", "RU
 
 def _missed(workload: Workload, final: Object, verdict: Verdict) -> list[Object]:
     """Documents of the states that recorded facts prove, between the last written one and the final one."""
+    if workload.status.status == "ERROR" and verdict.child_uid == workload.status.child_uid:
+        return []  # it heals: how it once started was told before the error
     reached = _RANKS.get(workload.status.status, 0)
     documents = []
     for word in verdict.passed:
@@ -207,7 +217,7 @@ def _missed(workload: Workload, final: Object, verdict: Verdict) -> list[Object]
 
 
 def events(workload: Workload, statuses: Sequence[Object], child: str) -> tuple[Event, ...]:
-    """One event per transition, and one when a new trouble shows within a state.
+    """One event per transition, and a warning when a new trouble shows.
 
     Args:
         workload: the workload with its last written status.
@@ -222,6 +232,8 @@ def events(workload: Workload, statuses: Sequence[Object], child: str) -> tuple[
             type_, name = _EVENTS.get(step["status"], ("Warning", "WorkloadTerminating"))
             text = f"{child} was created; {message}" if child and not told else message
             told.append(_event(type_, name, text))
+            if step["reason"] in PROBLEMS and step["reason"] != reason and type_ == "Normal":
+                told.append(_event("Warning", step["reason"], message))
         elif step["reason"] != reason and (step["reason"] in PROBLEMS or step["status"] == "ERROR"):
             told.append(_event("Warning", step["reason"], message))
         word, reason = step["status"], step["reason"]

@@ -212,12 +212,31 @@ def test_a_job_that_gets_no_pod_is_noticed_after_half_a_minute(world: World) -> 
     world.settle()
     assert world.plan().wake_after is None
     world.live(status={"startTime": BEGUN})
-    assert world.plan().wake_after == 34.0
+    assert world.plan().wake_after == 7.0
+    assert not world.plan().puzzled
+    world.at(NOW + timedelta(seconds=7))
+    assert (world.plan().wake_after, world.plan().puzzled) == (27.0, True)
     world.at(NOW + timedelta(seconds=34))
     states(world)
     assert (world.status["status"], world.status["reason"]) == ("STARTING", "NoPods")
     run(world)
     assert states(world) == ["RUNNING"]
+
+
+def test_a_job_whose_pods_are_refused_says_what_refused_them(world: World) -> None:
+    """The Job controller's event is told as soon as it is known, and told no longer once there is a pod."""
+    world.settle()
+    world.live(status={"startTime": BEGUN})
+    world.at(NOW + timedelta(seconds=7))
+    world.set(complaint=Finding("FailedCreate", "Error creating: exceeded quota: team"))
+    states(world)
+    assert (world.status["status"], world.status["reason"]) == ("STARTING", "FailedCreate")
+    assert world.status["message"] == "Job train has no pod: Error creating: exceeded quota: team"
+    assert world.events[-1].type == "Warning"
+    assert not world.plan().puzzled
+    run(world)
+    assert states(world) == ["RUNNING"]
+    assert "quota" not in world.status["message"]
 
 
 def test_a_running_job_with_a_stuck_pod_says_so(world: World) -> None:

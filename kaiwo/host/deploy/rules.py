@@ -42,6 +42,7 @@ HOST_RULES: Final[tuple[PolicyRule, ...]] = (
         ("",), ("persistentvolumeclaims",), (*READ, "create", "patch"), "volumes that workloads ask for"
     ),
     PolicyRule(("",), ("events",), ("create", "patch"), "every change of status is told as an Event"),
+    PolicyRule(("",), ("events",), ("list",), "why an object stands still may be told in its events alone"),
     PolicyRule(
         ("scheduling.k8s.io",), ("priorityclasses",), READ, "whether the class a workload names exists"
     ),

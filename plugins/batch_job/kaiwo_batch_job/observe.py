@@ -42,6 +42,8 @@ def observe(seen: Observation) -> Observed:
     waiting = _waiting(seen, spec, pods, name)
     if waiting:
         return waiting
+    if failing := conditions.get("FailureTarget"):
+        return _failing(seen, failing, begun, name)
     return _active(seen, pods, begun, name)
 
 
@@ -63,11 +65,31 @@ def _ended(
         status=word,
         reason=finding.reason,
         message=finding.message,
-        # Pods may be gone by now; the Job's own start is the next best.
-        started=started or (None if seen.workload.status.start_time else begun),
+        started=started or (begun if _ran_unseen(seen, word) else None),
         run_started=begun,
         completed=completed or seen.now,
         passed=_passed(begun, started),
+    )
+
+
+def _ran_unseen(seen: Observation, word: str) -> bool:
+    """Whether the Job's own start is the best that is known of its containers', whose pods are gone.
+
+    A job that was last seen starting, and failed, never ran.
+    """
+    told = seen.workload.status
+    return told.start_time is None and (word == "COMPLETE" or told.status != "STARTING")
+
+
+def _failing(seen: Observation, failing: Object, begun: datetime | None, name: str) -> Observed:
+    """The Job has failed, and its last pods are being stopped: they tell why for the last time."""
+    word, cause = seen.workload.status.status, _failure(seen, failing, name)
+    return Observed(
+        status=word if word in ("STARTING", "RUNNING") else "STARTING",
+        reason=cause.reason,
+        message=cause.message,
+        started=podtruth.started(_own(seen)),
+        run_started=begun,
     )
 
 
@@ -78,7 +100,13 @@ def _failure(seen: Observation, failed: Object, name: str) -> Finding:
         return Finding(
             reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
         )
-    return podtruth.failure(_own(seen)) or Finding(reason, text or f"Job {name} failed")
+    return podtruth.failure(_own(seen)) or _recorded(seen) or Finding(reason, text or f"Job {name} failed")
+
+
+def _recorded(seen: Observation) -> Finding | None:
+    """What was told last, where it was more than that the Job starts or runs: the pods may be gone by now."""
+    told = _told(seen)
+    return told if told.reason not in ("", "Starting", "Running", "Creating") else None
 
 
 def _own(seen: Observation) -> list[Object]:
@@ -118,14 +146,20 @@ def _told(seen: Observation) -> Finding:
 
 
 def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Observed:
+    # Pods that are being deleted, and have no successor yet, are not missing; what ran may still run in them.
+    going = [] if pods else _own(seen)
+    if seen.workload.status.status == "RUNNING":
+        pods = pods or going
     running = [pod for pod in pods if podtruth.runs(pod)]
     started = podtruth.started(pods)
     finding = podtruth.problem(pods, _told(seen))
     wake: float | None = None
-    if finding is None:
-        finding, wake = (
-            podtruth.unscheduled(pods, seen.now) if pods else podtruth.absent(begun, seen.now, f"Job {name}")
-        )
+    puzzled = False
+    if finding is None and pods:
+        finding, wake = podtruth.unscheduled(pods, seen.now)
+    elif finding is None and not going:
+        absence = podtruth.absent(begun, seen.now, f"Job {name}", seen.complaint)
+        finding, wake, puzzled = absence.finding, absence.wake_after, absence.puzzled
     if running:
         message = f"Job {name} runs"
         if finding:
@@ -148,6 +182,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         started=started,
         run_started=begun,
         wake_after=wake,
+        puzzled=puzzled,
     )
 
 

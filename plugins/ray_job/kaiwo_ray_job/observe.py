@@ -17,6 +17,13 @@ SILENCE = 60.0
 """Seconds without any status of KubeRay after which a RayJob counts as refused. KubeRay before 1.5 gives a
 RayJob that it does not take no status at all, only an event."""
 
+_REFUSED = "InvalidRayJob"
+"""How the reasons of these events begin (InvalidRayJobSpec, InvalidRayJobMetadata, InvalidRayJobStatus)."""
+
+_STARTING = "RayJob {} is being started"
+_USUAL = ("", "New", "Initializing", "Waiting", "Running")
+"""Deployment statuses that every RayJob passes through: no news, and so no writes."""
+
 
 def observe(seen: Observation) -> Observed:
     """The status of a RayJob: the first that holds of ended, waiting, active."""
@@ -40,7 +47,10 @@ def observe(seen: Observation) -> Observed:
 
 
 def _silent(seen: Observation, metadata: Object, name: str) -> Observed:
-    """KubeRay has not said anything yet; in the end that is an answer too."""
+    """KubeRay has not said anything yet: an event may tell why, and in the end silence is an answer too."""
+    if seen.complaint is not None and seen.complaint.reason.startswith(_REFUSED):
+        text = f"KubeRay does not take RayJob {name}: {seen.complaint.message}"
+        return Observed("ERROR", seen.complaint.reason, text)
     times = [
         podtruth.moment(metadata.get("creationTimestamp")),
         podtruth.moment(seen.admission.since) if seen.admission else None,
@@ -48,12 +58,16 @@ def _silent(seen: Observation, metadata: Object, name: str) -> Observed:
     begun = max((at for at in times if at is not None), default=seen.now)
     left = SILENCE - (seen.now - begun).total_seconds()
     if left > 0:
-        return Observed("STARTING", "Starting", f"RayJob {name} waits for KubeRay", wake_after=left)
+        text, early = _STARTING.format(name), left - SILENCE + podtruth.COMPLAINT_PATIENCE
+        if early > 0:
+            return Observed("STARTING", "Starting", text, wake_after=early)
+        return Observed("STARTING", "Starting", text, wake_after=left, puzzled=True)
     return Observed(
         "ERROR",
         "RayJobIgnored",
         f"KubeRay gave RayJob {name} no status for {SILENCE:.0f} s: its operator does not run, or it refuses "
         f"the spec; 'kubectl describe rayjob {name}' shows its events InvalidRayJob*",
+        puzzled=True,
     )
 
 
@@ -63,7 +77,9 @@ def _said(text: str, status: Object) -> str:
 
 
 def _failure(seen: Observation, status: Object, name: str) -> Finding:
-    given = status.get("reason") or status.get("jobDeploymentStatus")
+    # KubeRay writes Ray's verdict a moment before its own reason for it, which is then always this one.
+    default = "AppFailed" if status.get("jobStatus") == "FAILED" else status.get("jobDeploymentStatus")
+    given = status.get("reason") or default
     reason = given if isinstance(given, str) and given.isalnum() else "Failed"
     said = _said(f"RayJob {name} failed ({reason})", status)
     found = podtruth.failure(seen.pods)
@@ -106,8 +122,8 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
             wake_after=wake,
         )
     state = status.get("jobDeploymentStatus")
-    text = f"RayJob {name} is being started"
-    if isinstance(state, str) and state:
+    text = _STARTING.format(name)
+    if isinstance(state, str) and state not in _USUAL:
         text = f"RayJob {name} is not running yet ({state})"
     return Observed(
         status="STARTING",

@@ -12,7 +12,7 @@ import kaiwo_gpu_amd.plugin
 import kaiwo_ray_job.plugin
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import Observation
+from kaiwo.plugin.backends import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
 from kaiwo.testing.builders import NOW
@@ -267,6 +267,7 @@ def seen(status: Any, *, pods: Any = (), admission: Any = None, queued: bool = F
     [
         ({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Running"}, {}, "COMPLETE", "Completed"),
         ({"jobStatus": "FAILED", "reason": "AppFailed"}, {}, "FAILED", "AppFailed"),
+        ({"jobStatus": "FAILED", "jobDeploymentStatus": "Running"}, {}, "FAILED", "AppFailed"),
         ({"jobDeploymentStatus": "Failed", "reason": "DeadlineExceeded"}, {}, "FAILED", "DeadlineExceeded"),
         ({"jobDeploymentStatus": "ValidationFailed"}, {}, "FAILED", "ValidationFailed"),
         ({"jobStatus": "STOPPED"}, {}, "FAILED", "Stopped"),
@@ -292,10 +293,20 @@ def test_a_job_that_kuberay_ignores_is_told() -> None:
     child = {"metadata": {"name": "train", "creationTimestamp": "2026-01-02T03:04:06Z"}, "spec": {}}
     workload = Workload.from_object(MINIMAL)
     early = observe(Observation(workload, child, (), None, queued=False, now=NOW + timedelta(seconds=20)))
-    assert (early.status, early.wake_after) == ("STARTING", 40)
+    assert (early.status, early.wake_after, early.puzzled) == ("STARTING", 40, True)
     late = observe(Observation(workload, child, (), None, queued=False, now=NOW + timedelta(seconds=60)))
     assert (late.status, late.reason) == ("ERROR", "RayJobIgnored")
     assert "InvalidRayJob" in late.message
+
+
+def test_kuberays_event_tells_what_it_does_not_take() -> None:
+    """ERROR with the event's reason and words as soon as they are known."""
+    said = Finding("InvalidRayJobSpec", "The RayJob spec is invalid: BackoffLimit must be a positive integer")
+    child = {"metadata": {"name": "train", "creationTimestamp": "2026-01-02T03:04:06Z"}, "spec": {}}
+    workload = Workload.from_object(MINIMAL)
+    found = observe(Observation(workload, child, (), None, queued=False, now=NOW, complaint=said))
+    assert (found.status, found.reason) == ("ERROR", "InvalidRayJobSpec")
+    assert "BackoffLimit must be" in found.message
 
 
 def test_times_are_kuberays_and_the_containers() -> None:

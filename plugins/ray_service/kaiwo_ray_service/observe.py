@@ -35,8 +35,15 @@ def observe(seen: Observation) -> Observed:
     pods = podtruth.current(seen.pods)
     suspended = phase in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not phase)
     if waits := waiting(seen, f"AppWrapper {name}", pods, suspended=suspended):
-        return waits
+        return waits if waits.reason != "Suspended" or spec.get("suspend") else _new(name)
+    if not phase:
+        return _new(name)
     return active(seen, lenient_map(seen.companions.get(RAY_SERVICE)), pods)
+
+
+def _new(name: str) -> Observed:
+    """The first moments of a wrapper: its controller suspends it before it starts what is inside."""
+    return Observed("PENDING", "Starting", f"AppWrapper {name} is about to be started")
 
 
 def _condition_text(status: Object, kind: str) -> str:
@@ -71,12 +78,20 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
             text = " ".join(str(item.get("message") or "").split())
             said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
             return Observed("ERROR", "ApplicationUnhealthy", said, started=started)
-    if _is_ready(service, apps):
-        return Observed("READY", "Ready", f"RayService {name} serves", started=started, passed=("STARTING",))
     finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
     if finding is None:
         finding, wake = podtruth.unscheduled(pods, seen.now)
+    if _is_ready(service, apps):
+        text = f"RayService {name} serves"
+        return Observed(
+            status="READY",
+            reason=finding.reason if finding else "Ready",
+            message=f"{text}; {finding.message}" if finding else text,
+            started=started,
+            passed=("STARTING",),
+            wake_after=wake,
+        )
     waits = ", ".join(f"{app} is {item.get('status') or 'not deployed'}" for app, item in apps.items())
     if any(podtruth.runs(pod) and _is_worker(pod) for pod in pods):
         text = f"the workers of RayService {name} run, it does not serve yet" + (

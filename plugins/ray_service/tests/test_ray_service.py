@@ -266,7 +266,8 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
     [
         ("Failed", READY, (), "FAILED", "WrapperFailed"),
         ("Resetting", READY, (), "STARTING", "WrapperReset"),
-        ("Suspended", {}, (), "PENDING", "Suspended"),
+        ("", None, (), "PENDING", "Starting"),
+        ("Suspended", {}, (), "PENDING", "Starting"),
         ("Running", READY, (), "READY", "Ready"),
         ("Running", apps("RUNNING", "RUNNING"), (), "READY", "Ready"),
         ("Running", apps("RUNNING", "UNHEALTHY"), (WORKER,), "ERROR", "ApplicationUnhealthy"),
@@ -284,6 +285,25 @@ def test_what_a_live_wrapper_means(phase: str, inner: Any, pods: Any, word: str,
     found = observe(Observation(workload, child, pods, None, queued=False, now=NOW, companions=companions))
     assert (found.status, found.reason) == (word, reason)
     assert "\n" not in found.message
+
+
+def test_trouble_of_a_service_that_serves_is_told() -> None:
+    """READY as Ray says, with what keeps one of its workers from running."""
+    stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}
+    pod = {"metadata": {"name": "w"}, "spec": {}, "status": {"phase": "Pending", "conditions": [stuck]}}
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
+    companions = {RAY_SERVICE: {"status": READY}}
+    workload = Workload.from_object(MINIMAL)
+    found = observe(Observation(workload, child, (pod,), None, queued=False, now=NOW, companions=companions))
+    assert (found.status, found.reason) == ("READY", "Unschedulable")
+    assert "serves; pod w cannot be scheduled: 0/5 nodes" in found.message
+
+
+def test_a_wrapper_that_somebody_suspended_says_so() -> None:
+    """It starts when its owner wants it to, unlike one that its controller has just taken up."""
+    child = {"metadata": {"name": "chat"}, "spec": {"suspend": True}, "status": {"phase": "Suspended"}}
+    found = observe(Observation(Workload.from_object(MINIMAL), child, (), None, queued=False, now=NOW))
+    assert (found.status, found.reason) == ("PENDING", "Suspended")
 
 
 def test_the_queues_words_are_told() -> None:

@@ -1,0 +1,165 @@
+"""What a status claims is what happened: causes of failures, starts of runs, and no state that never was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.api.workload import Workload
+from kaiwo.testing import service
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.status import Verdict, documents
+
+if TYPE_CHECKING:
+    from conftest import World
+
+    from kaiwo.engine.resource import Object
+
+BEGUN = "2026-01-02T03:04:10Z"
+STARTED = "2026-01-02T03:04:15Z"
+LATER = "2026-01-02T03:04:45Z"
+ENDED = "2026-01-02T03:05:15Z"
+LIMIT = "Job has reached the specified backoff limit"
+
+
+def container(**state: Any) -> Object:
+    """The status of the container."""
+    return {"name": "workload", "state": state}
+
+
+def told(world: World) -> tuple[str, str]:
+    """Plan, write, and say status and reason."""
+    plan = world.plan()
+    assert not plan.writes
+    world.events += plan.events
+    if plan.statuses:
+        world.obj = {**world.obj, "status": plan.statuses[-1]}
+    assert world.plan().statuses == ()
+    return world.status["status"], world.status["reason"]
+
+
+def runs(world: World, at: str = STARTED) -> Object:
+    """Let the Job's container run."""
+    world.live(status={"startTime": BEGUN, "active": 1})
+    pod = world.pod(phase="Running", containerStatuses=[container(running={"startedAt": at})])
+    world.set(pods=(pod,))
+    assert told(world) == ("RUNNING", "Running")
+    return pod
+
+
+def judged(world: World, kind: str, reason: str = "BackoffLimitExceeded") -> None:
+    """Let the Job controller say that the Job fails or has failed."""
+    condition = {
+        "type": kind, "status": "True", "reason": reason, "message": LIMIT, "lastTransitionTime": ENDED
+    }  # fmt: skip
+    world.live(status={"startTime": BEGUN, "conditions": [condition]})
+
+
+@pytest.mark.parametrize("reason", ["DeletionByTaintManager", "DeletionByPodGC"])
+def test_a_lost_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World, reason: str) -> None:
+    """The Job controller judges when the pods are gone: what they told before stands in the end."""
+    world.settle()
+    pod = runs(world)
+    lost = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "node is gone"}
+    pod = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}}
+    pod["status"] = {**pod["status"], "conditions": [lost]}
+    world.set(pods=(pod,))
+    assert told(world) == ("RUNNING", "Running"), "until somebody judges, its container runs"
+    judged(world, "FailureTarget")
+    assert told(world) == ("RUNNING", "NodeLost")
+    world.set(pods=())
+    assert told(world) == ("RUNNING", "NodeLost")
+    judged(world, "Failed")
+    assert told(world) == ("FAILED", "NodeLost")
+    assert "node is gone" in world.status["message"]
+
+
+def test_an_exit_code_outlives_the_restart_that_the_job_does_not_wait_for(world: World) -> None:
+    """A container that is restarted in place tells its last exit code while the Job ends."""
+    world.settle()
+    pod = runs(world)
+    crashed = {
+        **container(waiting={"reason": "CrashLoopBackOff"}),
+        "lastState": {"terminated": {"exitCode": 3, "startedAt": STARTED}},
+    }
+    pod = {**pod, "status": {**pod["status"], "containerStatuses": [crashed]}}
+    world.set(pods=(pod,))
+    assert told(world) == ("STARTING", "CrashLoopBackOff")
+    assert [(event.type, event.reason) for event in world.events[-2:]] == [
+        ("Normal", "WorkloadStarting"),
+        ("Warning", "CrashLoopBackOff"),
+    ]
+    judged(world, "FailureTarget")
+    assert told(world) == ("STARTING", "ExitCode")
+    world.set(pods=())
+    judged(world, "Failed")
+    assert told(world) == ("FAILED", "ExitCode")
+    assert "exited with code 3" in world.status["message"]
+    assert world.status["startTime"] == STARTED
+
+
+def test_a_deadline_does_not_pass_through_another_start(world: World) -> None:
+    """While the pods are stopped the job neither starts nor ends."""
+    world.settle()
+    pod = runs(world)
+    judged(world, "FailureTarget", "DeadlineExceeded")
+    world.set(pods=({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}},))
+    assert told(world) == ("RUNNING", "DeadlineExceeded")
+    judged(world, "Failed", "DeadlineExceeded")
+    world.set(pods=())
+    assert told(world) == ("FAILED", "DeadlineExceeded")
+
+
+def test_what_never_ran_has_no_start(world: World) -> None:
+    """An image that could not be pulled until the deadline: an end, and no start that is made up."""
+    world.settle()
+    world.live(status={"startTime": BEGUN, "active": 1})
+    stuck = container(waiting={"reason": "ImagePullBackOff"})
+    world.set(pods=(world.pod(phase="Pending", containerStatuses=[stuck]),))
+    assert told(world) == ("STARTING", "ImagePullBackOff")
+    judged(world, "Failed", "DeadlineExceeded")
+    world.set(pods=())
+    assert told(world) == ("FAILED", "DeadlineExceeded")
+    assert "startTime" not in world.status
+    assert world.status["completionTime"] == ENDED
+
+
+def test_a_new_child_is_a_new_run_and_older_pods_are_not_its(world: World) -> None:
+    """Its start is its own container's; what the old one left running for a moment counts for nothing."""
+    world.settle()
+    old = runs(world)
+    assert world.facts.live is not None
+    metadata = {**world.facts.live["metadata"], "uid": "another", "creationTimestamp": LATER}
+    world.live(metadata=metadata, status={})
+    old["metadata"].pop("ownerReferences")
+    world.set(pods=(old,))
+    assert told(world)[0] == "STARTING"
+    assert "startTime" not in world.status
+    new = world.pod(phase="Running", containerStatuses=[container(running={"startedAt": LATER})])
+    new["metadata"]["creationTimestamp"] = LATER
+    world.set(pods=(old, new))
+    assert told(world)[0] == "RUNNING"
+    assert world.status["startTime"] == LATER
+
+
+def test_the_first_of_several_containers_alone_costs_no_write(world: World) -> None:
+    """Its start is told with the next state; nothing else changed for the user."""
+    world.settle()
+    world.live(status={"startTime": BEGUN, "active": 1})
+    waits = world.pod(phase="Pending", containerStatuses=[container(waiting={"reason": "ContainerCreating"})])
+    ended = container(terminated={"exitCode": 0, "startedAt": STARTED})
+    world.set(pods=(waits, world.pod(phase="Succeeded", containerStatuses=[ended])))
+    assert world.plan().statuses == ()
+    running = world.pod(phase="Running", containerStatuses=[container(running={"startedAt": LATER})])
+    world.set(pods=(running, world.facts.pods[1]))
+    assert told(world) == ("RUNNING", "Running")
+    assert world.status["startTime"] == STARTED
+
+
+def test_an_error_that_heals_does_not_start_again() -> None:
+    """What was passed on the way to the first good state is not told a second time."""
+    status = {"status": "ERROR", "reason": "ApplicationUnhealthy", "childUID": "u", "startTime": STARTED}
+    workload = Workload.from_object({**service(ray=True), "status": status})
+    healed = Verdict("READY", "Ready", "it serves", child_uid="u", started=NOW, passed=("STARTING",))
+    assert [step["status"] for step in documents(workload, healed, NOW)] == ["READY"]
