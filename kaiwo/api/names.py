@@ -42,7 +42,7 @@ class NameRule:
                 f"{shorten(name, 80)} has {len(name)} characters, at most {self.limit} are possible{advice}"
             )
         if not re.fullmatch(self.pattern, name) or name.endswith("\n"):
-            return f"{shorten(name, 80)} may have only {self.words}{advice}"
+            return f"{shorten(name, 80)} may have only {self.words} (at most {self.limit}){advice}"
         return None
 
     def legal(self, text: str) -> str:

@@ -23,7 +23,7 @@ COMMANDS: dict[str, Entry] = {
     "describe": Entry("kaiwo.cli.status:status", "The same as status.", hidden=True),
     "delete": Entry("kaiwo.cli.delete:delete", "Delete workloads."),
     "plan": Entry("kaiwo.cli.plan:plan", "Show the objects that a workload would create, and why."),
-    "manifests": Entry("kaiwo.cli.manifests:manifests", "Print what an administrator installs (CRDs)."),
+    "manifests": Entry("kaiwo.cli.manifests:manifests", "Print what an administrator installs."),
     "plugins": Entry("kaiwo.cli.plugins:plugins", "List the plugins and their state."),
     "operator": Entry("kaiwo.cli.operator:operator", "Run the operator."),
     "demo": Entry("kaiwo.cli.demo:demo", "A guided first run on a control plane of its own."),

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from kaiwo.api.names import ON_RAY, PLAIN, NameRule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NamePattern = Literal["dns1123", "dns1035"]
 
 MAX_LABEL = 63
 """Longest label value and longest DNS label (RFC 1123)."""
 
-_PATTERNS: dict[str, re.Pattern[str]] = {
-    "dns1123": re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"),
-    "dns1035": re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"),
-}
-_RULES = {
-    "dns1123": "lower-case letters, digits and '-', starting and ending with a letter or digit",
-    "dns1035": "lower-case letters, digits and '-', starting with a letter and ending with a letter or digit",
-}
+_RULES: Mapping[NamePattern, NameRule] = {"dns1123": PLAIN, "dns1035": ON_RAY}
 _OUTSIDE_LABEL = re.compile(r"[^a-z0-9.-]+")
 _RUNS = re.compile(r"[-.]{2,}")
-_OUTSIDE_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def label_value(text: str) -> str:
@@ -47,19 +45,6 @@ def derived_name(base: str, suffix: str, limit: int = MAX_LABEL) -> str:
     return f"{kept}-{digest}{suffix}"
 
 
-def legal_name(text: str, limit: int = MAX_LABEL, pattern: NamePattern = "dns1123") -> str:
-    """The nearest legal name to a text; never empty."""
-    name = _OUTSIDE_NAME.sub("-", text.lower()).strip("-")
-    if not name or (pattern == "dns1035" and not name[0].isalpha()):
-        name = f"w-{name}".strip("-")
-    return name[:limit].rstrip("-")
-
-
 def name_problem(name: str, limit: int = MAX_LABEL, pattern: NamePattern = "dns1123") -> str | None:
     """What is wrong with a workload's name, with the limit and a legal one; None when nothing is."""
-    advice = f"; for example {legal_name(name, limit, pattern)!r}"
-    if len(name) > limit:
-        return f"{name!r} has {len(name)} characters, at most {limit} are possible{advice}"
-    if not _PATTERNS[pattern].fullmatch(name):
-        return f"{name!r} may hold only {_RULES[pattern]} (at most {limit}){advice}"
-    return None
+    return replace(_RULES[pattern], limit=limit).problem(name)

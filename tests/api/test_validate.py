@@ -180,14 +180,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         obj(name="Train_1"),
         (
             "metadata.name: \"Train_1\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends; for example "train-1"'
+            'digit at both ends (at most 63); for example "train-1"'
         ),
     ),
     (
         obj(name="übung"),
         (
             "metadata.name: \"übung\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends; for example "bung"'
+            'digit at both ends (at most 63); for example "bung"'
         ),
     ),
     (
@@ -205,7 +205,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         obj(name="1st", rayJob={}),
         (
             "metadata.name: \"1st\" may have only lower-case letters, digits and '-', with a letter first "
-            'and a letter or digit last; for example "w-1st" (a workload on Ray)'
+            'and a letter or digit last (at most 47); for example "w-1st" (a workload on Ray)'
         ),
     ),
     ({**obj(), "sepc": {}}, 'sepc: is not a known field (did you mean "spec"?)'),
