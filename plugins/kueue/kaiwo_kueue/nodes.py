@@ -36,6 +36,7 @@ _KEY = Key("", "nodes")
 _RETRY = (
     30.0  # seconds until a label that waits for pods, or a node that could not be written, is tried again
 )
+_CONFLICT_RETRY = 0.5  # seconds until a node is tried again that somebody else wrote at the same time
 _AT_ONCE = 8  # nodes written at the same time
 _PROJECTION = Projection(
     keep=(
@@ -197,31 +198,32 @@ class NodeController:
         if before != self.waiting:
             for listener in self._listeners:
                 listener()
-        return None if all(done) else _RETRY
+        return min((again for again in done if again is not None), default=None)
 
-    async def _write(self, node: PoolNode, patch: Object, gate: asyncio.Semaphore) -> bool:
-        """Write one node; whether nothing is left to do."""
+    async def _write(self, node: PoolNode, patch: Object, gate: asyncio.Semaphore) -> float | None:
+        """Write one node; seconds until it has to be tried again, None when nothing is left to do."""
         async with gate:
             entry = self._host.engine.cache.get(NODE, None, node.name)
             if entry is None:
-                return True
+                return None
             try:
                 old = leaves(node, patch)
                 if old and await self._is_selected(node.name, old):
                     self.waiting[node.name] = old
-                    return False
+                    return _RETRY
                 live = await self._host.engine.client.merge_patch(
                     NODE, None, node.name, patch,
                     uid=entry.uid, resource_version=entry.resource_version, field_manager="kaiwo",
                 )  # fmt: skip
             except (Conflict, NotFound):
-                return False
+                # Often a node that has just joined: kubelet and controllers write it too, and workloads wait.
+                return _CONFLICT_RETRY
             except EngineError as error:
                 _log.warning("node %s: its labels cannot be written: %s", node.name, error)
-                return False
+                return _RETRY
             self._host.engine.cache.assume(NODE, live)
             _log.info("node %s: wrote %s", node.name, _words(patch))
-            return True
+            return None
 
     async def _is_selected(self, node: str, pool: str) -> bool:
         """Whether a pod on a node selects a pool; without its label such a pod could not start again."""

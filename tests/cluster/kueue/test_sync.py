@@ -18,12 +18,15 @@ from kaiwo_kueue.kinds import (
     RESOURCE_FLAVOR,
     TOPOLOGY,
 )
+from kaiwo_sandbox.nodes import amd_node
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
+    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
@@ -103,6 +106,23 @@ async def test_gpu_nodes_are_tainted_on_request_and_the_taint_is_taken_back(
     await admin.set(nodes={"addTaintsToGpuNodes": False})
     await admin.sees(NODE, "amd-1", lambda obj: not tainted(obj))
     await admin.sees(RESOURCE_FLAVOR, flavor, lambda obj: obj and not obj["spec"].get("nodeTaints"))
+
+
+async def test_a_node_that_others_write_too_is_tried_again_at_once(
+    operator: Start, admin: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """A new node is written by kubelet and controllers as well; workloads wait for its labels."""
+    node = amd_node("joining-1")
+    conflicts = proxy.answer(409, method="PATCH", path=r"/nodes/joining-1$", times=2)
+    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
+    await admin.status("READY")
+    await admin.client.create(NODE, node)
+    try:
+        labelled = lambda obj: obj and obj["metadata"]["labels"].get("kaiwo/gpu-model") == "mi300x"  # noqa: E731
+        await admin.sees(NODE, "joining-1", labelled, timeout=15)
+    finally:
+        await admin.client.delete(NODE, None, "joining-1")
+    assert conflicts.struck == 2
 
 
 async def test_objects_heal_and_go_with_their_entries(
