@@ -186,7 +186,11 @@ def _next(board: Board, stage: Stage, script: Script, *, keep: bool) -> None:
     kaiwo, job = _program(), JOBS / "1-train.yaml"
     whole = (
         (f"{kaiwo} submit -f {MORE / 'ray-chat.yaml'} --wait", "a service on Ray, in an AppWrapper"),
-        ("kubectl get clusterqueues,localqueues,workloads -A", "what Kueue makes of it"),
+        *(
+            (("kubectl get clusterqueues,localqueues,workloads -A", "what Kueue makes of it"),)
+            if shutil.which("kubectl")
+            else ()
+        ),
     )
     kept = (
         (f"export KUBECONFIG={stage.kubeconfig}", "the demo's cluster"),
