@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from kaiwo.engine.resource import Resource
 from kaiwo.plugin.loader import load as load_plugins
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 _GROUP, _VERSION = "kueue.x-k8s.io", "v1beta2"
 RESOURCE_FLAVOR = Resource(_GROUP, _VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
@@ -22,20 +21,9 @@ LOCAL_QUEUE = Resource(_GROUP, _VERSION, "LocalQueue", "localqueues")
 
 
 @pytest.fixture(scope="session")
-def control_plane() -> Iterator[Any]:
-    """A sandbox with all addons, shared by the session's tests of this folder."""
-    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 (collecting tests must cost nothing)
-
-    reused = Sandbox.find(os.environ.get("KAIWO_SANDBOX_REUSE_ADDONS", ""))
-    if reused is not None:
-        yield reused
-        reused.api.close()
-        return
-    sandbox = Sandbox.up(f"pytest-ray-{os.getpid()}", addons=["kueue", "kuberay", "appwrapper"], owned=True)
-    try:
-        yield sandbox
-    finally:
-        sandbox.down()
+def control_plane(platform: Any) -> Any:
+    """The cluster with all addons; these tests need KubeRay and AppWrapper, some of them Kueue."""
+    return platform
 
 
 @pytest.fixture(scope="session")
