@@ -1,0 +1,172 @@
+"""What goes wrong with pods is told within seconds, and told no longer once it is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.engine.resource import POD, Resource
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+
+pytestmark = pytest.mark.cluster
+
+_LAMED = {"Deployment": "STARTING", "RayJob": "RUNNING", "AppWrapper": "READY"}
+"""What a workload is whose one worker is lost: Ray says of its jobs and services what it wants to say."""
+QUOTA = Resource("", "v1", "ResourceQuota", "resourcequotas")
+
+
+async def test_an_image_that_cannot_be_pulled_is_named_until_it_can(world: Any, form: Any) -> None:
+    """STARTING/ImagePullBackOff with the image and the registry's words, no start time; then all is well."""
+    bad = {**form.lasts, "kaiwo-sandbox/image-pull-error": "manifest unknown"}
+    async with world.story(form) as story:
+        await story.begin(world.spec(form), bad)
+        await story.sees(
+            "STARTING", "ImagePullBackOff", message="registry.example/it:1.*cannot be pulled",
+            times="none", via=("PENDING",),
+        )  # fmt: skip
+        story.silent("RUNNING", "READY", "ERROR")
+        async with world.healing(image_pull_error=None):
+            await story.sees(*form.well, times="started", via=form.passes)
+        story.silent("ERROR", "FAILED")
+        await story.told("ImagePullBackOff")
+
+
+async def test_no_free_gpu_is_told_in_the_schedulers_words(world: Any, form: Any) -> None:
+    """STARTING/Unschedulable while somebody else holds the GPU; then all is well."""
+    node = await world.add_node()
+    blocker = _blocker(world.namespace, node)
+    await world.client.create(POD, blocker)
+    await world.sees(POD, "blocker", lambda pod: pod and pod["status"].get("phase") == "Running")
+    async with world.story(form) as story:
+        await story.begin(world.spec(form, **world.gpu_spec), form.lasts)
+        await story.sees(
+            "STARTING", "Unschedulable", message="Insufficient nvidia.com/gpu", via=("PENDING",),
+            times="started" if "ray" in form.spec else "none",  # the head of a Ray cluster runs
+        )  # fmt: skip
+        story.silent("RUNNING", "READY", "ERROR")
+        await world.client.delete(POD, world.namespace, "blocker")
+        await story.sees(*form.well, times="started", via=form.passes)
+        await story.told("Unschedulable")
+
+
+@pytest.mark.forms("deployment")
+async def test_a_crash_loop_is_told_with_its_exit_code(world: Any, form: Any) -> None:
+    """Not running while the container backs off; the start stays; then all is well."""
+    bad = {"kaiwo-sandbox/exit-code": "3", "kaiwo-sandbox/run-time": "2s"}
+    async with world.story(form) as story:
+        await story.begin(world.spec(form), bad)
+        await story.sees(
+            "STARTING",
+            "CrashLoopBackOff",
+            message="exited with code 3",
+            times="started",
+            via=(*form.passes, "READY"),
+        )
+        async with world.healing(exit_code=None):
+            await story.sees(*form.well, times="kept", via=form.passes)
+        story.silent("ERROR", "FAILED")
+        await story.told("CrashLoopBackOff")
+
+
+@pytest.mark.forms("job")
+async def test_a_job_that_crashes_and_is_retried_ends_with_its_exit_code(world: Any, form: Any) -> None:
+    """RUNNING and STARTING in turn while the kubelet restarts it; then the Job's own verdict."""
+    bad = {"kaiwo-sandbox/exit-code": "3", "kaiwo-sandbox/run-time": "1s"}
+    block = {
+        "spec": {
+            "backoffLimit": 1,
+            "template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "it"}]}},
+        }
+    }
+    async with world.story(form) as story:
+        await story.begin(world.spec(form, job=block), bad)
+        await story.sees("RUNNING", "Running", times="started", via=("PENDING", "STARTING"))
+        await story.sees("STARTING", "CrashLoopBackOff", message="exited with code 3", times="kept")
+        await story.sees("FAILED", message="exited with code 3", times="ended", via=("RUNNING",))
+        await story.told("CrashLoopBackOff")
+
+
+@pytest.mark.forms("job", "deployment")
+async def test_pods_that_may_not_be_created_are_told_with_what_forbids_them(world: Any, form: Any) -> None:
+    """A quota of the namespace: STARTING/FailedCreate in its words, within seconds; then all is well."""
+    metadata = {"name": "none", "namespace": world.namespace}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": {"hard": {"pods": "0"}},
+    }
+    await world.client.create(QUOTA, quota)
+    await world.sees(QUOTA, "none", lambda found: found and found.get("status", {}).get("hard"))
+    async with world.story(form) as story:
+        await story.begin(world.spec(form), form.lasts)
+        await story.sees(
+            "STARTING",
+            "FailedCreate",
+            message="exceeded quota: none",
+            times="none",
+            via=("PENDING",),
+            timeout=20,
+        )
+        await world.client.delete(QUOTA, world.namespace, "none")
+        await story.sees(*form.well, times="started", via=form.passes, timeout=100)
+        story.silent("ERROR", "FAILED")
+        await story.told("FailedCreate")
+
+
+@pytest.mark.forms("deployment")
+async def test_a_rollout_past_its_deadline_is_an_error_that_heals(world: Any, form: Any) -> None:
+    """STARTING, ERROR/ProgressDeadlineExceeded with what stops the pods, READY."""
+    block = {"spec": {"progressDeadlineSeconds": 6}}
+    async with world.story(form) as story:
+        await story.begin(world.spec(form, deployment=block), {"kaiwo-sandbox/image-pull-error": "not found"})
+        await story.sees(
+            "STARTING", "ImagePullBackOff", message="does not exist there", times="none", via=("PENDING",)
+        )
+        await story.sees(
+            "ERROR", "ProgressDeadlineExceeded", message="no progress for 6 s.*cannot be pulled", times="none"
+        )
+        async with world.healing(image_pull_error=None):
+            await story.sees(*form.well, times="started", via=form.passes)
+        await story.told("ImagePullBackOff")
+
+
+async def test_a_lost_node_is_no_error_for_what_can_run_elsewhere(world: Any, form: Any) -> None:
+    """A job ends with what happened to its pod; everything else waits for another node, and goes on."""
+    node = await world.add_node()
+    async with world.story(form) as story:
+        await story.begin(world.spec(form, **world.gpu_spec), form.lasts)
+        await story.sees(*form.well, times="started", via=form.passes)
+        await world.lose_node(node)
+        if form.child.kind == "Job":
+            await story.sees(
+                "FAILED", "NodeLost", message="pod told-.* was deleted.*NoExecute taint", times="ended"
+            )
+            await story.told()
+            return
+        await story.sees(
+            _LAMED[form.child.kind], "Unschedulable", times="kept",
+            via=form.passes, message="default-worker|told-.* cannot be scheduled",
+        )  # fmt: skip
+        await world.add_node()
+        await story.sees(*form.well, times="kept", via=form.passes)
+        story.silent("ERROR", "FAILED")
+        await story.told("Unschedulable")
+
+
+def _blocker(namespace: str, node: str) -> Object:
+    gpu = {"nvidia.com/gpu": "1"}
+    container = {
+        "name": "it",
+        "image": "registry.example/it:1",
+        "resources": {"requests": gpu, "limits": gpu},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "blocker", "namespace": namespace},
+        "spec": {"nodeSelector": {"kubernetes.io/hostname": node}, "containers": [container]},
+    }
