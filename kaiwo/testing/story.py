@@ -142,7 +142,8 @@ class Story:
             message: regular expression to be found in ``status.message``.
             times: see `Times`.
             via: other words that may have been told on the way from the state seen last.
-            conditions: all of them, ``{"Admitted": "False/Pending"}``; `FINE` by default.
+            conditions: all of them, ``{"Admitted": "False/Pending"}``, where ``{reason}`` stands for the
+                status' own reason; `FINE` by default.
             new_child: the object that runs the workload is another one than before.
             timeout: seconds.
 
@@ -166,7 +167,9 @@ class Story:
         self._at, self._word = found + 1, word
         where = f"{word}/{status.get('reason')} of {self._name}: {status}\n{self.tale()}"
         shown = {item["type"]: f"{item['status']}/{item['reason']}" for item in status.get("conditions", ())}
-        claim(shown == (FINE if conditions is None else dict(conditions)), where)
+        wanted = (FINE if conditions is None else conditions).items()
+        reason = str(status.get("reason", ""))
+        claim(shown == {kind: text.replace("{reason}", reason) for kind, text in wanted}, where)
         self._check_times(status, times, where)
         child = str(status.get("childUID") or "")
         if child:

@@ -130,13 +130,15 @@ def problem(pods: Iterable[Object], before: Finding | None = None) -> Finding | 
 
     Args:
         pods: pods of the current run.
-        before: what was told last. A kubelet that cannot pull an image alternates between two reasons and
-            texts; once it backs off, what was told stays, so that the alternation is not told every time.
+        before: what was told last. What is still so stays told, whichever of several pods it is about. A
+            kubelet that cannot pull an image alternates between two reasons and texts; once it backs off,
+            what was told stays, so that the alternation is not told every time.
     """
     found = [finding for pod in pods for finding in _problems(pod)]
     if not found:
         return None
-    worst = min(found, key=lambda finding: _RANK.get(finding.reason, len(_RANK)))
+    told = before.message if before else ""
+    worst = min(found, key=lambda one: (_RANK.get(one.reason, len(_RANK)), one.message not in told))
     if worst.reason not in _PULLING or before is None or before.reason != _PULLING[0]:
         return worst
     message = worst.message.replace(worst.reason, before.reason, 1)

@@ -33,5 +33,5 @@ def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: 
     if seen.queued and admission is None:
         return Observed("PENDING", "Queued", f"{what} waits for its queue")
     if seen.queued and admission is not None and admission.state == "admitted":
-        return Observed("STARTING", "Admitted", admission.message)
+        return None  # the moment before it is started, told in the words of the moment after
     return Observed("PENDING", "Suspended", f"{what} is suspended; set its spec.suspend to false to start it")

@@ -9,6 +9,7 @@ import pytest
 from kaiwo.api.workload import Workload
 from kaiwo.testing import service
 from kaiwo.testing.builders import NOW
+from kaiwo.workload import podtruth
 from kaiwo.workload.status import Verdict, documents
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def test_an_exit_code_outlives_the_restart_that_the_job_does_not_wait_for(world:
         ("Warning", "CrashLoopBackOff"),
     ]
     judged(world, "FailureTarget")
+    assert told(world) == ("STARTING", "CrashLoopBackOff"), "a pod that stays tells it at the end too"
+    world.set(pods=({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}},))
     assert told(world) == ("STARTING", "ExitCode")
     world.set(pods=())
     judged(world, "Failed")
@@ -104,8 +107,10 @@ def test_a_deadline_does_not_pass_through_another_start(world: World) -> None:
     world.settle()
     pod = runs(world)
     judged(world, "FailureTarget", "DeadlineExceeded")
-    world.set(pods=({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}},))
-    assert told(world) == ("RUNNING", "DeadlineExceeded")
+    killed = container(terminated={"exitCode": 137, "startedAt": STARTED})
+    pod = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}}
+    world.set(pods=({**pod, "status": {"phase": "Failed", "containerStatuses": [killed]}},))
+    assert told(world) == ("RUNNING", "Running")
     judged(world, "Failed", "DeadlineExceeded")
     world.set(pods=())
     assert told(world) == ("FAILED", "DeadlineExceeded")
@@ -163,3 +168,18 @@ def test_an_error_that_heals_does_not_start_again() -> None:
     workload = Workload.from_object({**service(ray=True), "status": status})
     healed = Verdict("READY", "Ready", "it serves", child_uid="u", started=NOW, passed=("STARTING",))
     assert [step["status"] for step in documents(workload, healed, NOW)] == ["READY"]
+
+
+def test_what_is_still_so_stays_told_whichever_pod_comes_first() -> None:
+    """Several pods with the same trouble do not take turns in the message."""
+    pods = [
+        {
+            "metadata": {"name": name},
+            "status": {"containerStatuses": [container(waiting={"reason": "CreateContainerConfigError"})]},
+        }
+        for name in ("a", "b")
+    ]
+    first = podtruth.problem(pods)
+    assert first is not None
+    assert podtruth.problem(reversed(pods), first) == first
+    assert podtruth.problem(pods[1:], first) != first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Finding, Observed
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SETTLING_SECONDS = 10.0
 """How long the Job controller may take to draw its conclusion after the last container ended."""
 
+_DEADLINE = "DeadlineExceeded"
 _STARTING = "no container of Job {} runs yet"
 
 
@@ -82,12 +84,23 @@ def _ran_unseen(seen: Observation, word: str) -> bool:
 
 
 def _failing(seen: Observation, failing: Object, begun: datetime | None, name: str) -> Observed:
-    """The Job has failed, and its last pods are being stopped: they tell why for the last time."""
-    word, cause = seen.workload.status.status, _failure(seen, failing, name)
+    """The Job has failed, and its last pods are being stopped: those that go tell why for the last time."""
+    pods = _own(seen)
+    going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
+    kept = _kept(seen, begun, name)
+    # What was killed for a deadline has a code that explains nothing.
+    cause = None if failing.get("reason") == _DEADLINE else podtruth.failure(going)
+    return replace(kept, reason=cause.reason, message=cause.message) if cause else kept
+
+
+def _kept(seen: Observation, begun: datetime | None, name: str) -> Observed:
+    """What was told last, for a moment in which nothing new is known: one state, one write."""
+    told = seen.workload.status
+    known = told.status in ("STARTING", "RUNNING")
     return Observed(
-        status=word if word in ("STARTING", "RUNNING") else "STARTING",
-        reason=cause.reason,
-        message=cause.message,
+        status=told.status if known else "STARTING",
+        reason=told.reason if known else "Starting",
+        message=told.message if known else _STARTING.format(name),
         started=podtruth.started(_own(seen)),
         run_started=begun,
     )
@@ -96,7 +109,7 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
 def _failure(seen: Observation, failed: Object, name: str) -> Finding:
     text = " ".join(str(failed.get("message", "")).split())
     reason = str(failed.get("reason") or "Failed")
-    if reason == "DeadlineExceeded":
+    if reason == _DEADLINE:
         return Finding(
             reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
         )
@@ -146,10 +159,10 @@ def _told(seen: Observation) -> Finding:
 
 
 def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Observed:
-    # Pods that are being deleted, and have no successor yet, are not missing; what ran may still run in them.
     going = [] if pods else _own(seen)
-    if seen.workload.status.status == "RUNNING":
-        pods = pods or going
+    if going and (seen.workload.status.status == "STARTING" or any(podtruth.runs(pod) for pod in going)):
+        # The last pods are being deleted and have no successors yet.
+        return _kept(seen, begun, name)
     running = [pod for pod in pods if podtruth.runs(pod)]
     started = podtruth.started(pods)
     finding = podtruth.problem(pods, _told(seen))

@@ -84,6 +84,8 @@ def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> O
     admission = seen.admission
     if admission is not None and admission.state in ("pending", "evicted") and (gated or not serving):
         return Observed("PENDING", admission.reason, admission.message)
+    if gated and len(gated) == len(pods) and not serving and admission and admission.state == "admitted":
+        return None  # the moment before they are let go, told in the words of the moment after
     if gated:
         what = f"{len(gated)} of {len(pods)} pods of Deployment {name} wait for admission by their queue"
         return Observed("PENDING", "Queued", what)
@@ -137,7 +139,7 @@ def _active(
     finding, later = _trouble(seen, pods)
     if finding is None and queued is not None:
         finding = Finding(queued.reason, queued.message)
-    if finding is None:
+    if finding is None and len(pods) < wanted:
         finding = _replica_failure(seen)
     wakes = [seconds for seconds in (wake, later) if seconds is not None]
     if running:

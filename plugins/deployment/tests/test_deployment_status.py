@@ -41,6 +41,8 @@ WAITS = {"waiting": {"reason": "ContainerCreating"}}
 PULLS = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
 CRASHES = {"waiting": {"reason": "CrashLoopBackOff"}}
 QUOTA = Admission("pending", "Pending", "insufficient quota for amd.com/gpu")
+ADMITTED = Admission("admitted", "Admitted", "The workload is admitted")
+GATED = pod("g", state=WAITS, gated=True)
 
 
 def status(
@@ -97,6 +99,8 @@ RUN, RUN2 = pod("a"), pod("b")
         (seen({}), "STARTING", "Starting"),
         (seen(None), "STARTING", "Starting"),
         (seen(status(0, 0, 0), queued=True, admission=QUOTA), "PENDING", "Pending"),
+        (seen(status(1, 1, 0), GATED, queued=True, admission=ADMITTED), "STARTING", "Starting"),
+        (seen(status(2, 2, 1), RUN, GATED, queued=True, admission=ADMITTED), "RUNNING", "Queued"),
     ],
 )
 def test_what_a_live_deployment_means(found: Observed, word: str, reason: str) -> None:

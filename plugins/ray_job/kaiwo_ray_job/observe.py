@@ -21,8 +21,8 @@ _REFUSED = "InvalidRayJob"
 """How the reasons of these events begin (InvalidRayJobSpec, InvalidRayJobMetadata, InvalidRayJobStatus)."""
 
 _STARTING = "RayJob {} is being started"
-_USUAL = ("", "New", "Initializing", "Waiting", "Running")
-"""Deployment statuses that every RayJob passes through: no news, and so no writes."""
+_USUAL = ("", "New", "Initializing", "Waiting", "Running", "Suspended")
+"""Deployment statuses that every RayJob passes through on its way to run: no news, and so no writes."""
 
 
 def observe(seen: Observation) -> Observed:

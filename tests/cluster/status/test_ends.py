@@ -25,6 +25,7 @@ async def test_an_exit_code_is_the_reason_of_the_end(world: Any, form: Any) -> N
     async with world.story(form) as story:
         await story.begin(world.spec(form), {"kaiwo-sandbox/exit-code": "3"})
         await story.sees("FAILED", "ExitCode", message="code 3", times="ended", via=(*form.passes, "RUNNING"))
+        assert len(story.history) <= 3, story.tale()  # one write per transition
         await story.told()
 
 

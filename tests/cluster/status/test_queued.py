@@ -111,18 +111,13 @@ async def test_waiting_admission_eviction_and_admission_again(world: Any, form: 
         evicted = await story.sees(
             "PENDING", "Preempted", "Pending", times="none", via=form.passes,
             message="Preempted to accommodate|insufficient unused quota",
-            conditions={**WAITS, "Admitted": f"False/{_evicted(form)}"},
+            conditions={**WAITS, "Admitted": "False/{reason}"},
         )  # fmt: skip
         assert "childUID" in evicted
         await release(world)
         await story.sees(*form.well, times="restarted", via=form.passes, conditions=RUNS)
         story.silent("ERROR", "FAILED")
         await story.told()
-
-
-def _evicted(form: Any) -> str:
-    """Pods of a Deployment are queued one by one; the evicted one is gone and another waits."""
-    return "Pending" if form.child.kind == "Deployment" else "Preempted"
 
 
 async def test_what_no_wait_can_bring_is_told(world: Any, form: Any, queue: str) -> None:
