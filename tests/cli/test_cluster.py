@@ -373,12 +373,15 @@ def test_plan_of_what_exists_tells_what_the_operator_told(
     assert "job/train: nothing to do: COMPLETE: Job train completed" in second.err
 
 
-def test_plan_shows_the_api_servers_refusal_of_an_embedded_object(here: Cli) -> None:
+def test_plan_shows_the_api_servers_refusal_of_an_embedded_object(
+    here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The message comes before the job is submitted, with the path of the field."""
     spec = (
         "spec:\n  job:\n    spec:\n      template:\n        spec:\n          containers:\n"
         "          - {name: a, image: b, ports: [{containerPort: 99999999}]}\n"
     )
+    monkeypatch.setenv("KAIWO_PLUGINS_DISABLED", "kueue")  # this cluster has no Kueue
     result = here("plan", "-f", write(spec=spec), "-o", "name")
     assert result.code == 1
     assert "would not run: InvalidSpec: " in result.err
