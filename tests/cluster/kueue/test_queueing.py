@@ -57,7 +57,8 @@ async def test_a_job_waits_for_quota_and_starts_when_another_ends(
     assert job["spec"]["suspend"] is True
 
     await admin.client.delete(KAIWO_JOB, lab.namespace, "first")
-    await lab.reaches("second", "COMPLETE")
+    # Kubernetes' garbage collector takes up to 30 s to learn of a kind whose CRD is new.
+    await lab.reaches("second", "COMPLETE", timeout=90)
 
 
 async def test_jobs_submitted_together_to_a_new_namespace_all_start(
