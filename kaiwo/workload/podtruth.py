@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -279,6 +280,34 @@ def unscheduled(pods: Iterable[Object], now: datetime) -> tuple[Finding | None, 
     return None, min(waits, default=None)
 
 
+_NAMED_POD = re.compile(r'\bpods "[^"]*" is')
+"""How the API server refuses a pod; each try has a name of its own, which is no news."""
+
+
+def refused_pods(conditions: object, now: datetime) -> tuple[Finding | None, float | None]:
+    """Why pods cannot be created, as a condition ReplicaFailure tells, or the seconds until it is told.
+
+    A refusal that the next try overcomes is no news.
+
+    Args:
+        conditions: of a Deployment or a RayCluster.
+        now: the moment of looking.
+    """
+    for item in lenient_maps(conditions):
+        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
+            text = str(item.get("message") or "").removeprefix(str(item.get("reason") or ""))
+            since = moment(item.get("lastTransitionTime"))
+            left = COMPLAINT_PATIENCE - (now - since).total_seconds() if since else 0.0
+            if left > 0:
+                return None, left
+            return Finding("FailedCreate", _refusal(text) or "pods cannot be created"), None
+    return None, None
+
+
+def _refusal(text: str) -> str:
+    return _NAMED_POD.sub("each pod is", " ".join(text.split()))
+
+
 @dataclass(frozen=True, slots=True)
 class Absence:
     """A child that began and has no pod.
@@ -306,7 +335,7 @@ def absent(begun: datetime | None, now: datetime, what: str, complaint: Finding 
     if begun is None:
         return Absence()
     if complaint is not None:
-        return Absence(Finding(complaint.reason, _line(f"{what} has no pod", complaint.message)))
+        return Absence(Finding(complaint.reason, _line(f"{what} has no pod", _refusal(complaint.message))))
     waited = (now - begun).total_seconds()
     if waited < COMPLAINT_PATIENCE:
         return Absence(wake_after=COMPLAINT_PATIENCE - waited)

@@ -139,9 +139,11 @@ def _active(
     finding, later = _trouble(seen, pods)
     if finding is None and queued is not None:
         finding = Finding(queued.reason, queued.message)
+    soon: float | None = None
     if finding is None and len(pods) < wanted:
-        finding = _replica_failure(seen)
-    wakes = [seconds for seconds in (wake, later) if seconds is not None]
+        conditions = lenient_map(seen.child.get("status")).get("conditions")
+        finding, soon = podtruth.refused_pods(conditions, seen.now)
+    wakes = [seconds for seconds in (wake, later, soon) if seconds is not None]
     if running:
         message = f"{len(running)} of {wanted} pods run, not all are ready"
         return Observed(
@@ -159,12 +161,3 @@ def _active(
         started=podtruth.started(pods),
         wake_after=min(wakes, default=None),
     )
-
-
-def _replica_failure(seen: Observation) -> Finding | None:
-    """Why pods cannot even be created: a quota, a policy, a webhook."""
-    for item in lenient_maps(lenient_map(seen.child.get("status")).get("conditions")):
-        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
-            text = " ".join(str(item.get("message", "")).split())
-            return Finding(str(item.get("reason") or "ReplicaFailure"), text or "pods cannot be created")
-    return None

@@ -143,6 +143,9 @@ def test_pods_that_cannot_even_be_created_are_told() -> None:
     )
     found = seen(state)
     assert (found.status, found.reason, found.message) == ("STARTING", "FailedCreate", "exceeded quota")
+    state["conditions"][-1]["lastTransitionTime"] = (NOW - timedelta(seconds=1)).isoformat()
+    found = seen(state)
+    assert (found.reason, found.wake_after) == ("Starting", 2.0), "the next try may be taken"
 
 
 JSON = st.recursive(

@@ -108,6 +108,9 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
     finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
     if finding is None:
+        conditions = lenient_map(status.get("rayClusterStatus")).get("conditions")
+        finding, wake = podtruth.refused_pods(conditions, seen.now)
+    if finding is None and wake is None:
         finding, wake = podtruth.unscheduled(pods, seen.now)
     runs = status.get("jobStatus") == "RUNNING" and any(podtruth.runs(pod) for pod in pods)
     if runs:

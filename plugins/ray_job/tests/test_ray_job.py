@@ -299,6 +299,20 @@ def test_a_job_that_kuberay_ignores_is_told() -> None:
     assert "InvalidRayJob" in late.message
 
 
+def test_pods_that_may_not_be_created_are_told() -> None:
+    """KubeRay's condition, without the name that each try has anew."""
+    message = 'FailedCreateHeadPod\npods "train-5fz7v-head-z6dk2" is forbidden: exceeded quota: none'
+    refused = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreateHeadPod",
+        "message": message,
+    }
+    found = seen({"jobDeploymentStatus": "Initializing", "rayClusterStatus": {"conditions": [refused]}})
+    assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+    assert found.message == "each pod is forbidden: exceeded quota: none"
+
+
 def test_kuberays_event_tells_what_it_does_not_take() -> None:
     """ERROR with the event's reason and words as soon as they are known."""
     said = Finding("InvalidRayJobSpec", "The RayJob spec is invalid: BackoffLimit must be a positive integer")

@@ -80,8 +80,13 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
             return Observed("ERROR", "ApplicationUnhealthy", said, started=started)
     finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
-    if finding is None:
+    if finding is None and pods:
         finding, wake = podtruth.unscheduled(pods, seen.now)
+    elif finding is None and seen.workload.status.start_time is None:
+        # Why a RayCluster's pods are refused stands on the RayCluster alone.
+        born = podtruth.moment(lenient_map(service.get("metadata")).get("creationTimestamp"))
+        absence = podtruth.absent(born, seen.now, f"the RayCluster of RayService {name}")
+        finding, wake = absence.finding, absence.wake_after
     if _is_ready(service, apps):
         text = f"RayService {name} serves"
         return Observed(

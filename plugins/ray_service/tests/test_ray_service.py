@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,17 @@ def test_what_a_live_wrapper_means(phase: str, inner: Any, pods: Any, word: str,
     found = observe(Observation(workload, child, pods, None, queued=False, now=NOW, companions=companions))
     assert (found.status, found.reason) == (word, reason)
     assert "\n" not in found.message
+
+
+def test_a_service_that_gets_no_pod_is_noticed() -> None:
+    """Half a minute after the RayService was made; and a service that ran before is not told so."""
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
+    born = (NOW - timedelta(seconds=31)).isoformat()
+    companions = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": {}}}
+    for status, reason in (({}, "NoPods"), ({"startTime": born}, "Starting")):
+        workload = Workload.from_object({**MINIMAL, "status": status})
+        found = observe(Observation(workload, child, (), None, queued=False, now=NOW, companions=companions))
+        assert (found.status, found.reason) == ("STARTING", reason)
 
 
 def test_trouble_of_a_service_that_serves_is_told() -> None:
