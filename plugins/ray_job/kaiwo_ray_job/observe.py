@@ -110,8 +110,12 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
     if finding is None:
         conditions = lenient_map(status.get("rayClusterStatus")).get("conditions")
         finding, wake = podtruth.refused_pods(conditions, seen.now)
-    if finding is None and wake is None:
+    if finding is None and wake is None and pods:
         finding, wake = podtruth.unscheduled(pods, seen.now)
+    elif finding is None and wake is None and seen.workload.status.start_time is None:
+        # KubeRay before 1.5 tells on the RayCluster alone why its pods are refused.
+        absence = podtruth.absent(begun, seen.now, f"the RayCluster of RayJob {name}")
+        finding, wake = absence.finding, absence.wake_after
     runs = status.get("jobStatus") == "RUNNING" and any(podtruth.runs(pod) for pod in pods)
     if runs:
         text = f"RayJob {name} runs"

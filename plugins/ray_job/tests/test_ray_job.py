@@ -313,6 +313,13 @@ def test_pods_that_may_not_be_created_are_told() -> None:
     assert found.message == "each pod is forbidden: exceeded quota: none"
 
 
+def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
+    """Half a minute after KubeRay began, where it does not say why."""
+    begun = (NOW - timedelta(seconds=31)).isoformat()
+    found = seen({"jobDeploymentStatus": "Initializing", "startTime": begun})
+    assert (found.status, found.reason) == ("STARTING", "NoPods")
+
+
 def test_kuberays_event_tells_what_it_does_not_take() -> None:
     """ERROR with the event's reason and words as soon as they are known."""
     said = Finding("InvalidRayJobSpec", "The RayJob spec is invalid: BackoffLimit must be a positive integer")
