@@ -114,7 +114,7 @@ class OperatorProcess:
         with self._news:
             self._news.notify_all()
 
-    def wait_log(self, pattern: str, timeout: float = 30.0, *, since: int = 0) -> re.Match[str]:
+    def wait_log(self, pattern: str, timeout: float = 90.0, *, since: int = 0) -> re.Match[str]:
         """Wait for a log line.
 
         Args:
@@ -138,7 +138,7 @@ class OperatorProcess:
                     raise AssertionError(f"the operator never said {pattern!r}:\n" + "\n".join(self.lines))
                 self._news.wait(left)
 
-    def wait_ready(self, timeout: float = 30.0) -> Self:
+    def wait_ready(self, timeout: float = 90.0) -> Self:
         """Wait until this start's caches are synced and, with a Lease, the process leads."""
         self.wait_log(r"controller kaiwojob starts", timeout, since=self._begin())
         return self
@@ -156,7 +156,7 @@ class OperatorProcess:
         """Status code and JSON of /readyz."""
         return self._http("/readyz", json.loads)
 
-    def readyz_when_up(self, timeout: float = 30.0) -> int:
+    def readyz_when_up(self, timeout: float = 90.0) -> int:
         """Status code of /readyz once the caches are synced, leader or not; 503 if they never are."""
         end = time.monotonic() + timeout
         while (code := self.readyz()[0]) != 200 and time.monotonic() < end:  # noqa: PLR2004  HTTP's OK
@@ -177,7 +177,7 @@ class OperatorProcess:
             with error:
                 return error.code, read(error.read().decode())
 
-    def stop(self, timeout: float = 20.0) -> int:
+    def stop(self, timeout: float = 60.0) -> int:
         """SIGTERM, and wait.
 
         Returns:
@@ -186,7 +186,7 @@ class OperatorProcess:
         self._started().terminate()
         return self.wait(timeout)
 
-    def wait(self, timeout: float = 20.0) -> int:
+    def wait(self, timeout: float = 60.0) -> int:
         """Wait for the end; the exit code."""
         code = self._started().wait(timeout)
         if self._reader is not None:
@@ -225,7 +225,7 @@ async def until(
     name: str,
     holds: Callable[[Object | None], bool],
     *,
-    timeout: float = 30.0,  # noqa: ASYNC109  part of the message, and one number for the caller
+    timeout: float = 90.0,  # noqa: ASYNC109  part of the message, and one number for the caller
 ) -> Object | None:
     """Wait, with a watch, until something holds for one object.
 

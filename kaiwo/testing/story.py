@@ -45,7 +45,7 @@ _TOLD = {
     "FAILED": "WorkloadFailed",
     "ERROR": "WorkloadError",
 }
-_EVENT_PATIENCE = 15.0
+_EVENT_PATIENCE = 45.0
 _EVENT_PAUSE = 0.5
 
 
@@ -132,7 +132,7 @@ class Story:
         via: Sequence[str] = (),
         conditions: Mapping[str, str] | None = None,
         new_child: bool = False,
-        timeout: float = 60.0,  # noqa: ASYNC109  part of the message, and one number for the caller
+        timeout: float = 120.0,  # noqa: ASYNC109  part of the message, and one number for the caller
     ) -> Object:
         """Wait for the next status with a word and one of some reasons, and check all of it.
 

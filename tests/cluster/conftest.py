@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,21 +26,54 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_MOST_SECONDS = 600  # of one test here, on a machine far slower than any that was tried
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a control plane wait for a dozen processes: the guard against a hang is wider for them."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(_MOST_SECONDS))
+
+
+def apply_crd(sandbox: Any, crd: Object) -> None:
+    """Install one CRD and wait until it is served."""
+    name = crd["metadata"]["name"]
+    sandbox.api.apply(f"{_CRDS}/{name}", crd)
+    with closing(sandbox.api.watch(f"{_CRDS}?fieldSelector=metadata.name%3D{name}", timeout=120)) as changes:
+        for change in changes:
+            conditions = (change["object"].get("status") or {}).get("conditions") or []
+            if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                return
+
+
+@pytest.fixture(name="apply_crd", scope="session")
+def apply_crd_fixture() -> Callable[[Any, Object], None]:
+    """Install one CRD in a sandbox and wait until it is served."""
+    return apply_crd
+
+
 @pytest.fixture(scope="session")
-def crds(control_plane: Any) -> None:
-    """The CRDs of all installed plugins, served."""
-    plugins = load_plugins()
-    base = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for crd in render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds()):
-        name = crd["metadata"]["name"]
-        control_plane.api.apply(f"{base}/{name}", crd)
-        with closing(
-            control_plane.api.watch(f"{base}?fieldSelector=metadata.name%3D{name}", timeout=60)
-        ) as changes:
-            for change in changes:
-                conditions = (change["object"].get("status") or {}).get("conditions") or []
-                if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
-                    break
+def install() -> Callable[[Any], None]:
+    """Install the CRDs of all plugins in a sandbox, once."""
+    done: set[str] = set()
+
+    def once(sandbox: Any) -> None:
+        if sandbox.url in done:
+            return
+        plugins = load_plugins()
+        for crd in render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds()):
+            apply_crd(sandbox, crd)
+        done.add(sandbox.url)
+
+    return once
+
+
+@pytest.fixture(scope="module")
+def crds(control_plane: Any, install: Callable[[Any], None]) -> None:
+    """The CRDs of all installed plugins, served by the control plane of a module's tests."""
+    install(control_plane)
 
 
 @pytest.fixture
@@ -118,7 +152,7 @@ class Lab:
         """Create a KaiwoJob."""
         return await self.client.create(KAIWO_JOB, self.job(name, **job))
 
-    async def reaches(self, name: str, *words: str, reason: str = "", timeout: float = 30.0) -> Object:  # noqa: ASYNC109
+    async def reaches(self, name: str, *words: str, reason: str = "", timeout: float = 90.0) -> Object:  # noqa: ASYNC109
         """Wait until the workload has one of the statuses, and the reason if one is given; its status."""
 
         def there(obj: Object | None) -> bool:

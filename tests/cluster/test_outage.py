@@ -50,7 +50,7 @@ async def test_an_api_server_restarted_under_load_loses_no_workload(
     await asyncio.to_thread(control_plane.restart_api_server)
     await loading
     for number in range(COUNT):
-        await lab.reaches(f"load-{number:03}", "COMPLETE", timeout=90)
+        await lab.reaches(f"load-{number:03}", "COMPLETE")
 
     names = sorted(job["metadata"]["name"] for job in await lab.jobs())
     assert names == [f"load-{number:03}" for number in range(COUNT)]
@@ -85,5 +85,5 @@ async def test_lost_watch_events_are_made_up_for(
     proxy.expire_stream(path="/jobs")
     await proxy.cut_watches()
     for number in range(5):
-        await lab.reaches(f"lossy-{number}", "COMPLETE", timeout=60)
+        await lab.reaches(f"lossy-{number}", "COMPLETE")
     assert len(await lab.jobs()) == 5

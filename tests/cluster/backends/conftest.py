@@ -48,7 +48,7 @@ class User:
         resource: Resource,
         name: str,
         holds: Callable[[Object], Any],
-        timeout: float = 40.0,  # noqa: ASYNC109  handed on
+        timeout: float = 90.0,  # noqa: ASYNC109  handed on
     ) -> Object:
         """Wait until something holds for an object."""
         found = await until(
@@ -58,7 +58,7 @@ class User:
         assert found is not None
         return found
 
-    async def gone(self, resource: Resource, name: str, timeout: float = 40.0) -> None:  # noqa: ASYNC109  handed on
+    async def gone(self, resource: Resource, name: str, timeout: float = 90.0) -> None:  # noqa: ASYNC109  handed on
         """Wait until there is no such object."""
         await until(self.client, resource, self.namespace, name, lambda obj: obj is None, timeout=timeout)
 
@@ -69,7 +69,7 @@ class User:
         *words: str,
         reason: str = "",
         generation: int = 0,
-        timeout: float = 40.0,  # noqa: ASYNC109  handed on
+        timeout: float = 90.0,  # noqa: ASYNC109  handed on
     ) -> Object:
         """Wait until a workload has one of the statuses, of a reason and generation if given; its status."""
 

@@ -3,91 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-from contextlib import closing
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.crds import render_crds
-from kaiwo.engine.errors import NotFound
+from kaiwo.engine.errors import Conflict, NotFound
 from kaiwo.engine.resource import JOB, NAMESPACE, NODE
 from kaiwo.host.kinds import KAIWO_CONFIG, KAIWO_JOB
-from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
+    LOCAL_QUEUE,
     PRIORITY_CLASS,
     QUEUE_CONFIG,
     RESOURCE_FLAVOR,
     TOPOLOGY,
+    WORKLOAD,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
 
 PLUGINS = "batch_job,gpu_amd,gpu_nvidia,kueue"
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_CLUSTER_WIDE = (CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, PRIORITY_CLASS)
+_CLEARED = (
+    *(KAIWO_JOB, JOB, WORKLOAD, QUEUE_CONFIG, KAIWO_CONFIG),
+    *(LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, PRIORITY_CLASS),
+)
+_KUEUE_SECONDS = 40.0  # for Kueue to take its finalizers away
+_CLEAR_SECONDS = 150.0
+_PATIENCE = 90.0  # seconds until a state that ought to come counts as missing
 
 
 @pytest.fixture(scope="session")
-def control_plane() -> Iterator[Any]:
-    """A sandbox with Kueue; ``KAIWO_SANDBOX_REUSE`` may name one that is up, with Kueue alone."""
-    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415  only these tests need it
-
-    for name in filter(None, os.environ.get("KAIWO_SANDBOX_REUSE", "").split(",")):
-        found = Sandbox.find(name)
-        if found is not None and tuple(found.addons) == ("kueue",):
-            yield found
-            found.api.close()
-            return
-    generation = os.environ.get("KAIWO_SANDBOX_GENERATION") or "newer"
-    sandbox = Sandbox.up(f"pytest-{os.getpid()}-kueue", addons=("kueue",), generation=generation, owned=True)
-    try:
-        yield sandbox
-    finally:
-        sandbox.down()
-
-
-@pytest.fixture(scope="session")
-def crds(control_plane: Any) -> None:
-    """The CRDs of the plugins, served there."""
-    install(control_plane)
-
-
-def install(sandbox: Any) -> None:
-    """Install Kaiwo's CRDs and wait until they are served."""
-    plugins = load_plugins()
-    for crd in render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds()):
-        apply_crd(sandbox, crd)
-
-
-def apply_crd(sandbox: Any, crd: Object) -> None:
-    """Install one CRD and wait until it is served."""
-    name = crd["metadata"]["name"]
-    sandbox.api.apply(f"{_CRDS}/{name}", crd)
-    with closing(sandbox.api.watch(f"{_CRDS}?fieldSelector=metadata.name%3D{name}", timeout=60)) as changes:
-        for change in changes:
-            conditions = (change["object"].get("status") or {}).get("conditions") or []
-            if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
-                return
-
-
-@pytest.fixture(name="apply_crd", scope="session")
-def apply_crd_fixture() -> Callable[[Any, Object], None]:
-    """Install one CRD in a sandbox and wait until it is served."""
-    return apply_crd
-
-
-@pytest.fixture(name="install", scope="session")
-def install_fixture() -> Callable[[Any], None]:
-    """Install Kaiwo's CRDs in a sandbox."""
-    return install
+def control_plane(platform: Any) -> Any:
+    """The cluster with all addons, of which these tests need Kueue; the one that other tests use, too."""
+    return platform
 
 
 @pytest.fixture
@@ -113,34 +68,49 @@ async def operator(
 
 
 @pytest.fixture
-async def pristine(client: Client) -> AsyncIterator[None]:
+async def pristine(client: Client, control_plane: Any) -> AsyncIterator[None]:
     """No KaiwoQueueConfig, KaiwoConfig or Kueue object before and after: they are the whole cluster's."""
-    await clear(client)
+    await clear(client, control_plane)
     yield
-    await clear(client)
+    await clear(client, control_plane)
 
 
-async def clear(client: Client) -> None:
-    """Delete what is the whole cluster's, workloads first, and wait until it is gone."""
-    for job in [job async for job in client.list(KAIWO_JOB)]:
-        await _delete(client, KAIWO_JOB, job)
-    for job in [job async for job in client.list(JOB)]:
-        await _delete(client, JOB, job)
-    kinds: tuple[Resource, ...] = (QUEUE_CONFIG, KAIWO_CONFIG, *_CLUSTER_WIDE)
-    for kind in kinds:
-        for obj in [obj async for obj in client.list(kind)]:
-            await _delete(client, kind, obj)
-    for kind in kinds:
-        for obj in [obj async for obj in client.list(kind)]:
-            await until(client, kind, None, obj["metadata"]["name"], lambda found: found is None)
+async def clear(client: Client, control_plane: Any) -> None:
+    """Delete what is the whole cluster's, and wait until it is gone.
+
+    Everything is listed and deleted again until nothing is left: an operator that was just ended may have
+    made an object meanwhile. Workloads of Kueue are deleted by name, because Kubernetes' garbage collector,
+    which would follow their Jobs, takes up to half a minute to learn of a kind whose CRD is new; and a queue
+    stays as long as one of its workloads does. What Kueue itself holds on to for too long is let go of: one
+    test that failed must not fail the next ones.
+    """
+    for kind in _CLEARED:
+        await client.find_version(kind)
+    began = time.monotonic()
+    while left := [(kind, obj) for kind in _CLEARED for obj in await _all(client, kind)]:
+        waited = time.monotonic() - began
+        if waited > _CLEAR_SECONDS:
+            names = ", ".join(f"{kind} {obj['metadata']['name']}" for kind, obj in left)
+            dead = [each.name for each in control_plane.status().processes if not each.alive]
+            raise AssertionError(f"not gone within {waited:.0f} s: {names}; programs that ended: {dead}")
+        for kind, obj in left:
+            await _delete(client, kind, obj, force=waited > _KUEUE_SECONDS)
+        await asyncio.sleep(0.2)
 
 
-async def _delete(client: Client, kind: Resource, obj: Object) -> None:
+async def _all(client: Client, kind: Resource) -> list[Object]:
+    return [obj async for obj in client.list(kind)]
+
+
+async def _delete(client: Client, kind: Resource, obj: Object, *, force: bool) -> None:
+    metadata = obj["metadata"]
+    namespace, name = metadata.get("namespace"), metadata["name"]
     try:
-        await client.delete(
-            kind, obj["metadata"].get("namespace"), obj["metadata"]["name"], propagation="Background"
-        )
-    except NotFound:
+        if not metadata.get("deletionTimestamp"):
+            await client.delete(kind, namespace, name, propagation="Background")
+        elif force:
+            await client.merge_patch(kind, namespace, name, {"metadata": {"finalizers": None}})
+    except (NotFound, Conflict):
         return
 
 
@@ -176,7 +146,7 @@ class Admin:
         name: str,
         holds: Callable[[Object | None], Any],
         namespace: str | None = None,
-        timeout: float = 30.0,  # noqa: ASYNC109  handed on
+        timeout: float = _PATIENCE,  # noqa: ASYNC109  handed on
     ) -> Object:
         """Wait until something holds for an object; the object."""
         found = await until(self.client, kind, namespace, name, lambda obj: bool(holds(obj)), timeout=timeout)
@@ -188,7 +158,7 @@ class Admin:
         reason: str = "",
         *,
         generation: int = 0,
-        timeout: float = 30.0,  # noqa: ASYNC109  handed on
+        timeout: float = _PATIENCE,  # noqa: ASYNC109  handed on
     ) -> Object:
         """Wait until the KaiwoQueueConfig says a word, and its Ready condition a reason; the status."""
 

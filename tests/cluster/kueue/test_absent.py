@@ -1,4 +1,4 @@
-"""Kueue that is not there, comes later in either generation, and goes again."""
+"""Kueue that is not there, comes later, and goes again."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
-def bare(install: Callable[[Any], None]) -> Iterator[Any]:
+def bare(control_plane: Any, install: Callable[[Any], None]) -> Iterator[Any]:
     """A control plane without Kueue."""
     from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415  only these tests need it
 
-    sandbox = Sandbox.up(f"pytest-{os.getpid()}-bare", owned=True)
+    sandbox = Sandbox.up(f"pytest-{os.getpid()}-bare", generation=control_plane.generation, owned=True)
     try:
         install(sandbox)
         yield sandbox
@@ -43,23 +43,22 @@ def bare(install: Callable[[Any], None]) -> Iterator[Any]:
 @pytest.fixture
 def appear(
     control_plane: Any, bare: Any, apply_crd: Callable[[Any, Object], None]
-) -> Callable[[str], list[str]]:
-    """A function that installs Kueue's CRDs in one version, without a webhook; their names."""
+) -> Callable[[], list[str]]:
+    """A function that installs Kueue's CRDs in their stored version, without a webhook; their names."""
 
-    def install_version(version: str) -> list[str]:
+    def install_kueue() -> list[str]:
         names = []
         for crd in control_plane.api.get(_CRDS)["items"]:
-            versions = [item for item in crd["spec"]["versions"] if item["name"] == version]
-            if crd["spec"]["group"] != GROUP or not versions:
+            if crd["spec"]["group"] != GROUP:
                 continue
             spec = {key: value for key, value in crd["spec"].items() if key != "conversion"}
-            spec["versions"] = [{**item, "storage": True, "served": True} for item in versions]
+            spec["versions"] = [item for item in spec["versions"] if item["storage"]]
             head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
             apply_crd(bare, {**head, "metadata": {"name": crd["metadata"]["name"]}, "spec": spec})
             names.append(crd["metadata"]["name"])
         return names
 
-    return install_version
+    return install_kueue
 
 
 @pytest.fixture
@@ -80,14 +79,14 @@ def says(word: str, reason: str) -> Callable[[Object | None], bool]:
     return holds
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 async def test_kueue_may_be_absent_come_and_go(
-    bare: Any, there: Client, appear: Callable[[str], list[str]], operator: Start, version: str
+    bare: Any, there: Client, appear: Callable[[], list[str]], operator: Start
 ) -> None:
     """Shown on the KaiwoQueueConfig and on each workload, never fatal; the served version is written."""
+    version = "v1beta1" if bare.generation == "older" else "v1beta2"
     await operator(kubeconfig=bare.kubeconfig)
-    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=60)
-    namespace = f"absent-{version}"
+    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=120)
+    namespace = "absent"
     bare.create_namespace(namespace)
     job = {
         "apiVersion": KAIWO_JOB.api_version,
@@ -97,12 +96,12 @@ async def test_kueue_may_be_absent_come_and_go(
     }
     await there.create(KAIWO_JOB, job)
     unavailable = lambda obj: obj and obj.get("status", {}).get("reason") == "QueueUnavailable"  # noqa: E731
-    await until(there, KAIWO_JOB, namespace, "waits", unavailable, timeout=60)
+    await until(there, KAIWO_JOB, namespace, "waits", unavailable, timeout=120)
 
-    names = appear(version)
-    await until(there, QUEUE_CONFIG, None, "kaiwo", says("READY", "Synced"), timeout=60)
+    names = appear()
+    await until(there, QUEUE_CONFIG, None, "kaiwo", says("READY", "Synced"), timeout=120)
     await until(
-        there, KAIWO_JOB, namespace, "waits", lambda obj: obj and obj["status"].get("childUID"), timeout=60
+        there, KAIWO_JOB, namespace, "waits", lambda obj: obj and obj["status"].get("childUID"), timeout=120
     )
     await there.find_version(CLUSTER_QUEUE)
     assert there.in_use(CLUSTER_QUEUE).version == version
@@ -113,7 +112,7 @@ async def test_kueue_may_be_absent_come_and_go(
 
     for name in names:
         await there.delete(CUSTOM_RESOURCE_DEFINITION, None, name)
-    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=60)
+    await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=120)
     for name in names:
-        await until(there, CUSTOM_RESOURCE_DEFINITION, None, name, lambda obj: obj is None)
+        await until(there, CUSTOM_RESOURCE_DEFINITION, None, name, lambda obj: obj is None, timeout=120)
     await there.delete(KAIWO_JOB, namespace, "waits")

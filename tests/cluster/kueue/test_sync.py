@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
-pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("pristine")]
+pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
 
 
 def told(status: Object, kind: str) -> Object:
@@ -119,7 +119,7 @@ async def test_a_node_that_others_write_too_is_tried_again_at_once(
     await admin.client.create(NODE, node)
     try:
         labelled = lambda obj: obj and obj["metadata"]["labels"].get("kaiwo/gpu-model") == "mi300x"  # noqa: E731
-        await admin.sees(NODE, "joining-1", labelled, timeout=15)
+        await admin.sees(NODE, "joining-1", labelled)
     finally:
         await admin.client.delete(NODE, None, "joining-1")
     assert conflicts.struck == 2
@@ -265,11 +265,11 @@ async def test_kueue_that_does_not_answer_is_told_and_heals(
     try:
         spec["clusterQueues"] = [{"name": "q", "spec": quota(cpu="5")}]
         config = await admin.configure(**spec)
-        failed = await admin.status("FAILED", generation=config["metadata"]["generation"], timeout=60)
+        failed = await admin.status("FAILED", generation=config["metadata"]["generation"], timeout=120)
         assert "ClusterQueue q" in told(failed, "ClusterQueuesSynced")["message"]
     finally:
         os.kill(pid, signal.SIGCONT)
-    await admin.status("READY", generation=config["metadata"]["generation"], timeout=60)
+    await admin.status("READY", generation=config["metadata"]["generation"], timeout=120)
 
 
 async def test_a_new_pool_waits_for_pods_that_select_the_old_one(

@@ -105,7 +105,7 @@ def process(control_plane: Any, crds: None, plugins: str) -> Iterator[OperatorPr
         kubeconfig=control_plane.kubeconfig, plugins=plugins, leader_election=False, lease_name=lease
     ).start()
     try:
-        yield started.wait_ready(60)
+        yield started.wait_ready()
     finally:
         started.close()
 
@@ -134,7 +134,7 @@ class World:
         """The spec of a workload of a form."""
         return {"image": "registry.example/it:1", **form.spec, **more}
 
-    async def sees(self, resource: Resource, name: str, holds: Any, timeout: float = 60.0) -> Any:  # noqa: ASYNC109  handed on
+    async def sees(self, resource: Resource, name: str, holds: Any, timeout: float = 120.0) -> Any:  # noqa: ASYNC109  handed on
         """Wait until something holds for an object."""
         namespace = self.namespace if resource.namespaced else None
         return await until(self.client, resource, namespace, name, holds, timeout=timeout)

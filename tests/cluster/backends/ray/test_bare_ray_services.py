@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 
 PLUGINS = "ray_service,gpu_amd,gpu_nvidia"
 KIND = "KaiwoService"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 
 PLUGINS = "batch_job,deployment,ray_job,ray_service,kueue,gpu_amd,gpu_nvidia"
 FOREVER = {"annotations": {"kaiwo-sandbox/forever": "true"}}
@@ -45,6 +45,6 @@ async def test_a_workload_waits_for_its_queue_and_then_runs(
     )  # fmt: skip
     assert "startTime" not in waits["status"]
     await make_queue("99")
-    status = await user.reaches(kind, "queued", *words, timeout=60)
+    status = await user.reaches(kind, "queued", *words)
     admitted = next(item for item in status["conditions"] if item["type"] == "Admitted")
     assert admitted["status"] == "True"

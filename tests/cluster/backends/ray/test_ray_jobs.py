@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 
 PLUGINS = "ray_job,gpu_amd,gpu_nvidia"
 KIND = "KaiwoJob"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 
 PLUGINS = "ray_service,gpu_amd,gpu_nvidia"
 KIND = "KaiwoService"
@@ -87,7 +87,7 @@ async def test_another_image_replaces_the_wrapper(operator: Start, user: Any) ->
     status = await user.reaches(KIND, "chat", "PENDING", reason="Replacing", generation=2)
     assert "spec.image" in status["message"]
     assert "the service is down" in status["message"]
-    await user.sees(APP_WRAPPER, "chat", lambda obj: obj["metadata"]["uid"] != before["childUID"], timeout=60)
+    await user.sees(APP_WRAPPER, "chat", lambda obj: obj["metadata"]["uid"] != before["childUID"])
     await user.reaches(KIND, "chat", "RUNNING", generation=2)
     images = {
         container["image"]
