@@ -7,10 +7,11 @@ import contextlib
 import random
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 from yarl import URL
 
 from kaiwo.engine.errors import (
@@ -76,7 +77,18 @@ _GATE: ContextVar[Callable[[], bool] | None] = ContextVar("_GATE", default=None)
 """The gate that the request of this task must pass, None for one that need not."""
 
 
-class _GatedConnector(aiohttp.TCPConnector):
+class Connector(aiohttp.TCPConnector):
+    """A connector whose connections are surely gone once :func:`close` returned.
+
+    A connection that is given up in the middle of an answer says TLS's goodbye first and waits for the
+    peer's. For Pythons that can forget it meanwhile aiohttp keeps a list, but only on demand.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED, **options)
+
+
+class _GatedConnector(Connector):
     """Asks the gate at the last moment: when the connection stands and nothing is sent yet.
 
     Making a connection can take long, and a process can be frozen meanwhile.

@@ -22,7 +22,7 @@ from aiohttp import web
 from yarl import URL
 
 from kaiwo.engine.credentials import Connection
-from kaiwo.engine.transport import abort, close
+from kaiwo.engine.transport import Connector, abort, close
 from kaiwo.testing.faults import MUTATING, STREAM_FAULTS, Fault, Faults, Record
 
 if TYPE_CHECKING:
@@ -54,18 +54,20 @@ class FaultProxy(Faults):
         self.url = ""
         self.connection = Connection("")
         self._upstream = upstream
+        self._handlers: set[asyncio.Task[object]] = set()
         self._watches: set[asyncio.Task[object]] = set()
         self._cut: set[asyncio.Task[object]] = set()
         self._released = asyncio.Event()
+        self._closing = False
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of 127.0.0.1."""
         application = web.Application(client_max_size=64 << 20)
-        application.router.add_route("*", "/{path:.*}", self._handle)
+        application.router.add_route("*", "/{path:.*}", self._serve)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
+            connector=Connector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
         )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -77,10 +79,18 @@ class FaultProxy(Faults):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Stop listening and cut what is under way."""
+        """Stop listening and cut what is under way.
+
+        aiohttp forgets handlers whose client has gone. They are waited for here: a TLS connection that is
+        still being made when its event loop ends could not be closed any more.
+        """
+        self._closing = True
         self._released.set()
+        await self.cut_watches()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._handlers:
+            await asyncio.wait(self._handlers, timeout=10.0)
         if self._session is not None:
             await close(self._session)
 
@@ -116,6 +126,13 @@ class FaultProxy(Faults):
         }
         path.write_text(yaml.safe_dump(config))
         return path
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- a handler runs in a task
+        self._handlers.add(task)
+        task.add_done_callback(self._handlers.discard)
+        return await self._handle(request)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         watch = request.query.get("watch") in ("true", "1")
@@ -166,10 +183,12 @@ class FaultProxy(Faults):
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- a handler runs in a task
-        self._watches.add(task)
         response = web.StreamResponse()
         try:
             async with await self._ask(request, b"") as answer:
+                self._watches.add(task)
+                if self._closing:
+                    task.cancel()
                 response.set_status(answer.status)
                 response.content_type = "application/json"
                 self._record(request, "WATCH", answer.status, injected=False)
