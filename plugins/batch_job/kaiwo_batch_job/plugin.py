@@ -8,12 +8,11 @@ from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput
-    from kaiwo.plugin.facts import Allocation, Refusal
 
 KAIWO_API = 1
 
@@ -21,34 +20,6 @@ KAIWO_API = 1
 def is_chosen(workload: Workload) -> bool:
     """A KaiwoJob that asks for no Ray."""
     return not workload.spec.ray and "rayJob" not in workload.blocks
-
-
-def check(workload: Workload) -> tuple[tuple[str, str], ...]:
-    """What is wrong with the embedded Job, as far as it can be told without rendering."""
-    from kaiwo_batch_job.render import check as check_job  # noqa: PLC0415 (loading a plugin stays light)
-
-    return check_job(workload)
-
-
-def allocate(inp: AllocationInput) -> Allocation | Refusal:
-    """All GPUs in one pod, or in each of ``parallelism`` pods."""
-    from kaiwo_batch_job.render import allocate as allocate_job  # noqa: PLC0415
-
-    return allocate_job(inp)
-
-
-def render(inp: RenderInput) -> Rendered:
-    """The Job."""
-    from kaiwo_batch_job.render import render as render_job  # noqa: PLC0415
-
-    return render_job(inp)
-
-
-def observe(seen: Observation) -> Observed:
-    """What a live Job means."""
-    from kaiwo_batch_job.observe import observe as observe_job  # noqa: PLC0415
-
-    return observe_job(seen)
 
 
 @hookimpl
@@ -70,10 +41,10 @@ def kaiwo_backends() -> list[BackEnd]:
             child=JOB,
             fields=(field,),
             chosen=is_chosen,
-            check=check,
-            allocate=allocate,
-            render=render,
-            observe=observe,
+            check=Lazy("kaiwo_batch_job.render:check"),
+            allocate=Lazy("kaiwo_batch_job.render:allocate"),
+            render=Lazy("kaiwo_batch_job.render:render"),
+            observe=Lazy("kaiwo_batch_job.observe:observe"),
             write="create",
             patch_paths=(
                 ("spec", "parallelism"),

@@ -8,12 +8,11 @@ from kaiwo.api.field import Field
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput
-    from kaiwo.plugin.facts import Allocation, Refusal
 
 KAIWO_API = 1
 
@@ -26,34 +25,6 @@ MAX_NAME_LENGTH = 47
 def is_chosen(workload: Workload) -> bool:
     """A KaiwoJob with ``ray: true`` or an embedded RayJob."""
     return workload.spec.ray or "rayJob" in workload.blocks
-
-
-def check(workload: Workload) -> tuple[tuple[str, str], ...]:
-    """What is wrong with the embedded RayJob, as far as it can be told without rendering."""
-    from kaiwo_ray_job.render import check as check_job  # noqa: PLC0415 (loading a plugin stays light)
-
-    return check_job(workload)
-
-
-def allocate(inp: AllocationInput) -> Allocation | Refusal:
-    """Equal shares of the GPUs over as many workers as they need."""
-    from kaiwo_ray_job.render import allocate as allocate_job  # noqa: PLC0415
-
-    return allocate_job(inp)
-
-
-def render(inp: RenderInput) -> Rendered:
-    """The RayJob."""
-    from kaiwo_ray_job.render import render as render_job  # noqa: PLC0415
-
-    return render_job(inp)
-
-
-def observe(seen: Observation) -> Observed:
-    """What a live RayJob means."""
-    from kaiwo_ray_job.observe import observe as observe_job  # noqa: PLC0415
-
-    return observe_job(seen)
 
 
 @hookimpl
@@ -78,10 +49,10 @@ def kaiwo_backends() -> list[BackEnd]:
             chosen=is_chosen,
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
-            check=check,
-            allocate=allocate,
-            render=render,
-            observe=observe,
+            check=Lazy("kaiwo_ray_job.render:check"),
+            allocate=Lazy("kaiwo_ray_job.render:allocate"),
+            render=Lazy("kaiwo_ray_job.render:render"),
+            observe=Lazy("kaiwo_ray_job.observe:observe"),
             write="create",
             patch_paths=(("spec", "activeDeadlineSeconds"), ("spec", "ttlSecondsAfterFinished")),
             mutable=(

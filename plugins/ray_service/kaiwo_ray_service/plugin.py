@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING
 from kaiwo.api.field import Field
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import (
-        AllocationInput,
-        Observation,
-        Observed,
-        Rendered,
-        RenderInput,
-        Selection,
-    )
-    from kaiwo.plugin.facts import Allocation, Refusal
+    from kaiwo.plugin.backends import Selection
 
 KAIWO_API = 1
 
@@ -38,69 +28,6 @@ MAX_NAME_LENGTH = 47
 def is_chosen(workload: Workload) -> bool:
     """A KaiwoService with ``ray: true`` or an embedded RayService."""
     return workload.spec.ray or "rayService" in workload.blocks
-
-
-def check(workload: Workload) -> tuple[tuple[str, str], ...]:
-    """What is wrong with the embedded RayService, as far as it can be told without rendering."""
-    from kaiwo_ray_service.render import check as check_service  # noqa: PLC0415 (loading stays light)
-
-    return check_service(workload)
-
-
-def allocate(inp: AllocationInput) -> Allocation | Refusal:
-    """Equal shares of the GPUs over as many workers as they need."""
-    from kaiwo_ray_service.render import allocate as allocate_service  # noqa: PLC0415
-
-    return allocate_service(inp)
-
-
-def render(inp: RenderInput) -> Rendered:
-    """The AppWrapper with the RayService in it."""
-    from kaiwo_ray_service.render import render as render_service  # noqa: PLC0415
-
-    return render_service(inp)
-
-
-def observe(seen: Observation) -> Observed:
-    """What a live AppWrapper and its RayService mean."""
-    from kaiwo_ray_service.observe import observe as observe_service  # noqa: PLC0415
-
-    return observe_service(seen)
-
-
-def frozen(child: Object) -> object:
-    """What of an AppWrapper cannot change while it exists."""
-    from kaiwo_ray_service.render import frozen as frozen_part  # noqa: PLC0415
-
-    return frozen_part(child)
-
-
-def tune(workload: Workload, companions: Mapping[Resource, Object]) -> Mapping[Resource, Object]:
-    """The applications of Ray Serve, for the RayService that AppWrapper made."""
-    from kaiwo_ray_service.render import SERVE, serve_config  # noqa: PLC0415
-
-    return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in companions else {}
-
-
-def render_bare(inp: RenderInput) -> Rendered:
-    """The RayService alone."""
-    from kaiwo_ray_service.bare import render as render_service  # noqa: PLC0415
-
-    return render_service(inp)
-
-
-def observe_bare(seen: Observation) -> Observed:
-    """What a live RayService means that no AppWrapper made."""
-    from kaiwo_ray_service.bare import observe as observe_service  # noqa: PLC0415
-
-    return observe_service(seen)
-
-
-def merge(desired: Object, live: Object) -> Object:
-    """The wanted RayService with what a queue put into its pod templates."""
-    from kaiwo_ray_service.bare import merge as merge_service  # noqa: PLC0415
-
-    return merge_service(desired, live)
 
 
 def select(selection: Selection) -> str:
@@ -141,13 +68,13 @@ def kaiwo_backends() -> list[BackEnd]:
         chosen=is_chosen,
         max_name_length=MAX_NAME_LENGTH,
         name_pattern="dns1035",
-        check=check,
-        allocate=allocate,
-        render=render_bare,
-        observe=observe_bare,
+        check=Lazy("kaiwo_ray_service.render:check"),
+        allocate=Lazy("kaiwo_ray_service.render:allocate"),
+        render=Lazy("kaiwo_ray_service.bare:render"),
+        observe=Lazy("kaiwo_ray_service.bare:observe"),
         write="apply",
         mutable=("*",),
-        merge=merge,
+        merge=Lazy("kaiwo_ray_service.bare:merge"),
         absent_at_zero=True,
         requires=(RAY_SERVICE,),
         settings=RayServiceSettings,
@@ -161,16 +88,16 @@ def kaiwo_backends() -> list[BackEnd]:
             chosen=is_chosen,
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
-            check=check,
-            allocate=allocate,
-            render=render,
-            observe=observe,
+            check=Lazy("kaiwo_ray_service.render:check"),
+            allocate=Lazy("kaiwo_ray_service.render:allocate"),
+            render=Lazy("kaiwo_ray_service.render:render"),
+            observe=Lazy("kaiwo_ray_service.observe:observe"),
             write="create",
             mutable=("*",),
             owned_paths=(("spec", "suspend"),),
             companions=(RAY_SERVICE,),
-            frozen=frozen,
-            tune=tune,
+            frozen=Lazy("kaiwo_ray_service.render:frozen"),
+            tune=Lazy("kaiwo_ray_service.render:tune"),
             absent_at_zero=True,
             variants=(bare,),
             select=select,

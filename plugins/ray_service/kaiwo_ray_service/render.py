@@ -13,10 +13,13 @@ from kaiwo.workload.objects import child_metadata
 from kaiwo.workload.origins import Origins
 from kaiwo.workload.raycluster import allocate_cluster, check_cluster, hosts_of, ray_cluster
 from kaiwo.workload.shapes import as_map, kind_of, lenient_map, without_nulls
+from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import AllocationInput, RenderInput
     from kaiwo.plugin.facts import Allocation, Refusal
 
@@ -76,6 +79,11 @@ def serve_config(workload: Workload) -> object:
     if own is not None:
         return own
     return lenient_map(lenient_map(workload.blocks.get("rayService")).get("spec")).get(SERVE)
+
+
+def tune(workload: Workload, companions: Mapping[Resource, Object]) -> Mapping[Resource, Object]:
+    """The applications of Ray Serve, for the RayService that AppWrapper made."""
+    return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in companions else {}
 
 
 def allocate(inp: AllocationInput) -> Allocation | Refusal:
