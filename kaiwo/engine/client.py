@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from kaiwo.engine.discovery import Discovery
 from kaiwo.engine.errors import Conflict, Invalid, NotFound, from_status
+from kaiwo.engine.resource import POD
 from kaiwo.engine.transport import Request, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
 
@@ -355,6 +356,24 @@ class Client:
                 if event.type == "ERROR":
                     raise from_status(decode_object(event.object, f"watch {resource}"))
                 yield event.type, event.object
+
+    async def log(
+        self, namespace: str, pod: str, *, container: str, tail: int = 1, stall: float = STALL
+    ) -> AsyncGenerator[bytes, None]:
+        """Lines of a container's log: the last `tail` ones and all that follow, until the container ends.
+
+        Args:
+            namespace: of the pod.
+            pod: its name.
+            container: name of the container.
+            tail: how many of the lines that are there.
+            stall: seconds of silence after which ConnectionLost is raised.
+        """
+        query = {"container": container, "follow": "true", "tailLines": str(tail)}
+        path = _path(POD, namespace, pod, "log") + "?" + urlencode(query)
+        async with aclosing(self._transport.stream("pods/log", path, stall)) as lines:
+            async for line in lines:
+                yield line
 
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
         """Which of the resources the API server serves now; not knowing a group is an answer too.

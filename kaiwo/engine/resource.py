@@ -66,6 +66,7 @@ JOB = Resource("batch", "v1", "Job", "jobs")
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+STORAGE_CLASS = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 CUSTOM_RESOURCE_DEFINITION = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )

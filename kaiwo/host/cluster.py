@@ -6,16 +6,18 @@ import logging
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.entry import Projection
-from kaiwo.engine.resource import NODE, PRIORITY_CLASS
+from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.workload.nodes import expected_nodes, node_fact
+from kaiwo.workload.storageclasses import storage_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kaiwo.api.config import ResolvedConfig
     from kaiwo.engine.cache import Cache, Event
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.vendors import GpuVendor
+    from kaiwo.workload.storageclasses import StorageClass
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +33,11 @@ NODE_PROJECTION = Projection(
 """What vendors may read of a node (labels come with the metadata), and whether pods may go there."""
 
 PRIORITY_CLASS_PROJECTION = Projection(keep=(("value",),))
+STORAGE_CLASS_PROJECTION = Projection(keep=(("volumeBindingMode",), ("allowVolumeExpansion",)))
 
 
 class ClusterFacts:
-    """Nodes, GPU vendors' view of them, and priority classes, as of now.
+    """Nodes, GPU vendors' view of them, priority classes and storage classes, as of now.
 
     A kubelet writes its node every few seconds; only what changes a fact is passed on.
     """
@@ -45,7 +48,7 @@ class ClusterFacts:
         """Follow the cache.
 
         Args:
-            cache: holds nodes and priority classes, which are registered by whoever watches them.
+            cache: holds nodes and both kinds of classes, which are registered by whoever watches them.
             vendors: loaded vendors; their code may raise.
             config: the configuration in force (``nodes.expectedGpus``).
         """
@@ -54,11 +57,13 @@ class ClusterFacts:
         self._listeners: list[Callable[[], None]] = []
         self._nodes: dict[str, NodeFact] = {}
         self._priority_classes: set[str] = set()
+        self._storage_classes: Mapping[str, StorageClass] = {}
         self._all: tuple[ResolvedConfig, tuple[NodeFact, ...]] | None = None
         self._named: frozenset[str] | None = None
         self._complained: set[tuple[str, str]] = set()
         cache.subscribe(NODE, self._node)
         cache.subscribe(PRIORITY_CLASS, self._priority_class)
+        cache.subscribe(STORAGE_CLASS, self._storage_class)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call back whenever a fact changed."""
@@ -79,6 +84,11 @@ class ClusterFacts:
         if self._named is None:
             self._named = frozenset(self._priority_classes)
         return self._named
+
+    @property
+    def storage_classes(self) -> Mapping[str, StorageClass]:
+        """All StorageClasses by name."""
+        return self._storage_classes
 
     def _node(self, event: Event) -> None:
         name = event.entry.name
@@ -102,6 +112,15 @@ class ClusterFacts:
             return
         self._named = None
         self._changed()
+
+    def _storage_class(self, event: Event) -> None:
+        before = self._storage_classes
+        after = {name: known for name, known in before.items() if name != event.entry.name}
+        if event.new is not None:
+            after[event.entry.name] = storage_class(event.new.full())
+        if after != before:
+            self._storage_classes = after
+            self._changed()
 
     def _vendor_failed(self, vendor: str, error: Exception) -> None:
         complaint = (vendor, f"{type(error).__name__}: {error}")

@@ -53,5 +53,6 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
         vendors=each(plain.vendors, "recognise"),
         queue=guard(plain.queue, "assign", "admission", "manages") if plain.queue is not None else None,
         contributions=each(plain.contributions, "contribute"),
+        sources=each(plain.sources, "secrets"),
         diagnosis=each(plain.diagnosis, "diagnose"),
     )

@@ -29,8 +29,8 @@ class Memory:
         rejected_generation: generation of the workload that was refused.
         retry_at: monotonic time at which the refused object is sent again.
         retry_pause: the last pause, seconds.
-        complaint: what the newest warning about a child said.
-        complaint_about: uid of that child.
+        complaint: what the newest warning about an object said.
+        complaint_about: uid of that object.
         ask_at: monotonic time from which events about it may be read again.
     """
 
@@ -70,12 +70,8 @@ class Memory:
         self.due = clock + min(seconds) if seconds else None
         return min(seconds) if seconds else None
 
-    def complaint_of(self, uid: str) -> Finding | None:
-        """What the newest warning about the child with this uid said, as far as it was read."""
-        return self.complaint if uid == self.complaint_about else None
-
     def may_ask(self, uid: str, clock: float) -> bool:
-        """Whether events about the child are worth a request: they were not read a moment ago."""
+        """Whether events about the object are worth a request: they were not read a moment ago."""
         return uid != self.complaint_about or clock >= self.ask_at
 
     def heard(self, uid: str, complaint: Finding | None, clock: float) -> None:

@@ -20,10 +20,15 @@ from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
 from kaiwo.engine.lease import Lease
-from kaiwo.engine.resource import NODE, PRIORITY_CLASS
+from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.runtime import Engine
 from kaiwo.engine.telemetry import Metrics
-from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, ClusterFacts
+from kaiwo.host.cluster import (
+    NODE_PROJECTION,
+    PRIORITY_CLASS_PROJECTION,
+    STORAGE_CLASS_PROJECTION,
+    ClusterFacts,
+)
 from kaiwo.host.config import ConfigController, LiveConfig
 from kaiwo.host.drift import Drift
 from kaiwo.host.guard import TimeLimit
@@ -93,12 +98,14 @@ class Operator:
             lease=lease,
             metrics=self._metrics,
         )
+        self._workloads: list[WorkloadController] = []
         self._wire()
 
     def _wire(self) -> None:
         engine, settings, plugins = self._engine, self._settings, self._plugins
         engine.watch(Watch(NODE, projection=NODE_PROJECTION))
         engine.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
+        engine.watch(Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION))
         engine.watch(Watch(KAIWO_CONFIG))
         self._config = LiveConfig(
             engine.cache, plugins.settings_models(), settings.default_cluster_queue_name
@@ -123,6 +130,7 @@ class Operator:
                 tell=self._transition, workers=settings.workers, namespace=settings.watch_namespace or None,
             )  # fmt: skip
             engine.add(workloads.controller)
+            self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.wake_waiting)
         for plugin in plugins.loaded:
@@ -202,6 +210,8 @@ class Operator:
                 for task in side:
                     task.cancel()
                 await asyncio.gather(*side, return_exceptions=True)
+                for workloads in self._workloads:
+                    await workloads.close()
                 await self._listeners.close()
                 await endpoint.close()
                 await self._client.close()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.resource import NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD
+from kaiwo.engine.resource import CONFIG_MAP, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import ask
 from kaiwo.workload.choice import choose
-from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.download_job import TYPE as DOWNLOADER
+from kaiwo.workload.labels import RUN_ID, TYPE
 from kaiwo.workload.model import Facts
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backends import BackEnd
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.model import Registry, Rejection, Tombstone
+    from kaiwo.workload.progress import Progress
+
+_BESIDE = (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
+"""Kinds of what a workload owns beside its child and the child's companions."""
 
 
 @dataclass(slots=True)
@@ -39,12 +44,14 @@ class View:
         live: the same as an object, as answered last.
         auxiliaries: other live objects under wanted names.
         pods: entries of the run's pods.
+        download_pods: entries of the pods of its download Job.
     """
 
     child: Entry | None
     live: Object | None
     auxiliaries: dict[tuple[Resource, str], Object]
     pods: list[Entry]
+    download_pods: list[Entry] = field(default_factory=list)
 
     def put(self, resource: Resource, obj: Object, child: Resource | None, name: str) -> None:
         """Take in a live object that a write answered with."""
@@ -86,26 +93,28 @@ class FactsReader:
         self._settings_of = settings_of
 
     def around(self, uid: str) -> list[Entry]:
-        """Pods and volumes of one workload."""
-        return [
-            *self._cache.labelled(POD, RUN_ID, uid),
-            *self._cache.owned_by(uid, PERSISTENT_VOLUME_CLAIM),
-        ]
+        """Pods and volumes of one workload, and what downloads for it."""
+        return [*self._cache.labelled(POD, RUN_ID, uid), *self._beside(uid)]
+
+    def _beside(self, uid: str) -> list[Entry]:
+        return [entry for kind in _BESIDE for entry in self._cache.owned_by(uid, kind)]
 
     def look(self, workload: Entry, backend: BackEnd | None) -> View:
         """The cluster around one workload."""
         namespace, name = workload.namespace, workload.name
         child = self._cache.get(backend.child, namespace, name) if backend is not None else None
-        beside = self._cache.owned_by(workload.uid, PERSISTENT_VOLUME_CLAIM)
+        beside = [entry for entry in self._beside(workload.uid) if entry.name != name]
         for kind in backend.companions if backend is not None else ():
             companion = self._cache.get(kind, namespace, name)
             if companion is not None:
                 beside.append(companion)
+        pods = self._cache.labelled(POD, RUN_ID, workload.uid)
         return View(
             child=child,
             live=child.full() if child is not None else None,
             auxiliaries={(entry.resource, entry.name): entry.full() for entry in beside},
-            pods=self._cache.labelled(POD, RUN_ID, workload.uid),
+            pods=[pod for pod in pods if pod.labels.get(TYPE) != DOWNLOADER],
+            download_pods=[pod for pod in pods if pod.labels.get(TYPE) == DOWNLOADER],
         )
 
     def facts(
@@ -117,6 +126,7 @@ class FactsReader:
         now: datetime,
         lost: Tombstone | None = None,
         rejection: Rejection | None = None,
+        progress: Progress | None = None,
     ) -> Facts:
         """What the plan is given."""
         owners: dict[tuple[str, ...], str] = {}
@@ -130,9 +140,12 @@ class FactsReader:
             config=self._config.current,
             nodes=self._cluster.nodes,
             priority_classes=self._cluster.priority_classes,
+            storage_classes=self._cluster.storage_classes,
             served=self._served,
             live=view.live,
             pods=tuple(entry.full() for entry in view.pods),
+            download_pods=tuple(entry.full() for entry in view.download_pods),
+            progress=progress,
             auxiliaries=view.auxiliaries,
             lost=lost,
             queue_facts=self._queue_facts(namespace, view, now),

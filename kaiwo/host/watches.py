@@ -9,8 +9,16 @@ from kaiwo.api.workload import API_VERSION
 from kaiwo.engine.controller import Watch
 from kaiwo.engine.entry import Projection
 from kaiwo.engine.queue import Key
-from kaiwo.engine.resource import NODE, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS
-from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION
+from kaiwo.engine.resource import (
+    CONFIG_MAP,
+    JOB,
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    PRIORITY_CLASS,
+    STORAGE_CLASS,
+)
+from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Tombstone
@@ -96,10 +104,16 @@ def workload_watches(
     ]
     watches.append(Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
     watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
+    watches += [
+        Watch(resource, of_owner, namespace=namespace, label_selector=selector)
+        for resource, selector in _downloading(registry)
+        if resource not in children
+    ]
     # Nothing is decided before these are known; changes of theirs wake only what waits.
     watches += [
         Watch(NODE, projection=NODE_PROJECTION),
         Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION),
+        Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION),
         Watch(KAIWO_CONFIG),
     ]
     if registry.queue is not None:
@@ -116,6 +130,16 @@ def _children(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tu
         if backend.kind == kind and backend.built:
             children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
     return children
+
+
+def _downloading(registry: Registry) -> tuple[tuple[Resource, str | None], ...]:
+    """Kinds of what downloads before workloads start, each with the selector; none without a source.
+
+    Jobs are watched without one, because a back end of Jobs watches them so.
+    """
+    if not any(source.downloader for source in registry.sources):
+        return ()
+    return ((CONFIG_MAP, RUN_ID), (JOB, None))
 
 
 def _companions(kind: WorkloadKind, registry: Registry) -> tuple[Resource, ...]:
@@ -180,8 +204,8 @@ def bury(event: Event, kind: WorkloadKind, memories: Memories, cache: Cache) -> 
     """
     key = _owning_workload(event.entry, kind)
     owner = event.entry.controller
-    if event.new is not None or key is None or owner is None:
-        return
+    if event.new is not None or key is None or owner is None or event.entry.name != key.name:
+        return  # what is not named like its workload is not its child: a download Job
     workload = cache.get(WORKLOADS[kind], key.namespace, key.name)
     if workload is None or workload.uid != owner.uid or workload.part("status", "status") in TERMINAL:
         return

@@ -20,6 +20,7 @@ from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import Conflict
 from kaiwo.engine.queue import Key
 from kaiwo.host import complaints
+from kaiwo.host.downloads import Downloads
 from kaiwo.host.execute import Executor, Refused, Stale
 from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
@@ -90,6 +91,7 @@ class WorkloadController:
         self._clock = clock
         self._memories = Memories()
         self._executor = Executor(engine)
+        self._downloads = Downloads(engine.client, tell=self._further, active=lambda: engine.leading)
         self._children = tuple(
             dict.fromkeys(b.child for b in registry.backends if b.kind == kind and b.built)
         )
@@ -115,6 +117,14 @@ class WorkloadController:
             if entry.part("status", "status") is None
         ]
 
+    def _further(self, key: Key) -> None:
+        """A download has come further."""
+        self.controller.enqueue(key)
+
+    async def close(self) -> None:
+        """Stop to follow downloads."""
+        await self._downloads.close()
+
     def wake_waiting(self) -> None:
         """Something in the cluster changed: look again at what waits for such, and at nothing else."""
         if not self._wake_planned:
@@ -131,6 +141,7 @@ class WorkloadController:
         entry = self._engine.cache.get(self._resource, key.namespace, key.name)
         if entry is None:
             self._memories.forget(key)
+            self._downloads.leave(key)
             return None
         memory = self._memories.of(key, entry.uid)
         clock = self._clock()
@@ -146,12 +157,18 @@ class WorkloadController:
         cache = self._engine.cache
         named = (*self._children, *self._beside)
         children = [cache.get(child, entry.namespace, entry.name) for child in named]
-        around = self._reader.around(entry.uid)
+        around = [
+            other
+            for other in self._reader.around(entry.uid)
+            if other.name != entry.name or other.resource not in self._children
+        ]
         around += self._reader.places((*children, *around))
+        progress = self._downloads.progress(Key(entry.namespace, entry.name))
         return (
             entry.resource_version,
             *(child.resource_version if child is not None else "" for child in children),
             *sorted(other.resource_version for other in around),
+            progress.text if progress is not None else "",
         )
 
     async def _look(self, key: Key, entry: Entry, memory: Memory) -> float | None:
@@ -175,6 +192,7 @@ class WorkloadController:
         for event in decided.events:
             self._engine.recorder.event(entry, event.type, event.reason, event.message)
         self._remember(memory, before, view, backend, version)
+        self._downloads.follow(key, decided.follow, told="%" in str(entry.part("status", "message") or ""))
         status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}
         ended = status.get("status") in TERMINAL
         if ended or _has_child(view, entry.uid):
@@ -199,11 +217,17 @@ class WorkloadController:
         for _ in range(_ROUNDS):
             rejection = memory.in_force(workload.generation, self._clock())
             facts = self._reader.facts(
-                view, workload.namespace, backend, now=now, lost=memory.lost, rejection=rejection
+                view,
+                workload.namespace,
+                backend,
+                now=now,
+                lost=memory.lost,
+                rejection=rejection,
+                progress=self._downloads.progress(Key(workload.namespace, workload.name)),
             )
-            facts = replace(facts, complaint=memory.complaint_of(_uid(view)))
+            facts = replace(facts, complaint=memory.complaint, complaint_about=memory.complaint_about)
             decided = plan(workload, self._registry, facts)
-            if not decided.writes and decided.puzzled and await self._ask(view, memory):
+            if not decided.writes and decided.puzzled and await self._ask(decided.puzzled, memory):
                 continue
             if not decided.writes:
                 if rejection is None:
@@ -234,12 +258,13 @@ class WorkloadController:
                 _log.info("%s %s/%s: %s", self._kind, workload.namespace, workload.name, ", ".join(done))
         raise RuntimeError(f"the plan does not settle, it still wants {decided.writes!r:.500}")
 
-    async def _ask(self, view: View, memory: Memory) -> bool:
-        """Look for the newest complaint about the child; whether there is another one than was known."""
-        uid, clock = _uid(view), self._clock()
-        if view.live is None or not memory.may_ask(uid, clock):
+    async def _ask(self, obj: Object, memory: Memory) -> bool:
+        """Look for the newest complaint about an object; whether there is another one than was known."""
+        uid, clock = str(obj["metadata"].get("uid") or ""), self._clock()
+        if not memory.may_ask(uid, clock):
             return False
-        before, found = memory.complaint_of(uid), await complaints.newest(self._engine.client, view.live)
+        before = memory.complaint if memory.complaint_about == uid else None
+        found = await complaints.newest(self._engine.client, obj)
         memory.heard(uid, found, clock)
         return found != before
 
@@ -287,10 +312,6 @@ class WorkloadController:
             live = str(view.live["metadata"].get("resourceVersion") or "")
             versions = (*versions[:at], live, *versions[at + 1 :])
         memory.seen = (version, *versions, *before[1 + len(self._children) :])
-
-
-def _uid(view: View) -> str:
-    return str(view.live["metadata"].get("uid") or "") if view.live is not None else ""
 
 
 def _has_child(view: View, uid: str) -> bool:

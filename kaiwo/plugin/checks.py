@@ -169,6 +169,7 @@ def _check_source(where: str, item: Any) -> None:
     )
     require(isinstance(item.description, str), f"{where}: description is not text")
     _check_reference(where, item, "downloader", optional=True)
+    _check_callable(where, item, "secrets")
 
 
 def _check_vendor(where: str, item: GpuVendor) -> None:

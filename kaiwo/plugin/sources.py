@@ -2,11 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SecretReference:
+    """A value in a Secret of the workload's namespace that an item refers to.
+
+    Attributes:
+        name: name of the Secret.
+        key: the key in it; no other key is mounted.
+        file: where the download program expects the value; empty for the usual place,
+            ``/app/secrets/<name>/<key>``.
+    """
+
+    name: str
+    key: str
+    file: str = ""
+
+
+SecretsOf: TypeAlias = Callable[[Mapping[str, Any]], tuple[SecretReference, ...]]
+
+
+def secret_references(item: Mapping[str, Any]) -> tuple[SecretReference, ...]:
+    """Every object ``{secretName, secretKey, file?}`` in an item, at any depth, in order, each once."""
+    return tuple(dict.fromkeys(_references(item)))
+
+
+def _references(value: object) -> Iterator[SecretReference]:
+    if isinstance(value, Mapping):
+        name, key, file = (value.get(field) for field in ("secretName", "secretKey", "file"))
+        if isinstance(name, str) and isinstance(key, str):
+            yield SecretReference(name, key, file if isinstance(file, str) else "")
+            return
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _references(part)
+
+
+DOWNLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
+    PolicyRule(
+        ("",),
+        ("configmaps",),
+        ("get", "list", "watch", "create", "patch"),
+        "what a download pod is told to fetch",
+    ),
+    PolicyRule(
+        ("batch",),
+        ("jobs",),
+        ("get", "list", "watch", "create", "delete"),
+        "the Job that downloads before a workload starts",
+    ),
+    PolicyRule(("",), ("pods/log",), ("get",), "how far a download is"),
+)
+"""What the operator needs to have anything downloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +82,9 @@ class DownloadSource:
             as ``function(items, downloads)`` with the items as users wrote them and a
             :class:`kaiwo.api.download.Downloads`, and says there what to fetch; all sources are then
             fetched together. The operator never imports it.
+        secrets: pure function: the Secrets an item refers to; only these keys are mounted into the download
+            pod. The default finds every ``{secretName, secretKey, file?}``.
+        rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
@@ -31,4 +93,6 @@ class DownloadSource:
     item: type[BaseModel]
     description: str
     downloader: str | None = None
+    secrets: SecretsOf = secret_references
+    rules: tuple[PolicyRule, ...] = DOWNLOAD_RULES
     settings: type[BaseModel] | None = None

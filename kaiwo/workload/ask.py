@@ -9,6 +9,7 @@ from kaiwo.api.status import Status
 from kaiwo.plugin.backends import Observed, Rendered
 from kaiwo.plugin.facts import Allocation, Refusal
 from kaiwo.plugin.queues import Admission, QueueAssignment
+from kaiwo.plugin.sources import SecretReference
 from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.shapes import lenient_map
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import AllocationInput, BackEnd, Finding, Observation, RenderInput
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
+    from kaiwo.plugin.sources import DownloadSource
     from kaiwo.workload.model import Registry
 
 _WORDS = frozenset(get_args(Status)) - {""}
@@ -114,6 +116,17 @@ def finding(registry: Registry, seen: Observation) -> Finding | None:
         if answer is not None:
             return answer
     return None
+
+
+def secrets(source: DownloadSource, item: Object) -> tuple[SecretReference, ...]:
+    """The Secrets that an item of a download source refers to."""
+    answer: tuple[SecretReference, ...] = _ask(
+        source.name, "name the Secrets of", (tuple, list), source.secrets, item
+    )
+    for reference in answer:
+        if not isinstance(reference, SecretReference):
+            raise PluginFailure(source.name, "name the Secrets of", f"it answered {str(reference)[:200]}")
+    return answer
 
 
 def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:

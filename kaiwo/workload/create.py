@@ -6,28 +6,30 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
-from kaiwo.plugin.backends import Rendered, RenderInput
+from kaiwo.plugin.backends import Finding, Rendered, RenderInput
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import ask, companions, lost, storage
+from kaiwo.workload import ask, claims, companions, download, lost, storage
 from kaiwo.workload.changes import content, own_keys, paths_set
 from kaiwo.workload.choice import ignored_blocks
+from kaiwo.workload.download_step import next_step
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.labels import RESOLVED, owner_reference, system_labels
 from kaiwo.workload.model import Apply, Create, Plan
 from kaiwo.workload.names import name_problem
-from kaiwo.workload.ownership import conflict, is_ours
 from kaiwo.workload.refused import REJECTED_RETRY_SECONDS, of_rejection, refused
 from kaiwo.workload.resolve import resolve
 from kaiwo.workload.resolved import Record, encode, fingerprint
 from kaiwo.workload.status import Verdict, documents, events
+from kaiwo.workload.volume_state import volume_state
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.plugin.backends import BackEnd, Resolved
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import QueueAssignment
-    from kaiwo.workload.model import Case, Facts, Registry, Write
+    from kaiwo.workload.download_state import State
+    from kaiwo.workload.download_step import Step
+    from kaiwo.workload.model import Case, Facts, Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +132,22 @@ def plan_absent(case: Case) -> Plan:
     refusal = (
         check(case.workload, case.backend)
         or unavailable(case.backend, case.facts)
-        or storage.download_refusal(case.workload, case.registry.sources)
+        or download.unserved(case.workload, case.registry)
     )
     if refusal is None:
         answer = resolve(case, check_capacity=True)
         if not isinstance(answer, Refusal):
             return _create(case, *answer, warnings)
         refusal = answer
+    return _refused(case, refusal, warnings)
+
+
+def _refused(case: Case, refusal: Refusal, warnings: list[str], wake_after: float | None = None) -> Plan:
     return refused(
         case.workload,
         case.facts,
         refusal,
+        wake_after=wake_after,
         warnings=tuple(warnings),
         backend=case.backend.name,
         childless=True,
@@ -154,68 +161,83 @@ def _create(
     warnings: list[str],
 ) -> Plan:
     made = make(case, resolved, queue)
-    claims = storage.claims(case.workload, resolved)
-    writes: list[Write] = []
-    for claim in claims:
-        name = claim.child["metadata"]["name"]
-        live = case.facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
-        if live is None:
-            writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
-        elif not is_ours(live, case.workload):
-            refusal = conflict(live, "PersistentVolumeClaim", case.workload, "StorageReady")
-            return refused(
-                case.workload,
-                case.facts,
-                refusal,
-                warnings=tuple(warnings),
-                backend=case.backend.name,
-                childless=True,
-            )
-    warnings = [*warnings, *made.rendered.warnings]
-    taken = companions.taken(case, made.rendered)
-    if taken is not None:
-        return refused(
-            case.workload,
-            case.facts,
-            taken,
-            warnings=tuple(warnings),
-            backend=case.backend.name,
-            childless=True,
-        )
-    if case.facts.rejection is not None:
-        refusal = of_rejection(case.facts.rejection)
-        return refused(
-            case.workload,
-            case.facts,
-            refusal,
-            wake_after=REJECTED_RETRY_SECONDS,
-            warnings=tuple(warnings),
-            backend=case.backend.name,
-            childless=True,
-        )
+    rendered = claims.claims(case.workload, resolved)
+    volumes = claims.reconciled(case, rendered)
+    warnings = [*warnings, *volumes.warnings, *made.rendered.warnings]
+    if refusal := volumes.refusal or companions.taken(case, made.rendered):
+        return _refused(case, refusal, warnings)
+    step = next_step(case, resolved, made.rendered.child)
+    if step.refusal is not None:
+        return _refused(case, step.refusal, warnings)
+    if case.facts.rejection is not None and (step.state is None or step.state.phase != "failed"):
+        return _refused(case, of_rejection(case.facts.rejection), warnings, REJECTED_RETRY_SECONDS)
     child = made.rendered.child
-    writes.append(
+    creation = (
         Create(case.backend.child, child)
         if case.backend.write == "create"
         else Apply(case.backend.child, child)
     )
-    writes += companions.writes(case, made.rendered)
+    at_once = (*volumes.writes, *step.writes)
+    then = (creation, *companions.writes(case, made.rendered))
+    shown = (
+        *rendered,
+        *step.rendered,
+        made.rendered,
+        *(Rendered(obj) for obj in made.rendered.companions.values()),
+    )
+    if step.state is not None:
+        plan = _waiting(case, resolved, step, step.state)
+        return replace(plan, writes=at_once, later=then, warnings=tuple(warnings), rendered=shown)
     verdict = Verdict(
         status="PENDING",
         reason="Creating",
         message=f"{case.backend.child.kind} {case.workload.name} is being created",
-        conditions=(schedulable(case.workload, resolved.allocation),),
+        conditions=_conditions(schedulable(case.workload, resolved.allocation), step.condition),
         child_uid="",
     )
     statuses = documents(case.workload, verdict, case.facts.now)
     return Plan(
-        writes=tuple(writes),
+        writes=(*at_once, *then),
         statuses=statuses,
         events=events(case.workload, statuses, ""),
         warnings=tuple(warnings),
         backend=case.backend.name,
-        rendered=(*claims, made.rendered, *(Rendered(obj) for obj in made.rendered.companions.values())),
+        rendered=shown,
     )
+
+
+def _waiting(case: Case, resolved: Resolved, step: Step, state: State) -> Plan:
+    """The plan while something is downloaded, or once that has failed."""
+    volumes = volume_state(case.workload, resolved, case.facts)
+    finding, wake, puzzled = state.finding, state.wake_after, state.puzzled
+    stuck = volumes.stuck
+    if stuck is not None and not state.follow and state.phase != "failed":
+        # No pod of the Job can start without its volumes.
+        finding = Finding(stuck.reason, stuck.message)
+        wake, puzzled = volumes.wake_after, volumes.puzzled
+    verdict = Verdict(
+        status="FAILED" if state.phase == "failed" else "PENDING",
+        reason=finding.reason,
+        message=finding.message,
+        conditions=_conditions(
+            schedulable(case.workload, resolved.allocation), volumes.condition, step.condition
+        ),
+        child_uid="",
+        completed=state.ended,
+    )
+    statuses = documents(case.workload, verdict, case.facts.now)
+    return Plan(
+        statuses=statuses,
+        events=events(case.workload, statuses, ""),
+        wake_after=wake,
+        backend=case.backend.name,
+        puzzled=puzzled,
+        follow=state.follow,
+    )
+
+
+def _conditions(*found: Condition | None) -> tuple[Condition, ...]:
+    return tuple(condition for condition in found if condition is not None)
 
 
 def schedulable(workload: Workload, allocation: Allocation) -> Condition:

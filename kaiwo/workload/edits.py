@@ -10,7 +10,7 @@ from kaiwo.engine.compare import contains
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import ask, companions, create, replacement, storage
+from kaiwo.workload import ask, claims, companions, create, replacement, storage
 from kaiwo.workload.changes import (
     changed,
     content,
@@ -90,6 +90,11 @@ def edits(
         if frozen := immutable(changes, case.backend, allowed):
             text = immutable_message(frozen, case.backend.child.kind)
             return Edits(_applied(case.workload, "Immutable", text), allocation)
+        if cannot := _cannot_grow(case, changes):
+            told = Condition(
+                "StorageReady", "False", "VolumeNotExpandable", cannot, case.workload.generation or None
+            )
+            return Edits(_applied(case.workload, "VolumeNotExpandable", cannot), allocation, storage=told)
     if case.facts.rejection is not None:
         refusal = of_rejection(case.facts.rejection)
         about = Condition(
@@ -133,19 +138,42 @@ def _allowed(
     return allowed
 
 
+def _cannot_grow(case: Case, changes: Collection[str]) -> str:
+    """Why a volume that was asked to grow cannot; empty when none is, or all can."""
+    for path in changes:
+        if path in _SIZES:
+            name = storage.claim_name(case.workload, _SIZES[path])
+            live = case.facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
+            grows = _growth(case.workload, case.facts, path)
+            if (
+                live is not None
+                and grows
+                and grows > 0
+                and (problem := claims.not_expandable(live, case.facts))
+            ):
+                return problem
+    return ""
+
+
 def _grows(workload: Workload, facts: Facts, path: str) -> bool:
+    growth = _growth(workload, facts, path)
+    return growth is not None and growth >= 0
+
+
+def _growth(workload: Workload, facts: Facts, path: str) -> int | None:
+    """By how much (billionths of a byte) a volume is asked to grow; None when that cannot be said."""
     spec = workload.spec.storage
     section = (spec.data if path.startswith("storage.data") else spec.hugging_face) if spec else None
     if section is None or not section.storage_size:
-        return False
+        return None
     claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, storage.claim_name(workload, _SIZES[path])))
     if claim is None:
-        return False
+        return None
     requests = lenient_map(lenient_map(lenient_map(claim.get("spec")).get("resources")).get("requests"))
     try:
-        return parse_quantity(section.storage_size) >= parse_quantity(requests.get("storage", "0"))
+        return parse_quantity(section.storage_size).nano - parse_quantity(requests.get("storage", "0")).nano
     except InvalidQuantity:
-        return False
+        return None
 
 
 def _write(
@@ -164,7 +192,7 @@ def _write(
     writes: list[Write] = []
     if any(path in changes for path in _SIZES):
         writes += [
-            Apply(PERSISTENT_VOLUME_CLAIM, claim.child) for claim in storage.claims(case.workload, resolved)
+            Apply(PERSISTENT_VOLUME_CLAIM, claim.child) for claim in claims.claims(case.workload, resolved)
         ]
     live: Object = case.facts.live or {}
     metadata = lenient_map(live.get("metadata"))

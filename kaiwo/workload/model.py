@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kaiwo.workload.shapes import lenient_map
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
+    from kaiwo.workload.progress import Progress
+    from kaiwo.workload.storageclasses import StorageClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +112,19 @@ class Facts:
         config: the configuration in force.
         nodes: the cluster's nodes and those that an autoscaler can bring.
         priority_classes: names of Kubernetes PriorityClasses, None when they are not known (no cluster).
+        storage_classes: StorageClasses by name, None when they are not known.
         served: whether the cluster serves a kind.
         live: the object under the child's name, ours or not; None when there is none.
         pods: live pods of this workload.
+        download_pods: live pods of its download Job.
+        progress: how far the running download is, None while nobody knows.
         auxiliaries: other live objects under wanted names, by kind and name.
         lost: a child of ours that is gone, None when there was none since the operator looks.
         queue_facts: what the queue system may look at, None without one.
         owners: paths among the back end's ``owned_paths`` to the field manager that owns them on the child.
         rejection: see :class:`Rejection`.
-        complaint: what the newest Warning event about the child says, None when it was not asked for.
+        complaint: what the newest Warning event about an object says, None when it was not asked for.
+        complaint_about: uid of that object.
         settings: plugin settings from KaiwoConfig by name of back end or queue system.
     """
 
@@ -124,16 +132,25 @@ class Facts:
     config: ResolvedConfig
     nodes: tuple[NodeFact, ...] = ()
     priority_classes: frozenset[str] | None = None
+    storage_classes: Mapping[str, StorageClass] | None = None
     served: Callable[[Resource], bool] = _all_served
     live: Object | None = None
     pods: tuple[Object, ...] = ()
+    download_pods: tuple[Object, ...] = ()
+    progress: Progress | None = None
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
     lost: Tombstone | None = None
     queue_facts: QueueFacts | None = None
     owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rejection: Rejection | None = None
     complaint: Finding | None = None
+    complaint_about: str = ""
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
+
+    def complaint_of(self, obj: Object | None) -> Finding | None:
+        """What the newest Warning event about a live object says, None when it was not asked for."""
+        uid = lenient_map(lenient_map(obj).get("metadata")).get("uid")
+        return self.complaint if uid and uid == self.complaint_about else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +235,10 @@ class Plan:
         warnings: what was ignored or overridden, one sentence each.
         backend: name of the chosen back end, empty when none serves the workload.
         rendered: the objects as they would be created, in order, with the origins of their values.
-        puzzled: plan again with the complaint about the child: nothing else tells why it does not go on.
+        puzzled: plan again with the complaint about this live object: nothing else tells why it does not go
+            on. None where nothing is to be asked.
+        later: what is written once the downloads succeeded, should nothing else change until then.
+        follow: name of the pod whose log tells how far the download is, empty for none.
     """
 
     writes: tuple[Write, ...] = ()
@@ -228,4 +248,6 @@ class Plan:
     warnings: tuple[str, ...] = ()
     backend: str = ""
     rendered: tuple[Rendered, ...] = ()
-    puzzled: bool = False
+    puzzled: Object | None = None
+    later: tuple[Write, ...] = ()
+    follow: str = ""

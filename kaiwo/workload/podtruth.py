@@ -83,6 +83,18 @@ def current(pods: Iterable[Object], owner_uid: str | None = None) -> list[Object
     return kept
 
 
+def owned(pods: Iterable[Object], uid: str | None) -> list[Object]:
+    """The pods that an object controls, those that are being deleted included."""
+    return [
+        pod
+        for pod in pods
+        if any(
+            item.get("controller") and item.get("uid") == uid
+            for item in lenient_maps(lenient_map(pod.get("metadata")).get("ownerReferences"))
+        )
+    ]
+
+
 def since(pods: Iterable[Object], child: Object) -> tuple[Object, ...]:
     """The pods that are not older than the child: those of a deleted one linger for a moment."""
     born = moment(lenient_map(child.get("metadata")).get("creationTimestamp"))

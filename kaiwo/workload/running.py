@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.status import TERMINAL
-from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Observation, Observed
 from kaiwo.workload import ask, companions, podtruth, replacement
 from kaiwo.workload.create import schedulable, spec_warnings
+from kaiwo.workload.download_step import told_of_running
 from kaiwo.workload.edits import Edits, edits
 from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.model import Delete, Event, Plan
@@ -19,7 +19,7 @@ from kaiwo.workload.resolve import queue_facts
 from kaiwo.workload.resolved import Record, decode
 from kaiwo.workload.shapes import lenient_map
 from kaiwo.workload.status import Verdict, document, documents, events
-from kaiwo.workload.storage import volumes
+from kaiwo.workload.volume_state import Volumes, volume_state
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
@@ -102,10 +102,16 @@ def _plan(
     change: Edits,
 ) -> Plan:
     uid = lenient_map(lenient_map(case.facts.live).get("metadata")).get("uid")
+    record = decode(case.facts.live or {})
+    volumes = volume_state(case.workload, record.resolved, case.facts) if record else Volumes()
+    if observed.status in TERMINAL:
+        volumes = replace(volumes, wake_after=None, puzzled=None)
+    wakes = [seconds for seconds in (observed.wake_after, volumes.wake_after) if seconds is not None]
     conditions = [
         schedulable(case.workload, change.allocation) if change.allocation else None,
         _admitted(case.workload, queueing),
-        change.storage or _storage(case.workload, case.facts),
+        change.storage or volumes.condition,
+        told_of_running(case.workload, case.facts),
         _with_warnings(change.condition, change.warnings),
     ]
     verdict = Verdict(
@@ -128,11 +134,11 @@ def _plan(
         writes=change.writes,
         statuses=statuses,
         events=(*told, *replacement.told(case.workload, observed), *_outside_quota(case.workload, queueing)),
-        wake_after=observed.wake_after,
+        wake_after=min(wakes, default=None),
         warnings=change.warnings,
         backend=case.backend.name,
         rendered=change.rendered,
-        puzzled=observed.puzzled,
+        puzzled=case.facts.live if observed.puzzled else volumes.puzzled,
     )
 
 
@@ -158,7 +164,7 @@ def _observe(
         queued=queueing.queued,
         now=case.facts.now,
         companions=companions.live(case.backend, case.workload, case.facts),
-        complaint=case.facts.complaint,
+        complaint=case.facts.complaint_of(live),
     )
     observed = ask.observed(case.backend, seen)
     again = queueing.admission.wake_after if queueing.queued and queueing.admission else None
@@ -201,30 +207,6 @@ def _outside_quota(workload: Workload, queueing: _Queueing) -> tuple[Event, ...]
     if before is not None and before.get("reason") == "NotManagedByQueue":
         return ()
     return (Event("Warning", "NotManagedByQueue", f"runs outside quota: {queueing.admission.message}"),)
-
-
-def _storage(workload: Workload, facts: Facts) -> Condition | None:
-    """The state of the workload's volumes; a class that waits for the first pod is no error."""
-    record = decode(facts.live or {})
-    if record is None:
-        return None
-    generation = workload.generation or None
-    waiting = []
-    found = volumes(workload, record.resolved)
-    for volume in found:
-        claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volume.claim))
-        if claim is None:
-            text = f"PersistentVolumeClaim {volume.claim} is not there"
-            return Condition("StorageReady", "False", "VolumeMissing", text, generation)
-        phase = lenient_map(claim.get("status")).get("phase") or "Pending"
-        if phase != "Bound":
-            storage_class = lenient_map(claim.get("spec")).get("storageClassName") or "the cluster's default"
-            waiting.append(
-                f"PersistentVolumeClaim {volume.claim} is {phase} (storage class: {storage_class})"
-            )
-    if waiting:
-        return Condition("StorageReady", "False", "VolumePending", "; ".join(waiting), generation)
-    return Condition("StorageReady", "True", "Bound", "all volumes are bound", generation) if found else None
 
 
 def keep(workload: Workload, facts: Facts, applied: Condition) -> Plan:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import format_time, merge_conditions
 from kaiwo.api.status import TERMINAL
+from kaiwo.workload import download
 from kaiwo.workload.choice import BACKEND
 from kaiwo.workload.model import Event
 from kaiwo.workload.podtruth import PROBLEMS
@@ -34,7 +35,10 @@ OWN_CONDITIONS = (
 """Condition types that are Kaiwo's; conditions of other types are left as they are."""
 
 _PLANNED = ("Schedulable", "Admitted", "StorageReady", "SpecApplied")
-"""Those of them that a plan decides; one that it does not mention no longer applies."""
+"""Those of them that a plan decides; one that it does not mention no longer applies.
+
+What is told of downloads stays: it is how a finished one is remembered.
+"""
 
 _EVENTS = {
     "PENDING": ("Normal", "WorkloadPending"),
@@ -133,13 +137,16 @@ def _document(workload: Workload, before: Object, verdict: Verdict, now: datetim
         "message": _cut(verdict.message, _MAX_MESSAGE),
     }
     said = {condition.type for condition in verdict.conditions}
-    drop = [name for name in _PLANNED if name not in said]
+    planned = _PLANNED if download.wants(workload) else (*_PLANNED, download.CONDITION)
+    drop = [name for name in planned if name not in said]
     if conditions := merge_conditions(before.get("conditions", []), verdict.conditions, now, drop):
         final["conditions"] = conditions
     if workload.generation:
         final["observedGeneration"] = workload.generation
     if verdict.child_uid == "":
-        return final
+        # Without a child nothing started; what ended then is what came before it.
+        ended = verdict.completed or now
+        return final | ({"completionTime": format_time(ended)} if verdict.status in TERMINAL else {})
     if child := verdict.child_uid or before.get("childUID"):
         final["childUID"] = child
     if verdict.allocation is not None:

@@ -9,10 +9,16 @@ import pytest
 
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.engine.cache import Cache
-from kaiwo.engine.resource import NODE, PRIORITY_CLASS
-from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, ClusterFacts
+from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
+from kaiwo.host.cluster import (
+    NODE_PROJECTION,
+    PRIORITY_CLASS_PROJECTION,
+    STORAGE_CLASS_PROJECTION,
+    ClusterFacts,
+)
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
 from kaiwo.testing import node
+from kaiwo.workload.storageclasses import StorageClass
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
@@ -36,6 +42,7 @@ class World:
         self.cache = Cache()
         self.cache.register(NODE, NODE_PROJECTION)
         self.cache.register(PRIORITY_CLASS, PRIORITY_CLASS_PROJECTION)
+        self.cache.register(STORAGE_CLASS, STORAGE_CLASS_PROJECTION)
         self.config = ResolvedConfig.defaults()
         vendors = (
             GpuVendor("bad", ("bad.com/gpu",), explode),
@@ -106,4 +113,26 @@ def test_priority_classes_are_known_by_name(world: World) -> None:
     assert world.changes == 1
     world.see(PRIORITY_CLASS, high, event="DELETED")
     assert world.facts.priority_classes == frozenset()
+    assert world.changes == 2
+
+
+def test_storage_classes_are_known_with_what_a_claim_depends_on(world: World) -> None:
+    """Whether volumes wait for a pod, may grow, and which is the default; told only when that changes."""
+    fast: Object = {
+        "metadata": {
+            "name": "fast",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "example.com/fast",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowVolumeExpansion": True,
+    }
+    world.see(STORAGE_CLASS, fast)
+    assert world.facts.storage_classes == {
+        "fast": StorageClass("fast", waits=True, expands=True, default=True)
+    }
+    world.see(STORAGE_CLASS, {**fast, "metadata": {**fast["metadata"], "labels": {"a": "b"}}})
+    assert world.changes == 1
+    world.see(STORAGE_CLASS, fast, "DELETED")
+    assert world.facts.storage_classes == {}
     assert world.changes == 2

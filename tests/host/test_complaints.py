@@ -60,5 +60,4 @@ def test_events_are_read_once_in_a_while_for_each_child() -> None:
     assert not memory.may_ask("u", 19.0)
     assert memory.may_ask("u", 20.0)
     assert memory.may_ask("other", 1.0)
-    assert memory.complaint_of("u") == Finding("FailedCreate", "quota")
-    assert memory.complaint_of("other") is None
+    assert (memory.complaint_about, memory.complaint) == ("u", Finding("FailedCreate", "quota"))

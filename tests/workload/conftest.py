@@ -14,9 +14,10 @@ import kaiwo_gpu_amd.plugin
 import kaiwo_gpu_nvidia.plugin
 from kaiwo.api.conditions import find_condition
 from kaiwo.api.config import ResolvedConfig
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.testing import job, node, plugins
 from kaiwo.testing.builders import NOW
-from kaiwo.workload.model import Apply, Create, Facts, Patch, Plan, Registry
+from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Plan, Registry
 from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan_object
 
@@ -88,6 +89,12 @@ class World:
             live = _merged(self.facts.live, write.body)
             self.set(live=live)
             return
+        if isinstance(write, Delete):
+            going = self.facts.auxiliaries[write.resource, write.name]
+            assert write.uid == going["metadata"]["uid"]
+            going = {**going, "metadata": {**going["metadata"], "deletionTimestamp": "2026-01-02T03:04:07Z"}}
+            self.set(auxiliaries={**self.facts.auxiliaries, (write.resource, write.name): going})
+            return
         obj = copy.deepcopy(write.obj)
         name = obj["metadata"]["name"]
         obj["metadata"] |= {
@@ -95,14 +102,14 @@ class World:
             "creationTimestamp": "2026-01-02T03:04:06Z",
             "generation": 1,
         }
-        if isinstance(write, Create):
+        if isinstance(write, Create) and name == self.obj["metadata"]["name"]:
             assert self.facts.live is None
             obj["spec"] |= {"completions": 1} if "completions" not in obj["spec"] else {}
             obj["spec"].setdefault("parallelism", 1)
             self.set(live=obj)
         else:
-            assert isinstance(write, Apply)
-            obj["status"] = {"phase": "Bound"}
+            if write.resource == PERSISTENT_VOLUME_CLAIM:
+                obj["status"] = {"phase": "Bound"}
             self.set(auxiliaries={**self.facts.auxiliaries, (write.resource, name): obj})
 
     @property

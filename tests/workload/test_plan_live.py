@@ -215,7 +215,7 @@ def test_a_job_that_gets_no_pod_is_noticed_after_half_a_minute(world: World) -> 
     assert world.plan().wake_after == 7.0
     assert not world.plan().puzzled
     world.at(NOW + timedelta(seconds=7))
-    assert (world.plan().wake_after, world.plan().puzzled) == (27.0, True)
+    assert (world.plan().wake_after, world.plan().puzzled) == (27.0, world.facts.live)
     world.at(NOW + timedelta(seconds=34))
     states(world)
     assert (world.status["status"], world.status["reason"]) == ("STARTING", "NoPods")
@@ -228,7 +228,10 @@ def test_a_job_whose_pods_are_refused_says_what_refused_them(world: World) -> No
     world.settle()
     world.live(status={"startTime": BEGUN})
     world.at(NOW + timedelta(seconds=7))
-    world.set(complaint=Finding("FailedCreate", "Error creating: exceeded quota: team"))
+    world.set(
+        complaint=Finding("FailedCreate", "Error creating: exceeded quota: team"),
+        complaint_about="uid-of-train",
+    )
     states(world)
     assert (world.status["status"], world.status["reason"]) == ("STARTING", "FailedCreate")
     assert world.status["message"] == "Job train has no pod: Error creating: exceeded quota: team"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kaiwo.host.deploy.manifest import OPERATOR, Manifest, head
 from kaiwo.host.deploy.rules import HOST_RULES
 from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.sources import DownloadSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,6 +45,8 @@ def declared(plugins: Plugins) -> Iterator[tuple[PolicyRule, str]]:
     for plugin in plugins.loaded:
         for declaration in plugin.declarations():
             if isinstance(declaration, BackEnd) and not declaration.built:
+                continue
+            if isinstance(declaration, DownloadSource) and declaration.downloader is None:
                 continue
             for rule in getattr(declaration, "rules", ()):
                 yield rule, plugin.name

@@ -41,6 +41,7 @@ HOST_RULES: Final[tuple[PolicyRule, ...]] = (
     PolicyRule(
         ("",), ("persistentvolumeclaims",), (*READ, "create", "patch"), "volumes that workloads ask for"
     ),
+    PolicyRule(("storage.k8s.io",), ("storageclasses",), READ, "why a volume is not there, and may it grow"),
     PolicyRule(("",), ("events",), ("create", "patch"), "every change of status is told as an Event"),
     PolicyRule(("",), ("events",), ("list",), "why an object stands still may be told in its events alone"),
     PolicyRule(

@@ -1,0 +1,142 @@
+"""The claims of a workload: rendered, made, and enlarged where their class allows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.quantity import quantity
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.plugin.backends import Rendered
+from kaiwo.plugin.facts import Refusal
+from kaiwo.workload.labels import owner_reference, system_labels
+from kaiwo.workload.model import Apply
+from kaiwo.workload.origins import Origins
+from kaiwo.workload.ownership import conflict, is_ours
+from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.storage import enabled, volumes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Resolved
+    from kaiwo.workload.model import Case, Facts, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What becomes of the claims of a workload without a child.
+
+    Attributes:
+        writes: claims to make or to enlarge.
+        refusal: why the workload cannot run with what is there.
+        warnings: what of the spec is not used.
+    """
+
+    writes: tuple[Write, ...] = ()
+    refusal: Refusal | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def reconciled(case: Case, rendered: Iterable[Rendered]) -> Claims:
+    """What to write, or why not, for claims as rendered; those of somebody else are never touched."""
+    writes: list[Write] = []
+    warnings: list[str] = []
+    for claim in rendered:
+        name = claim.child["metadata"]["name"]
+        live = case.facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
+        if live is None:
+            writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
+            continue
+        if not is_ours(live, case.workload):
+            return Claims(refusal=conflict(live, "PersistentVolumeClaim", case.workload, "StorageReady"))
+        if problem := _fixed(case.workload, live):
+            return Claims(refusal=Refusal("VolumeImmutable", problem, condition="StorageReady"))
+        wanted, have = quantity(_size(claim.child)), quantity(_size(live))
+        if wanted is None or have is None or wanted == have:
+            continue
+        if wanted < have:
+            warnings.append(
+                f"PersistentVolumeClaim {name} has {_size(live)} already, more than the {_size(claim.child)} "
+                "asked for: a volume cannot shrink"
+            )
+        elif problem := not_expandable(live, case.facts):
+            return Claims(refusal=Refusal("VolumeNotExpandable", problem, condition="StorageReady"))
+        else:
+            writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
+    return Claims(tuple(writes), None, tuple(warnings))
+
+
+def not_expandable(live: Object, facts: Facts) -> str:
+    """Why a live claim cannot grow; empty when it can, or when nobody knows."""
+    name = lenient_map(live.get("spec")).get("storageClassName")
+    classes = facts.storage_classes
+    known = classes.get(name) if classes is not None and isinstance(name, str) else None
+    if known is None or known.expands:
+        return ""
+    claim = lenient_map(live.get("metadata")).get("name")
+    return (
+        f"PersistentVolumeClaim {claim} cannot grow: StorageClass {name} has no allowVolumeExpansion; "
+        "set the old storageSize again, have an administrator allow expansion, or submit the workload again "
+        "under another name"
+    )
+
+
+def _fixed(workload: Workload, live: Object) -> str:
+    """What of a live claim is not as the user asks for and cannot be changed; empty when all is."""
+    storage = enabled(workload)
+    spec = lenient_map(live.get("spec"))
+    claim = lenient_map(live.get("metadata")).get("name")
+    again = "put the old value back, or delete the workload and submit it again"
+    if storage is None:
+        return ""
+    if storage.storage_class_name and spec.get("storageClassName") != storage.storage_class_name:
+        return (
+            f"spec.storage.storageClassName: PersistentVolumeClaim {claim} was made with class "
+            f"{spec.get('storageClassName')!r}, which cannot change; {again}"
+        )
+    modes = spec.get("accessModes")
+    if isinstance(modes, list) and storage.access_mode not in modes:
+        return (
+            f"spec.storage.accessMode: PersistentVolumeClaim {claim} was made with "
+            f"{', '.join(map(str, modes))}, which cannot change; {again}"
+        )
+    return ""
+
+
+def _size(claim: Object) -> object:
+    resources = lenient_map(lenient_map(claim.get("spec")).get("resources"))
+    return lenient_map(resources.get("requests")).get("storage")
+
+
+def claims(workload: Workload, resolved: Resolved) -> tuple[Rendered, ...]:
+    """The PersistentVolumeClaims of a workload, owned by it."""
+    storage = enabled(workload)
+    if storage is None:
+        return ()
+    storage_class = storage.storage_class_name or resolved.storage_class
+    rendered = []
+    for volume in volumes(workload, resolved):
+        origins = Origins()
+        metadata: Object = {"name": volume.claim, "labels": system_labels(workload)}
+        if workload.namespace:
+            metadata["namespace"] = workload.namespace
+        if owner := owner_reference(workload):
+            metadata["ownerReferences"] = owner
+        spec: Object = {
+            "accessModes": [storage.access_mode],
+            "resources": {"requests": {"storage": volume.size}},
+        }
+        origins.note("spec.accessModes", "user", "spec.storage.accessMode")
+        origins.note("spec.resources.requests.storage", "user", f"{volume.path}.storageSize")
+        if storage_class:
+            spec["storageClassName"] = storage_class
+            if storage.storage_class_name:
+                origins.note("spec.storageClassName", "user", "spec.storage.storageClassName")
+            else:
+                origins.note("spec.storageClassName", "config", "KaiwoConfig storage.defaultStorageClass")
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+        rendered.append(Rendered(claim, origins=origins.known()))
+    return tuple(rendered)

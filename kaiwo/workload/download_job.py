@@ -1,0 +1,308 @@
+"""The ConfigMap and the Job that fetch what a workload wants before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import yaml
+
+from kaiwo.api.download import DownloadConfig, DownloadPolicy
+from kaiwo.plugin.backends import Rendered
+from kaiwo.workload.download import fetches, fingerprint
+from kaiwo.workload.download_secrets import secret_mounts
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.labels import RESOLVED, copied, embedded, layered, owner_reference, system_labels
+from kaiwo.workload.lists import merged
+from kaiwo.workload.names import derived_name
+from kaiwo.workload.origins import Origins
+from kaiwo.workload.pods import USER_ID
+from kaiwo.workload.resolved import digest
+from kaiwo.workload.shapes import lenient_maps
+from kaiwo.workload.storage import DATA, HF, check_mounts, volumes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Resolved
+    from kaiwo.workload.download import Fetch
+    from kaiwo.workload.model import Case
+
+TYPE = "downloader"
+CONTAINER = "download"
+CONFIG_PATH = "/config"
+CONFIG_KEY = "config.yaml"
+HOME = "/tmp"  # noqa: S108  a path in the container, where an emptyDir is mounted
+
+FATAL_EXITS = (2, 3, 4)
+"""Exit codes of the download program after which another try gives the same: configuration, not found or
+denied, integrity."""
+
+BACKOFF_LIMIT = 3
+"""Further tries after any other failure; each resumes where the last one ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    workload: Workload
+    resolved: Resolved
+    config: ResolvedConfig
+    found: tuple[Fetch, ...]
+    child: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is created for downloads.
+
+    Attributes:
+        config_map: tells the download program what to fetch.
+        job: runs it.
+    """
+
+    config_map: Rendered
+    job: Rendered
+
+
+def name_of(workload: Workload) -> str:
+    """The name of a workload's download Job and of its ConfigMap."""
+    return derived_name(workload.name, "-download")
+
+
+def stamp(workload: Workload) -> str:
+    """What of the user's spec the Job was made for: two hashes, of what is fetched and of how."""
+    spec = workload.spec
+    how = [
+        [variable.dump() for variable in spec.env or ()],
+        [secret.dump() for secret in spec.image_pull_secrets or ()],
+    ]
+    return f"{fingerprint(workload)}-{digest(how)}"
+
+
+def config_stamp(what: str, data: object) -> str:
+    """What stands on the ConfigMap: what is fetched, and a hash of its content."""
+    return f"{what}-{digest(data)}"
+
+
+def prepare(case: Case, resolved: Resolved, child: Object) -> Prepared:
+    """Render both.
+
+    Args:
+        case: the workload; loaded sources serve all that it wants.
+        resolved: what was resolved for the workload.
+        child: the workload's own object as rendered; the download pod tolerates what its pods tolerate.
+
+    Raises:
+        SpecError: an item is not what its source takes, or its Secrets cannot be mounted.
+        PluginFailure: a source failed to name its Secrets.
+    """
+    found = fetches(case.workload, case.registry)
+    inp = _Input(case.workload, resolved, case.facts.config, found, child)
+    return Prepared(_config_map(inp), _job(inp))
+
+
+def _metadata(workload: Workload, stamped: str) -> Object:
+    labels = {**copied(workload.labels), **system_labels(workload, TYPE)}
+    metadata: Object = {"name": name_of(workload), "labels": labels, "annotations": {RESOLVED: stamped}}
+    if workload.namespace:
+        metadata["namespace"] = workload.namespace
+    if owner := owner_reference(workload):
+        metadata["ownerReferences"] = owner
+    return metadata
+
+
+def _config_map(inp: _Input) -> Rendered:
+    workload, config, found, origins = inp.workload, inp.config, inp.found, Origins()
+    places = {volume.name: volume.mount_path for volume in volumes(workload, inp.resolved)}
+    document = DownloadConfig(
+        version=1,
+        data_mount_path=places.get(DATA),
+        hf_mount_path=places.get(HF),
+        items={fetch.key: list(fetch.items) for fetch in found},
+        downloaders={fetch.key: fetch.source.downloader or "" for fetch in found},
+        policy=DownloadPolicy(
+            allow_private_endpoints=config.allow_private_endpoints,
+            ambient_credentials=config.ambient_credentials,
+        ),
+    )
+    content = document.dump()
+    data = {CONFIG_KEY: yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)}
+    fields = ", ".join(fetch.field for fetch in found)
+    origins.note(f"data.{CONFIG_KEY}", "user", f"{fields}; policy: KaiwoConfig storage")
+    return Rendered(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": _metadata(workload, config_stamp(fingerprint(workload), data)),
+            "data": data,
+        },
+        origins=origins.known(),
+    )
+
+
+def _job(inp: _Input) -> Rendered:
+    workload, origins = inp.workload, Origins()
+    rule = {
+        "action": "FailJob",
+        "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": list(FATAL_EXITS)},
+    }
+    return Rendered(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": _metadata(workload, stamp(workload)),
+            "spec": {
+                "backoffLimit": BACKOFF_LIMIT,
+                "podFailurePolicy": {"rules": [rule]},
+                "template": {
+                    "metadata": _pod_metadata(workload, origins),
+                    "spec": _pod(inp, origins),
+                },
+            },
+        },
+        origins=origins.known(),
+    )
+
+
+def _pod_metadata(workload: Workload, origins: Origins) -> Object:
+    path = "spec.template.metadata"
+    labels = layered(
+        f"{path}.labels",
+        origins,
+        (copied(workload.labels), "user", "metadata.labels"),
+        (embedded(workload.spec.pod_template_spec_labels or {}), "user", "spec.podTemplateSpecLabels"),
+        (system_labels(workload, TYPE), "system", "by which Kaiwo finds what belongs to the workload"),
+    )
+    metadata: Object = {"labels": labels}
+    if annotations := copied(workload.annotations):
+        metadata["annotations"] = annotations
+    return metadata
+
+
+def _pod(inp: _Input, origins: Origins) -> Object:
+    """A pod that passes the Pod Security Standard ``restricted`` and has no token of a service account."""
+    path = "spec.template.spec"
+    workload, config = inp.workload, inp.config
+    mounts, pod_volumes = _mounts(workload, inp.resolved, inp.found)
+    origins.note(f"{path}.containers[0].image", "config", "KaiwoConfig storage.downloadImage")
+    origins.note(f"{path}.containers[0].resources", "config", "KaiwoConfig storage.downloadResources")
+    container: Object = {
+        "name": CONTAINER,
+        "image": config.download_image,
+        "command": ["kaiwo-download"],
+        "args": ["--progress=json", f"{CONFIG_PATH}/{CONFIG_KEY}"],
+        "env": _environment(workload, inp.resolved, f"{path}.containers[0]", origins),
+        "resources": config.download_resources.dump(),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        # A program that could not even start leaves its last words in the log alone.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    }
+    pod: Object = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": pod_volumes,
+    }
+    if secrets := workload.spec.image_pull_secrets:
+        pod["imagePullSecrets"] = merged([secret.dump() for secret in secrets], ("name",))
+        origins.note(f"{path}.imagePullSecrets", "user", "spec.imagePullSecrets")
+    if tolerations := _tolerations(inp.child):
+        pod["tolerations"] = tolerations
+        origins.note(f"{path}.tolerations", "template", "what the workload's own pods tolerate")
+    return pod
+
+
+def _environment(workload: Workload, resolved: Resolved, path: str, origins: Origins) -> list[Object]:
+    """HOME, which is ours; HF_HOME, unless the user sets it; then the user's variables."""
+    own: dict[str, Object] = {"HOME": {"name": "HOME", "value": HOME}}
+    for volume in volumes(workload, resolved):
+        if volume.name == HF:
+            own["HF_HOME"] = {"name": "HF_HOME", "value": volume.mount_path}
+    given = {variable.name: variable.dump() for variable in workload.spec.env or ()}
+    given.pop("HOME", None)
+    entries = own | given
+    for position, name in enumerate(entries):
+        if name in given:
+            origins.note(f"{path}.env[{position}]", "user", "spec.env")
+    return list(entries.values())
+
+
+def _mounts(
+    workload: Workload, resolved: Resolved, found: tuple[Fetch, ...]
+) -> tuple[list[Object], list[Object]]:
+    """Mounts and volumes: the workload's own volumes, the configuration, a writable /tmp, Secrets."""
+    asked = volumes(workload, resolved)
+    check_mounts(asked)
+    for volume in asked:
+        if problem := _clash(volume.mount_path):
+            raise SpecError(f"{volume.path}.mountPath", problem)
+    own = {volume.mount_path: f"volume {volume.name}" for volume in asked}
+    secret_volumes, mounted = secret_mounts(
+        (pair for fetch in found for pair in fetch.secrets()), own | {CONFIG_PATH: "its configuration"}
+    )
+    mounts: list[Object] = [
+        {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
+        {"name": "tmp", "mountPath": HOME},
+        *({"name": volume.name, "mountPath": volume.mount_path} for volume in asked),
+        *mounted,
+    ]
+    pod_volumes: list[Object] = [
+        {"name": "config", "configMap": {"name": name_of(workload)}},
+        {"name": "tmp", "emptyDir": {}},
+        *({"name": volume.name, "persistentVolumeClaim": {"claimName": volume.claim}} for volume in asked),
+        *secret_volumes,
+    ]
+    return mounts, pod_volumes
+
+
+def _clash(mount_path: str) -> str:
+    """Why a volume cannot be mounted in the download pod at the place it has in the workload."""
+    place = mount_path.rstrip("/") or "/"
+    taken: Mapping[str, str] = {
+        CONFIG_PATH: "its configuration",
+        HOME: "its scratch space",
+        "/": "its system",
+    }
+    if place in taken:
+        return f"is {place}, where the download pod has {taken[place]}; choose another"
+    if f"{place}/".startswith((f"{CONFIG_PATH}/", "/app/secrets/")):
+        return f"is {place}, where the download pod has read-only files; choose another"
+    return ""
+
+
+def _tolerations(child: Object) -> list[Object]:
+    """The tolerations of all pod templates in an object, each once."""
+    unique: list[Object] = []
+    for pod in _pods(child):
+        unique += [item for item in lenient_maps(pod.get("tolerations")) if item not in unique]
+    return unique
+
+
+def _pods(value: object) -> Iterator[Object]:
+    """Every pod specification in an object, at any depth."""
+    if isinstance(value, dict):
+        if isinstance(value.get("containers"), list):
+            yield value
+            return
+        for part in value.values():
+            yield from _pods(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _pods(part)

@@ -1,0 +1,91 @@
+"""The Secrets that a download pod sees: only the named keys, each where the download program looks for it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from kaiwo.api.download import SECRETS_PATH
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.names import MAX_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.sources import SecretReference
+
+_PREFIX = "secret-"
+
+
+def volume_name(secret: str) -> str:
+    """A legal volume name (RFC 1123 label) for any legal Secret name (a DNS subdomain), its own for each.
+
+    A name that cannot be taken as it is carries a hash of the whole, so that ``a.b`` and ``a-b`` differ.
+    """
+    plain = _PREFIX + secret.replace(".", "-")
+    if "." not in secret and len(plain) <= MAX_LABEL:
+        return plain
+    digest = hashlib.sha256(secret.encode()).hexdigest()[:8]
+    return f"{plain[: MAX_LABEL - len(digest) - 1].rstrip('-')}-{digest}"
+
+
+def secret_mounts(
+    references: Iterable[tuple[str, SecretReference]], taken: Mapping[str, str]
+) -> tuple[list[Object], list[Object]]:
+    """Volumes and mounts for the values that items refer to.
+
+    Keys at the usual place share one read-only volume per Secret; one with a ``file`` of its own is mounted
+    there alone. The same key at the same place is mounted once.
+
+    Args:
+        references: each with the path of the item that has it.
+        taken: places in the pod where something else is mounted, with what it is.
+
+    Raises:
+        SpecError: a place is taken, or two values want the same one.
+    """
+    keys: dict[str, dict[str, None]] = {}
+    usual: dict[str, None] = {}
+    files: dict[str, SecretReference] = {}
+    for where, reference in references:
+        keys.setdefault(reference.name, {})[reference.key] = None
+        if reference.file in ("", f"{SECRETS_PATH}/{reference.name}/{reference.key}"):
+            usual[reference.name] = None
+            continue
+        _check(where, reference, taken)
+        same = files.setdefault(reference.file, reference)
+        if same != reference:
+            raise SpecError(
+                where,
+                f"file {reference.file} is where key {same.key} of Secret {same.name} goes; "
+                "give each value a file of its own, or leave file out",
+            )
+    volumes: list[Object] = [
+        {
+            "name": volume_name(secret),
+            "secret": {"secretName": secret, "items": [{"key": key, "path": key} for key in named]},
+        }
+        for secret, named in keys.items()
+    ]
+    mounts: list[Object] = [
+        {"name": volume_name(secret), "mountPath": f"{SECRETS_PATH}/{secret}", "readOnly": True}
+        for secret in usual
+    ]
+    mounts += [
+        {"name": volume_name(item.name), "mountPath": file, "subPath": item.key, "readOnly": True}
+        for file, item in files.items()
+    ]
+    return volumes, mounts
+
+
+def _check(where: str, reference: SecretReference, taken: Mapping[str, str]) -> None:
+    """Refuse a file that would hide, or lie in, what is mounted already."""
+    file = reference.file
+    if not file.startswith("/") or ".." in file.split("/") or file.endswith("/") or ":" in file:
+        raise SpecError(where, f"file {file!r} is no absolute path of a file; correct it, or leave it out")
+    for place, what in {**taken, SECRETS_PATH: "the values at their usual place"}.items():
+        if file == place or file.startswith(f"{place.rstrip('/')}/"):
+            raise SpecError(
+                where, f"file {file} lies where the download pod has {what}; choose another, or leave it out"
+            )

@@ -1,0 +1,136 @@
+"""What the claims of a workload mean: bound, waiting for the first pod, or standing still, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kaiwo.api.conditions import Condition
+from kaiwo.engine.quantity import quantity
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.workload import podtruth
+from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.storage import volumes
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Resolved
+    from kaiwo.workload.model import Facts
+
+EVENTS_SECONDS = 60.0
+"""When to read the events of a claim that stays pending once more: only they tell a provisioner's trouble."""
+
+_SELECTED = "volume.kubernetes.io/selected-node"
+"""Annotation by which the scheduler asks for a volume of a class that waits for the first pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """The state of all volumes of a workload.
+
+    Attributes:
+        condition: StorageReady; None without volumes.
+        wake_after: seconds after which to look again though nothing happened, None for never.
+        puzzled: a claim whose newest warning event may tell why it is not bound, None for none.
+    """
+
+    condition: Condition | None = None
+    wake_after: float | None = None
+    puzzled: Object | None = None
+
+    @property
+    def stuck(self) -> Condition | None:
+        """The condition, where a volume stands still for another reason than that no pod uses it yet."""
+        return self.condition if self.condition and self.condition.status == "False" else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    state: Literal["bound", "expanding", "waits", "pending", "missing"]
+    text: str
+    wake_after: float | None = None
+    puzzled: Object | None = None
+
+
+def volume_state(workload: Workload, resolved: Resolved, facts: Facts) -> Volumes:
+    """The state of a workload's volumes; a class that waits for the first pod is no error."""
+    found = [
+        _claim(volume.claim, facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volume.claim)), facts)
+        for volume in volumes(workload, resolved)
+    ]
+    if not found:
+        return Volumes()
+    by = {claim.state: [one.text for one in found if one.state == claim.state] for claim in found}
+    generation = workload.generation or None
+    if "missing" in by:
+        condition = Condition("StorageReady", "False", "VolumeMissing", "; ".join(by["missing"]), generation)
+    elif "pending" in by:
+        condition = Condition("StorageReady", "False", "VolumePending", "; ".join(by["pending"]), generation)
+    elif "waits" in by:
+        text = "; ".join(by["waits"])
+        condition = Condition("StorageReady", "Unknown", "WaitForFirstConsumer", text, generation)
+    elif "expanding" in by:
+        text = "; ".join(by["expanding"])
+        condition = Condition("StorageReady", "True", "VolumeExpanding", text, generation)
+    else:
+        condition = Condition("StorageReady", "True", "Bound", "all volumes are bound", generation)
+    wakes = [claim.wake_after for claim in found if claim.wake_after is not None]
+    puzzled = next((claim.puzzled for claim in found if claim.puzzled is not None), None)
+    return Volumes(condition, min(wakes, default=None), puzzled)
+
+
+def _claim(name: str, claim: Object | None, facts: Facts) -> _Claim:
+    what = f"PersistentVolumeClaim {name}"
+    if claim is None:
+        return _Claim("missing", f"{what} is not there")
+    phase = lenient_map(claim.get("status")).get("phase") or "Pending"
+    if phase == "Bound":
+        return _bound(what, claim)
+    given = lenient_map(claim.get("spec")).get("storageClassName")
+    classes = facts.storage_classes
+    known = classes.get(given) if classes is not None and isinstance(given, str) else None
+    annotations = lenient_map(lenient_map(claim.get("metadata")).get("annotations"))
+    if phase == "Pending" and known is not None and known.waits and _SELECTED not in annotations:
+        return _Claim("waits", f"{what} is bound when its first pod has a node (storage class: {given})")
+    text = f"{what} is {phase} (storage class: {given or 'none'}){_class_trouble(given, facts)}"
+    complaint = facts.complaint_of(claim)
+    if complaint is not None:
+        text = f"{text}: {complaint.message}"
+    born = podtruth.moment(lenient_map(claim.get("metadata")).get("creationTimestamp"))
+    left = podtruth.COMPLAINT_PATIENCE - (facts.now - born).total_seconds() if born else 0.0
+    if left > 0:
+        return _Claim("pending", text, wake_after=left)
+    return _Claim("pending", text, wake_after=EVENTS_SECONDS, puzzled=claim)
+
+
+def _class_trouble(name: object, facts: Facts) -> str:
+    """What is wrong with the class itself, as far as it can be seen."""
+    classes = facts.storage_classes
+    if classes is None or name == "":
+        return ""
+    existing = ", ".join(sorted(classes)) or "none"
+    if name is None:
+        if any(item.default for item in classes.values()):
+            return ""
+        return (
+            "; no class was asked for and the cluster has no default one: set "
+            "spec.storage.storageClassName or KaiwoConfig storage.defaultStorageClass; "
+            f"existing: {existing}"
+        )
+    if name in classes:
+        return ""
+    return f"; no StorageClass {name!r} exists; existing: {existing}"
+
+
+def _bound(what: str, claim: Object) -> _Claim:
+    asked = _storage(lenient_map(claim.get("spec")).get("resources"), "requests")
+    have = _storage(claim.get("status"), "capacity")
+    wanted, there = quantity(asked), quantity(have)
+    if wanted is not None and there is not None and there < wanted:
+        return _Claim("expanding", f"{what} grows from {have} to {asked}")
+    return _Claim("bound", "")
+
+
+def _storage(part: object, name: str) -> object:
+    return lenient_map(lenient_map(part).get(name)).get("storage")
