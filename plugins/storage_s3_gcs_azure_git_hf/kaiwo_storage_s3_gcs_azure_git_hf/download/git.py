@@ -42,6 +42,9 @@ _EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"
 _REFUSED = r"unadvertised|not our ref|upload-pack|promisor"
 """How git says that a server does not serve objects by hash."""
 
+_LONGEST_SAID = 200
+"""Characters of git's own words in a message: one line of a terminal or two."""
+
 _ASKPASS = """#!/bin/sh
 case "$1" in
 Username*) if [ -n "$KAIWO_USERNAME_FILE" ]; then cat -- "$KAIWO_USERNAME_FILE"; else echo %s; fi ;;
@@ -147,7 +150,9 @@ class GitTask:
             if re.search(pattern, said, re.IGNORECASE):
                 return kind(self.where, f"{self.summary}: {what}", step)
         return NetworkError(
-            self.where, f"{self.summary}: git could not fetch it", "check the host and the network"
+            self.where,
+            f"{self.summary}: git could not fetch it ({_last_line(said)})",
+            "check the host and the network",
         )
 
 
@@ -253,6 +258,13 @@ class _Repository:
         if done.returncode:
             raise _GitError(done.stderr.decode(errors="replace"))
         return done.stdout.decode(errors="replace")
+
+
+def _last_line(said: str) -> str:
+    """What git said last, without credentials that a server's redirect may have put into a URL."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = lines[-1] if lines else "it said nothing"
+    return re.sub(r"(\w+://)[^/\s@]*@", r"\1", last)[:_LONGEST_SAID]
 
 
 def _file(reference: Any) -> str:
