@@ -176,7 +176,10 @@ class Runner:
 
     root: Path
     capsys: pytest.CaptureFixture[str]
-    limits: dict[str, int] = field(default_factory=lambda: {"retrySeconds": 0, "partSize": 65536})
+    # A machine may be so busy that a server beside it says nothing for a while.
+    limits: dict[str, int] = field(
+        default_factory=lambda: {"retrySeconds": 0, "partSize": 65536, "stallSeconds": 120}
+    )
     policy: dict[str, bool] = field(default_factory=dict)
 
     @property

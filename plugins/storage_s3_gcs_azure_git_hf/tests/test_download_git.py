@@ -51,7 +51,12 @@ class _Handler(BaseHTTPRequestHandler):
         host.paths.append(self.path)
         expected = "Basic " + base64.b64encode(f"{host.user}:{TOKEN}".encode()).decode()
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if host.private and self.headers.get("Authorization") != expected:
+        if host.silent:
+            host.silent.wait(20)
+        if host.busy:
+            host.busy -= 1
+            self._reply(503, b"")
+        elif host.private and self.headers.get("Authorization") != expected:
             self._reply(401, b"", **{"WWW-Authenticate": 'Basic realm="git"'})
         elif self.path.endswith("/info/lfs/objects/batch"):
             objects = [
@@ -99,12 +104,17 @@ class Host(ThreadingHTTPServer):
     user = "x-access-token"
     large = LARGE
     sent = 0
+    busy = 0
+    silent: threading.Event | None = None
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.paths: list[str] = []
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away are part of the tests."""
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +230,59 @@ def test_a_private_repository(download: Any, host: Host, user: str) -> None:
     assert TOKEN not in done.stdout + done.stderr + " ".join(host.paths)
     written = [path for path in download.root.rglob("*") if path.is_file() and path.parent.name != "secrets"]
     assert all(TOKEN.encode() not in path.read_bytes() for path in written)
+
+
+def test_an_unchanged_repository_is_not_fetched_again(download: Any, host: Host, repositories: Path) -> None:
+    """A rerun asks for the newest commit at most; what changed or was touched is fetched."""
+    assert download(item(host, branch="main")).code == 0
+    host.paths.clear()
+    assert download(item(host, branch="main")).code == 0
+    assert [path.partition("?")[0] for path in host.paths].count("/repo.git/git-upload-pack") <= 1
+    assert not [path for path in host.paths if "lfs" in path]
+    commit = git(repositories / "repo.git", "rev-parse", "v1")
+    assert download(item(host, commit=commit)).code == 0
+    assert download.files().keys() == {"code/src/a.py", "code/big"}, "files of the other commit stayed"
+    host.paths.clear()
+    assert download(item(host, commit=commit)).code == 0
+    assert host.paths == []
+    (download.volume / "code" / "src" / "a.py").write_text("touched")
+    assert download(item(host, commit=commit)).code == 0
+    assert download.files()["code/src/a.py"] == b"one\n"
+
+
+def test_files_that_another_item_writes_are_refused_before_any_has_its_name(
+    download: Any, host: Host
+) -> None:
+    """Exit 2, both are named, and the tree is not half there."""
+    items = item(host)["git"] * 2
+    outcome = download({"git": items})
+    assert outcome.code == 2, outcome.err
+    assert "git[0]" in outcome.line
+    assert "git[1]" in outcome.line
+
+
+def test_a_failure_that_passes_is_tried_again(download: Any, host: Host) -> None:
+    """A host that answers 503 twice."""
+    host.busy = 2
+    download.limits["retrySeconds"] = 60
+    outcome = download(item(host, path="src"))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"code/a.py": b"two\n", "code/here": b"two\n"}
+
+
+def test_a_failure_that_stays_is_told_in_the_words_of_git(download: Any, host: Host) -> None:
+    """Exit 6, with the status that the host gave."""
+    host.busy = 99
+    assert_failed(download, download(item(host)), 6, "git[0]", "503")
+
+
+def test_a_host_that_says_nothing_is_given_up(download: Any, host: Host) -> None:
+    """Exit 6 once the connection was silent for too long; no git stays behind."""
+    host.silent = threading.Event()
+    download.limits["stallSeconds"] = 1
+    outcome = download(item(host))
+    host.silent.set()
+    assert_failed(download, outcome, 6, "git[0]")
 
 
 def test_a_private_repository_without_a_token_is_refused(download: Any, host: Host) -> None:

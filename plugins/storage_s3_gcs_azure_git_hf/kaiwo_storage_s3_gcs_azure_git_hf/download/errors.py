@@ -69,7 +69,7 @@ def transient(error: BaseException) -> bool:
     from obstore.exceptions import GenericError  # noqa: PLC0415 - only the download container has it
 
     if not isinstance(error, GenericError):
-        return isinstance(error, (ConnectionError, TimeoutError))
+        return isinstance(error, (ConnectionError, TimeoutError, NetworkError))
     status = status_of(error)
     if status is None:
         return "NotPartial" not in str(error)

@@ -14,13 +14,15 @@ import stat
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import lfs, parse, secrets
+from kaiwo_storage_s3_gcs_azure_git_hf.download import lfs, parse, records, secrets
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
+    DownloadError,
     IntegrityError,
     NetworkError,
     NotAvailableError,
@@ -28,13 +30,18 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
 from kaiwo_storage_s3_gcs_azure_git_hf.items import GitDownloadItem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
     from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
 
+_T = TypeVar("_T")
+
 _FULL_HASH = (40, 64)
+_LOOK_SECONDS = 0.5
+"""How often a running git is ended because another item failed."""
+
 _USER_WITHOUT_NAME = "x-access-token"
 """Hosts take any user name with a token; this is the one GitHub documents."""
 
@@ -99,8 +106,9 @@ class GitTask:
         return f"{self.item.repository} at {ref} -> {self.target}"
 
     def run(self, progress: Progress) -> None:
-        """Fetch, look through, move into place."""
+        """Fetch, look through, move into place; nothing at all when what is there is still right."""
         own = self.volume.own()
+        record = records.Record(own, self.target, self.item.repository, self.item.path)
         with tempfile.TemporaryDirectory(prefix="git-", dir=own) as folder:
             work = Path(folder, "work")
             work.mkdir()
@@ -108,15 +116,34 @@ class GitTask:
             helper.write_text(_ASKPASS % _USER_WITHOUT_NAME, encoding="utf-8")
             helper.chmod(stat.S_IRWXU)
             repository = _Repository(self, work, helper)
-            try:
-                repository.check_out()
-            except _GitError as error:
-                raise self._explained(str(error)) from None
+            there = record.commit
+            if there and self._tried(partial(repository.is_newest, there)):
+                self._claim(record.files)
+                return
+            commit = self._tried(repository.check_out)
             source = work / self.item.path if self.item.path else work
             self._check_source(source, work)
             lfs.fetch(self, source, progress)
             shutil.rmtree(work / ".git")
-            _move(source, self.target, self)
+            files = _files(source)
+            self._claim(files)
+            _move(source if source.is_dir() else source.parent, self.target, files, self)
+            record.finish(commit, files)
+
+    def _tried(self, action: Callable[[], _T]) -> _T:
+        """Ask the host, again while its failure may pass."""
+
+        def explained() -> _T:
+            try:
+                return action()
+            except _GitError as error:
+                raise self._explained(str(error)) from None
+
+        return self.session.retried(explained)
+
+    def _claim(self, files: Iterable[str]) -> None:
+        for name in files:
+            self.session.claim_file(self.where, self.volume, str(Path(self.target, name)))
 
     def _check_source(self, source: Path, work: Path) -> None:
         if not os.path.lexists(source):
@@ -141,7 +168,7 @@ class GitTask:
         if source.is_symlink():
             raise ConfigError(self.where, f"path {self.item.path} is a link", "name what it points to")
 
-    def _explained(self, said: str) -> Exception:
+    def _explained(self, said: str) -> DownloadError:
         if refused := self.session.gate.refused():
             return ConfigError(
                 self.where, f"{self.item.repository} leads to {refused}", "use a host workloads may reach"
@@ -178,21 +205,42 @@ class _Repository:
             **{name: os.environ[name] for name in ("SSL_CERT_FILE", "GIT_SSL_CAINFO") if name in os.environ},
         }
 
-    def check_out(self) -> None:
+    def is_newest(self, commit: str) -> bool:
+        """Whether what the item names is a commit that was fetched before; an exact one needs no request."""
+        if self._item.exact_commit:
+            return commit.startswith(self._item.exact_commit.lower())
+        branch = self._item.branch
+        names = [f"refs/heads/{branch}", f"refs/tags/{branch}", f"refs/tags/{branch}^{{}}"]
+        self._git("init", "--quiet")
+        said = self._git(
+            "ls-remote", "--quiet", "--", self._item.repository, *(names if branch else ["HEAD"])
+        )
+        found = {name: value for value, _, name in (line.partition("\t") for line in said.splitlines())}
+        tip = (
+            found.get("HEAD")
+            if not branch
+            else next((found[name] for name in (names[0], names[2], names[1]) if name in found), None)
+        )
+        return tip == commit
+
+    def check_out(self) -> str:
         """Fetch and check out what the item names, and verify an exact commit.
 
         A server that does not hand out single objects by their hash is asked for whole ones.
+
+        Returns:
+            The whole hash of the commit.
         """
         try:
-            self._attempt(whole=False)
+            return self._attempt(whole=False)
         except _GitError as error:
             if not re.search(_REFUSED, str(error), re.IGNORECASE):
                 raise
-            for path in self._work.iterdir():
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-            self._attempt(whole=True)
+            return self._attempt(whole=True)
 
-    def _attempt(self, *, whole: bool) -> None:
+    def _attempt(self, *, whole: bool) -> str:
+        for path in self._work.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         self._git("init", "--quiet")
         self._git("remote", "add", "origin", self._item.repository)
         if self._item.path:
@@ -216,6 +264,7 @@ class _Repository:
             raise IntegrityError(
                 self._task.where, f"{self._item.repository} gave {head}, not {commit}", "check the commit"
             )
+        return head
 
     def _fetch_branch(self, flags: Sequence[str]) -> None:
         branch = self._item.branch
@@ -237,27 +286,37 @@ class _Repository:
             "core.hooksPath": os.devnull,
             "core.fsmonitor": "false",
             "advice.detachedHead": "false",
+            "gc.auto": "0",
+            "maintenance.auto": "false",
             "protocol.allow": "never",
             "protocol.http.allow": "always",
             "protocol.https.allow": "always",
         }
         settings = [part for name, value in configuration.items() for part in ("-c", f"{name}={value}")]
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 ["git", *settings, *arguments],  # noqa: S607 - PATH is the image's, or the user's laptop's
                 cwd=self._work,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
         except FileNotFoundError:
             raise ConfigError(
                 self._task.where, "there is no git program here", "use the downloader image, or install git"
             ) from None
-        if done.returncode:
-            raise _GitError(done.stderr.decode(errors="replace"))
-        return done.stdout.decode(errors="replace")
+        with process:
+            while True:
+                try:
+                    out, said = process.communicate(timeout=_LOOK_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    if self._task.session.stop.is_set():
+                        process.terminate()
+        if process.returncode:
+            raise _GitError(said.decode(errors="replace"))
+        return out.decode(errors="replace")
 
 
 def _last_line(said: str) -> str:
@@ -271,25 +330,28 @@ def _file(reference: Any) -> str:
     return str(secrets.file_of(reference)) if reference else ""
 
 
-def _move(source: Path, target: str, task: GitTask) -> None:
-    """Put the files of a tree into a folder that may have others; each gets its name when it is whole."""
-    if source.is_file():
-        task.volume.ready(task.where, str(Path(target, source.name)))
-        source.replace(Path(target, source.name))
-        return
+def _files(source: Path) -> list[str]:
+    """Everything in a tree that is no folder, relative to it; a file is a tree of itself."""
+    if not source.is_dir():
+        return [source.name]
+    found = []
     for place, folders, names in os.walk(source):
-        into = Path(target, Path(place).relative_to(source))
-        task.volume.ready(task.where, str(into / "x"))
         links = [name for name in folders if Path(place, name).is_symlink()]
-        for name in [*names, *links]:
-            path = str(into / name)
-            task.session.claim_file(task.where, task.volume, path)
-            try:
-                Path(place, name).replace(path)
-            except OSError as error:
-                raise ConfigError(
-                    task.where, f"{path} cannot be written ({error.strerror})", "remove what is in its place"
-                ) from None
+        found += [str(Path(place, name).relative_to(source)) for name in [*names, *links]]
+    return found
+
+
+def _move(source: Path, target: str, files: Iterable[str], task: GitTask) -> None:
+    """Put files into a folder that may have others; each gets its name when it is whole."""
+    for name in files:
+        path = str(Path(target, name))
+        task.volume.ready(task.where, path)
+        try:
+            (source / name).replace(path)
+        except OSError as error:
+            raise ConfigError(
+                task.where, f"{path} cannot be written ({error.strerror})", "remove what is in its place"
+            ) from None
 
 
 def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:

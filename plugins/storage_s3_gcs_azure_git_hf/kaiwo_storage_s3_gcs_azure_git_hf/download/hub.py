@@ -65,17 +65,19 @@ class HubTask:
             "endpoint": os.environ.get("HF_ENDPOINT") or ENDPOINT,
             "max_workers": _FILES_AT_ONCE,
         }
-        try:
-            planned = snapshot_download(**arguments, dry_run=True)
-            self._check_files({info.filename for info in planned})
-            size = sum(info.file_size or 0 for info in planned if info.will_download)
-            progress.expect(size)
-            folder = Path(snapshot_download(**arguments))
-            progress.add(size)
-        except DownloadError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the client raises errors of four libraries
-            raise self._explained(error) from None
+
+        def asked(**more: Any) -> Any:
+            try:
+                return snapshot_download(**arguments, **more)
+            except Exception as error:  # noqa: BLE001 - the client raises errors of four libraries
+                raise self._explained(error) from None
+
+        planned = self.session.retried(lambda: asked(dry_run=True))
+        self._check_files({info.filename for info in planned})
+        size = sum(info.file_size or 0 for info in planned if info.will_download)
+        progress.expect(size)
+        folder = Path(self.session.retried(asked))
+        progress.add(size)
         self._verify(folder)
 
     def _check_files(self, known: set[str]) -> None:

@@ -12,6 +12,7 @@ import os
 import re
 import urllib.error
 import urllib.request
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -52,9 +53,9 @@ def fetch(task: GitTask, source: Path, progress: Progress) -> None:
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
         wanted = {pointers[path] for path in batch}
-        actions = _ask(task, wanted)
+        actions = task.session.retried(partial(_ask, task, wanted))
         for path in batch:
-            _download(task, path, pointers[path], actions, progress)
+            task.session.retried(partial(_download, task, path, pointers[path], actions, progress))
 
 
 def _pointers(source: Path) -> dict[Path, tuple[str, int]]:
@@ -136,6 +137,7 @@ def _download(
             out.flush()
             os.fsync(out.fileno())
     except OSError as error:
+        progress.add(-got)
         raise _explained(task, f"large file {path.name}", error) from None
     if got != size or digest.hexdigest() != oid:
         raise IntegrityError(

@@ -125,7 +125,7 @@ def _execute(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
         for journal in journals.values():
             stack.callback(journal.close)
         progress = Progress(arguments.progress or ("bar" if sys.stderr.isatty() else "lines"))
-        transfer = Transfer(session.config.limits, journals, progress, session.explained)
+        transfer = Transfer(session.config.limits, journals, progress, session.explained, session.stop)
         there = [file for file in files if transfer.finished(file)]
         missing = set(files).difference(there)
         ordered = [file for file in files if file in missing]

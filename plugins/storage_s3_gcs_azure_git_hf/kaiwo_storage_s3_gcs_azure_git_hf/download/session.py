@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, secrets
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kaiwo.api.download import DownloadConfig
     from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
 
+_T = TypeVar("_T")
+
 _LOOKUPS = 16
 _SLOWEST_PART = timedelta(minutes=30)
 
@@ -34,6 +36,7 @@ class Session:
         config: the document.
         gate: the way out.
         tasks: transfers of their own.
+        stop: set once something failed for good: nothing new is begun.
     """
 
     def __init__(self, config: DownloadConfig, gate: Gate, roots: Mapping[str, str]) -> None:
@@ -44,7 +47,7 @@ class Session:
         self._volumes: dict[str, Volume] = {}
         self._targets = Targets()
         self._lookups: list[Callable[[], list[File]]] = []
-        self._stop = threading.Event()
+        self.stop = threading.Event()
 
     def volume(self, name: str) -> Volume:
         """The volume ``data`` or ``hf``.
@@ -183,17 +186,23 @@ class Session:
             try:
                 return [file for future in pending for file in future.result()]
             except BaseException:
-                self._stop.set()
+                self.stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
     def _asked(self, where: str, name: str, ask: Callable[[], Any]) -> Any:
-        answers: list[Any] = []
         try:
-            retried(lambda: answers.append(ask()), self.config.limits, self._stop)
+            return self.retried(ask)
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
             raise self.explained(where, name, error) from None
-        return answers[-1]
+
+    def retried(self, action: Callable[[], _T]) -> _T:
+        """Run an action, again while its failure may pass.
+
+        Raises:
+            Exception: its last failure.
+        """
+        return retried(action, self.config.limits, self.stop)
 
     def explained(self, where: str, name: str, error: BaseException) -> errors.DownloadError:
         """A failure as the user reads it; a refusal of the gate shows as itself."""

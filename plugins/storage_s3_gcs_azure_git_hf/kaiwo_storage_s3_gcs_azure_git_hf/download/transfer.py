@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal, fingerprint
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.model import File, Task
     from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
     from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
+
+_T = TypeVar("_T")
 
 Explained: TypeAlias = "Callable[[str, str, BaseException], errors.DownloadError]"
 """Turns item, object and failure into what the user reads."""
@@ -42,8 +44,11 @@ def content_key(file: File) -> str:
     return fingerprint(file.store.name, file.key, file.etag, file.version, file.size, file.sha256)
 
 
-def retried(action: Callable[[], None], limits: DownloadLimits, stop: threading.Event) -> None:
+def retried(action: Callable[[], _T], limits: DownloadLimits, stop: threading.Event) -> _T:
     """Run an action until it works, it fails for good, or its time is over.
+
+    Returns:
+        What the action returns.
 
     Raises:
         Exception: the last failure of the action.
@@ -169,12 +174,13 @@ class Transfer:
         journals: Mapping[Volume, Journal],
         progress: Progress,
         explained: Explained,
+        stop: threading.Event,
     ) -> None:
         self._limits = limits
         self._journals = journals
         self._progress = progress
         self._explained = explained
-        self._stop = threading.Event()
+        self._stop = stop
         self._lock = threading.Lock()
         self._failure: errors.DownloadError | None = None
 

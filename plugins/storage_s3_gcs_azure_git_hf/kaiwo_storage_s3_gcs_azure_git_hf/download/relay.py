@@ -1,0 +1,176 @@
+"""One client's connection through the gate, and the bytes that cross it.
+
+Plain http stays on one connection for many requests, each of which is looked at: a request for another host
+goes to another, checked connection. What is behind CONNECT is opaque. Content is moved by the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Connect: TypeAlias = "Callable[[str, int], socket.socket]"
+
+_LONGEST_HEAD = 64 * 1024
+_CHUNK = 1024**2
+_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"upgrade")
+_END = b"\r\n\r\n"
+
+
+class RefusedError(Exception):
+    """An address may not be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The head of a request, as it goes on.
+
+    Attributes:
+        host: where to.
+        port: likewise.
+        head: what the server is sent.
+        body: bytes that follow it; None for as many as come.
+        tunnel: whether what follows is none of the gate's business.
+    """
+
+    host: str
+    port: int
+    head: bytes
+    body: int | None
+    tunnel: bool = False
+
+
+def _request(head: bytes) -> _Request:
+    """Read a head; ValueError when it is none."""
+    first, *lines = head.split(b"\r\n")
+    method, target, version = first.decode("latin-1").split(" ")
+    if method == "CONNECT":
+        place = urlsplit(f"//{target}")
+        return _Request(place.hostname or "", place.port or 443, b"", None, tunnel=True)
+    place = urlsplit(target)
+    fields = (line.partition(b":") for line in lines)
+    named = {name.strip().lower(): value.strip().lower() for name, _, value in fields}
+    path = (place.path or "/") + (f"?{place.query}" if place.query else "")
+    kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _HOP]
+    body: int | None = int(named.get(b"content-length", 0))
+    last = b"close" in named.get(b"connection", b"") + named.get(b"proxy-connection", b"")
+    if b"transfer-encoding" in named:
+        # Its end is not looked for, so nothing can follow it.
+        body, last = None, True
+    kept += [b"Connection: close"] if last else []
+    sent = b"\r\n".join([f"{method} {path} {version}".encode("latin-1"), *kept, b"", b""])
+    return _Request(place.hostname or "", place.port or 80, sent, body)
+
+
+class Relay:
+    """One client."""
+
+    def __init__(self, client: socket.socket, connect: Connect) -> None:
+        self._client = client
+        self._connect = connect
+        self._server: socket.socket | None = None
+        self._place: tuple[str, int] | None = None
+        self._pending = b""
+        self._body: int | None = 0
+        self._reader, self._writer = os.pipe()
+        with contextlib.suppress(OSError):  # a limit of the user's pipes; it works with small ones too
+            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, _CHUNK)
+
+    def close(self) -> None:
+        """Both connections end."""
+        os.close(self._reader)
+        os.close(self._writer)
+        for side in (self._client, self._server):
+            if side:
+                side.close()
+
+    def run(self) -> None:
+        """Until one side is done.
+
+        Raises:
+            OSError: a connection broke.
+        """
+        client_open = True
+        while True:
+            watched = select.poll()
+            if client_open:
+                watched.register(self._client, select.POLLIN)
+            if self._server:
+                watched.register(self._server, select.POLLIN)
+            same = self._server
+            while same is self._server:
+                ready = {number for number, _ in watched.poll()}
+                if self._server and self._server.fileno() in ready and not self._to_client(self._server):
+                    return
+                if client_open and self._client.fileno() in ready and not self._from_client():
+                    if self._server is None:
+                        return
+                    client_open = False
+                    self._server.shutdown(socket.SHUT_WR)
+                    break
+
+    def _to_client(self, server: socket.socket) -> bool:
+        return self._move(server, self._client, _CHUNK) > 0
+
+    def _from_client(self) -> bool:
+        """Take what the client sent; whether there may be more."""
+        if self._server and self._body is None:
+            return self._move(self._client, self._server, _CHUNK) > 0
+        if self._server and self._body:
+            moved = self._move(self._client, self._server, self._body)
+            self._body -= moved
+            return moved > 0
+        data = self._client.recv(_LONGEST_HEAD)
+        self._pending += data
+        head, found, rest = self._pending.partition(_END)
+        if not found:
+            return bool(data) and len(self._pending) <= _LONGEST_HEAD
+        self._pending = b""
+        try:
+            request = _request(head)
+        except ValueError:
+            self._answer("400 Bad Request", "is no request")
+            return False
+        return self._forward(request, rest)
+
+    def _forward(self, request: _Request, rest: bytes) -> bool:
+        place = (request.host, request.port)
+        if self._server is None or self._place != place:
+            if self._server:
+                self._server.close()
+                self._server = None
+            try:
+                self._server = self._connect(*place)
+            except RefusedError as error:
+                self._answer("403 Forbidden", str(error))
+                return False
+            except OSError:
+                self._answer("502 Bad Gateway", "cannot be reached")
+                return False
+            self._place = place
+        if request.tunnel:
+            self._client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        self._server.sendall(request.head + rest)
+        self._body = None if request.body is None else max(request.body - len(rest), 0)
+        return True
+
+    def _move(self, source: socket.socket, target: socket.socket, most: int) -> int:
+        """Bytes that went from one side to the other, in the kernel; 0 at the end."""
+        moved = left = os.splice(source.fileno(), self._writer, most)
+        while left:
+            left -= os.splice(self._reader, target.fileno(), left)
+        return moved
+
+    def _answer(self, status: str, text: str) -> None:
+        body = f"{text}\n".encode()
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        self._client.sendall(head.encode() + body)
