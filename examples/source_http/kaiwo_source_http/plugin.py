@@ -1,0 +1,24 @@
+"""One more download source: which field it owns, what an item looks like, and what fetches it."""
+
+from __future__ import annotations
+
+from kaiwo.plugin import hookimpl
+from kaiwo.plugin.sources import DownloadSource
+
+KAIWO_API = 1
+
+
+@hookimpl
+def kaiwo_download_sources() -> list[DownloadSource]:
+    """Users write ``storage.data.download.http``."""
+    from kaiwo_source_http.item import HttpDownloadItem  # noqa: PLC0415 - needs pydantic, which a start may not
+
+    return [
+        DownloadSource(
+            name="http",
+            path=("data", "download", "http"),
+            item=HttpDownloadItem,
+            description="Downloads from web servers over http or https.",
+            downloader="kaiwo_source_http.download:fetch",
+        )
+    ]

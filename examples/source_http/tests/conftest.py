@@ -1,0 +1,172 @@
+"""Lets the tests run from a checkout in which the package is not installed; a web server; an installation."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(__file__).parents[1]
+ROOT = PACKAGE.parents[1]
+sys.path.insert(0, str(PACKAGE))
+
+PROJECTS = (ROOT, ROOT / "plugins" / "batch_job", ROOT / "plugins" / "storage_s3_gcs_azure_git_hf", PACKAGE)
+CONTENT = bytes(range(256)) * 4000
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing."""
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[str]:
+    """URL of a web server with the file ``models/tiny 1.bin``."""
+    folder = tmp_path / "web" / "models"
+    folder.mkdir(parents=True)
+    (folder / "tiny 1.bin").write_bytes(CONTENT)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(folder.parent)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@dataclass
+class Installed:
+    """An environment with the host, two of its plugins, and this package.
+
+    Attributes:
+        directory: it is below it, in ``venv``.
+    """
+
+    directory: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Nothing of the working tree, and nobody's cluster."""
+        hidden = ("KAIWO", "KUBE", "PYTHON")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+        return kept | {"HOME": str(self.directory)}
+
+    def program(self, name: str) -> str:
+        """Path of an installed program."""
+        return str(self.directory / "venv" / "bin" / name)
+
+    def run(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run an installed program to its end."""
+        return subprocess.run(
+            [self.program(name), *arguments],
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+
+def _pip(*arguments: str | Path, cwd: Path) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    done = subprocess.run(
+        [*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Everything from wheels, into an empty environment."""
+    directory = tmp_path_factory.mktemp("installed-source")
+    copies = []
+    for project in PROJECTS:
+        # A build from a copy leaves nothing behind in the working tree.
+        copy = directory / "sources" / project.name
+        more = ("plugins", "examples", "bench", "docs") if project == ROOT else ()
+        shutil.copytree(project, copy, ignore=shutil.ignore_patterns(".*", "tests", "__pycache__", *more))
+        copies.append(copy)
+    wheels = directory / "wheels"
+    _pip(
+        "wheel",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "--wheel-dir",
+        wheels,
+        *copies,
+        cwd=directory,
+    )
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "venv"], cwd=directory, check=True)
+    _pip(
+        "--python",
+        directory / "venv" / "bin" / "python",
+        "install",
+        "--no-compile",
+        "--find-links",
+        wheels,
+        "--constraint",
+        ROOT / "constraints.txt",
+        "kaiwo",
+        "kaiwo-batch-job",
+        "kaiwo-storage-s3-gcs-azure-git-hf[download]",
+        "kaiwo-source-http",
+        cwd=directory,
+    )
+    return Installed(directory)
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="session")
+def cluster(installed: Installed) -> Iterator[Any]:
+    """A control plane of its own with the CRDs of what is installed, and the installed operator beside it."""
+    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 - only one test needs a control plane
+
+    crds = list(yaml.safe_load_all(installed.run("kaiwo", "manifests", "crds").stdout))
+    sandbox = Sandbox.up(f"source-{os.getpid()}-{secrets.token_hex(2)}", owned=True)
+    try:
+        for crd in crds:
+            sandbox.api.apply(f"{CRDS}/{crd['metadata']['name']}", crd)
+        for crd in crds:
+            _wait_until_served(sandbox.api, crd["metadata"]["name"])
+        sandbox.create_namespace("example")
+        flags = ["--kubeconfig", str(sandbox.kubeconfig), "--metrics-address", "127.0.0.1:0"]
+        with (
+            (installed.directory / "operator.log").open("wb") as log,
+            subprocess.Popen(
+                [installed.program("kaiwo"), "operator", "run", "--no-leader-election", *flags],
+                env=installed.environment,
+                stdout=log,
+                stderr=log,
+            ) as operator,
+        ):
+            yield sandbox
+            operator.terminate()
+    finally:
+        sandbox.down()
+
+
+def _wait_until_served(api: Any, name: str) -> None:
+    with closing(api.watch(f"{CRDS}?fieldSelector=metadata.name%3D{name}", timeout=120)) as changes:
+        for change in changes:
+            conditions = change["object"].get("status", {}).get("conditions", [])
+            if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+                return
