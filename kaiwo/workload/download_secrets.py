@@ -47,20 +47,22 @@ def secret_mounts(
     """
     keys: dict[str, dict[str, None]] = {}
     usual: dict[str, None] = {}
-    files: dict[str, SecretReference] = {}
+    files: dict[str, tuple[SecretReference, str]] = {}
     for where, reference in references:
         keys.setdefault(reference.name, {})[reference.key] = None
         if reference.file in ("", f"{SECRETS_PATH}/{reference.name}/{reference.key}"):
             usual[reference.name] = None
             continue
-        _check(where, reference, taken)
-        same = files.setdefault(reference.file, reference)
+        same, _ = files.setdefault(reference.file, (reference, where))
         if same != reference:
             raise SpecError(
                 where,
                 f"file {reference.file} is where key {same.key} of Secret {same.name} goes; "
                 "give each value a file of its own, or leave file out",
             )
+    places = {f"{SECRETS_PATH}/{secret}": f"the keys of Secret {secret}" for secret in usual}
+    for reference, where in files.values():
+        _check(where, reference.file, {**taken, SECRETS_PATH: "its Secrets"}, places)
     volumes: list[Object] = [
         {
             "name": volume_name(secret),
@@ -74,18 +76,18 @@ def secret_mounts(
     ]
     mounts += [
         {"name": volume_name(item.name), "mountPath": file, "subPath": item.key, "readOnly": True}
-        for file, item in files.items()
+        for file, (item, _) in files.items()
     ]
     return volumes, mounts
 
 
-def _check(where: str, reference: SecretReference, taken: Mapping[str, str]) -> None:
+def _check(where: str, file: str, taken: Mapping[str, str], secrets: Mapping[str, str]) -> None:
     """Refuse a file that would hide, or lie in, what is mounted already."""
-    file = reference.file
     if not file.startswith("/") or ".." in file.split("/") or file.endswith("/") or ":" in file:
         raise SpecError(where, f"file {file!r} is no absolute path of a file; correct it, or leave it out")
-    for place, what in {**taken, SECRETS_PATH: "the values at their usual place"}.items():
-        if file == place or file.startswith(f"{place.rstrip('/')}/"):
+    for place, what in {**taken, **secrets}.items():
+        inside = place != SECRETS_PATH and file.startswith(f"{place.rstrip('/')}/")
+        if file == place or inside:
             raise SpecError(
                 where, f"file {file} lies where the download pod has {what}; choose another, or leave it out"
             )

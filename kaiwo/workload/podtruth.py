@@ -187,14 +187,15 @@ def _problems(pod: Object) -> Iterator[Finding]:
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             text = str(condition.get("message", ""))
-            volume = (
-                "PersistentVolumeClaim" in text or "persistentvolumeclaim" in text or "volume node" in text
-            )
+            volume = any(words in text.lower() for words in _VOLUME_WORDS)
             yield Finding(
                 "VolumeNotBound" if volume else "Unschedulable",
                 _line(f"pod {name} cannot be scheduled", text),
             )
 
+
+_VOLUME_WORDS = ("persistentvolumeclaim", "persistent volume", "volume node")
+"""What the scheduler says of pods that wait for a volume."""
 
 _DENIED = (
     ("not found", "; it does not exist there"),

@@ -205,14 +205,14 @@ def test_the_users_variables_come_after_the_pods_own() -> None:
     [
         ("/config/config.yaml", "its configuration"),
         ("/workload/token", "volume data"),
-        ("/app/secrets/other/token", "the values at their usual place"),
+        ("/app/secrets/s3.keys/token", "the keys of Secret s3.keys"),
         ("/run/../config/x", "no absolute path"),
         ("/run/", "no absolute path"),
     ],
 )
 def test_a_file_where_something_else_is_mounted_is_refused(file: str, why: str) -> None:
     """The item is named, and what is there."""
-    section = storage(git=[{**GIT, "token": value("token", "git", file=file)}])
+    section = storage(s3=[S3], git=[{**GIT, "token": value("token", "git", file=file)}])
     with pytest.raises(
         AssertionError, match=r"InvalidSpec.*spec\.storage\.data\.download\.git\[0\]"
     ) as caught:
