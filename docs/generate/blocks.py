@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FIELDS = ("field", "takes", "default", "meaning")
 _STATUS_MODULE = "kaiwo/workload/status.py"
 _STATUSES: dict[str, str] = {
-    "PENDING": "It waits: for its queue, a deletion, or because it is scaled to zero.",
+    "PENDING": "It waits: for its download, its queue, a deletion, or because it is scaled to zero.",
     "STARTING": "It was let go, and no container runs yet.",
     "RUNNING": "A container runs. For a service: not everything is ready.",
     "READY": "A service that is fully ready.",

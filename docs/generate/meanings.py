@@ -68,8 +68,18 @@ CANNOT_RUN: Final[Meanings] = {
     ),
     "DownloadNotAvailable": Meaning(
         "ERROR",
-        "The workload asks for a download, and the operator starts none yet. Remove the field, and fetch the "
-        "data in the entrypoint.",
+        "No loaded plugin fetches what the workload wants downloaded. The message names the field, and the "
+        "distribution to select where one is installed.",
+    ),
+    "VolumeImmutable": Meaning(
+        "ERROR",
+        "Class or access mode of a volume that exists were changed, which cannot be. Put the old value back, "
+        "or submit the workload again.",
+    ),
+    "VolumeNotExpandable": Meaning(
+        "ERROR",
+        "A volume was asked to grow and its StorageClass does not allow it. While the workload runs it goes "
+        "on, and only conditions say so.",
     ),
     "Forbidden": Meaning(
         "ERROR", "The API server did not permit the object: a quota, a policy or the operator's own role."
@@ -111,6 +121,16 @@ WAITS: Final[Meanings] = {
     ),
     "Replacing": Meaning(
         "PENDING", "A change needs a new object; the service is down until the new one runs."
+    ),
+    "Downloading": Meaning(
+        "PENDING",
+        "What `storage` asks for is downloaded first; what runs the workload is created afterwards. The "
+        "message says how far it is.",
+    ),
+    "VolumePending": Meaning(
+        "PENDING",
+        "The download waits for a volume that is not bound. The message has the class, whether it exists, "
+        "and what its provisioner says.",
     ),
     "ScaledToZero": Meaning("PENDING", "`replicas` is 0. Raise it to start the service."),
     "Suspended": Meaning(
@@ -196,6 +216,22 @@ ENDED: Final[Meanings] = {
     "Failed": Meaning("FAILED", "The job failed, and neither a pod nor a controller gave a reason."),
     "Stopped": Meaning("FAILED", "Somebody stopped the Ray job."),
     "WrapperFailed": Meaning("FAILED", "AppWrapper gave the service up."),
+    "DownloadInvalid": Meaning(
+        "FAILED",
+        "A download is configured wrongly, for example an address that is never reached, or a key that is no "
+        "text. The message names the item; correct it and submit again.",
+    ),
+    "DownloadUnavailable": Meaning(
+        "FAILED", "What was to be downloaded does not exist, or the credentials may not read it."
+    ),
+    "DownloadMismatch": Meaning(
+        "FAILED", "What was downloaded is not what it should be: checksum, size, or changed meanwhile."
+    ),
+    "DownloadDiskFull": Meaning("FAILED", "The volume is too small, four times. Raise `storageSize`."),
+    "DownloadUnreachable": Meaning("FAILED", "The network or the server did not recover, four times."),
+    "DownloadFailed": Meaning(
+        "FAILED", "The download failed for another reason; the message has its last line."
+    ),
     "ChildLost": Meaning(
         "FAILED",
         "The created object is gone and nobody saw how it ended. A job never runs twice: look at its output, "
@@ -217,8 +253,13 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "Applied": "The running object is as the spec says; the message lists what of the spec is ignored.",
     "Immutable": "The field in the message changed and cannot change now. The running object is untouched.",
     "Bound": "All volumes are there.",
-    "VolumePending": "A volume is not bound yet. Normal where the class waits for the first pod.",
+    "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
+    "VolumeExpanding": "A volume is being enlarged.",
     "VolumeMissing": "A claim was deleted.",
+    "JobPending": "The download Job has no running pod yet; the message says what it waits for.",
+    "JobInProgress": "It downloads, or is about to try again.",
+    "JobFailed": "It failed for good; the message has the download program's last line.",
+    "JobCompleted": "All is there. It stays so when the Job is gone: nothing is downloaded twice.",
 }
 """Words that stand on conditions of a workload only."""
 
@@ -226,7 +267,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "Schedulable": "Whether the workload can run at all: fields, names, plugins, GPUs, queue.",
     "Admitted": "What the queue says, in its own words. Absent without a queue.",
     "StorageReady": "Whether the volumes are bound. Absent without volumes.",
-    "DownloadJobSucceeded": "Whether the downloads before the start have succeeded.",
+    "DownloadJobSucceeded": "Whether what is downloaded before the start is there. Absent without downloads.",
     "SpecApplied": "Whether the running object is as the spec says. Its message carries warnings.",
     "Preemptable": "Whether `duration` has passed.",
     "ResourceUnderutilization": "Whether the GPUs stand idle.",
