@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench import facts, report
-from bench.scenarios import FULL, OFFLINE, ON_SERVER, QUICK, evenness
+from bench.platform import Platform
+from bench.scenarios import FULL, OFFLINE, ON_PLATFORM, ON_SERVER, QUICK, evenness
 from bench.server import Server
 
 if TYPE_CHECKING:
@@ -46,12 +47,18 @@ def _measure(names: list[str], *, quick: bool) -> tuple[list[report.Figure], lis
         with Server() as server:
             for name in on_server:
                 measured(name, partial(ON_SERVER[name], server, size))
+    on_platform = [name for name in names if name in ON_PLATFORM]
+    if on_platform:
+        _say("starting the platform with Kueue …")
+        with Platform() as platform:
+            for name in on_platform:
+                measured(name, partial(ON_PLATFORM[name], platform, size))
     return figures + evenness(figures, size), failed
 
 
 def main() -> int:
     """Run what was asked for; 1 when a target was missed or a benchmark failed, 130 when interrupted."""
-    every = [*OFFLINE, *ON_SERVER]
+    every = [*OFFLINE, *ON_SERVER, *ON_PLATFORM]
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of the operator.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(every)}; default all")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under three minutes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 - msgspec reads the annotation when the class is made
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,21 @@ rules:
   verbs: [get, list, watch]
 - level: Metadata
 """
+
+POLICY_WITH_STATUS = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: Request
+  resources:
+  - {group: kaiwo.silogen.ai, resources: [kaiwojobs/status]}
+  - {group: batch, resources: [jobs/status]}
+- level: Metadata
+"""
+"""The same, and what was written into the status of KaiwoJobs and Jobs."""
 
 
 class _User(msgspec.Struct):
@@ -45,6 +60,14 @@ class Write(msgspec.Struct, rename="camel"):
     stage_timestamp: datetime
     object_ref: _Object = msgspec.field(default_factory=_Object)
     response_status: _Status = msgspec.field(default_factory=_Status)
+    user_agent: str = ""
+    request_object: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What was sent, where the policy logs it."""
+        sent = bytes(self.request_object)
+        return msgspec.json.decode(sent, type=dict[str, Any]) if sent else {}
 
     @property
     def ok(self) -> bool:

@@ -90,7 +90,7 @@ class FanOut:
         return counted / max(1, self.writes["create jobs"])
 
 
-def load_command(server: Server, count: int, prefix: str, **options: float) -> list[str]:
+def load_command(server: Server, count: int, prefix: str, **options: float | str) -> list[str]:
     """The command of the load generator."""
     command = [sys.executable, "-m", "bench.load", "--access", str(server.access_file(LOAD))]
     command += ["--count", str(count), "--prefix", prefix]

@@ -37,7 +37,8 @@ def milliseconds(writes: list[Write], user: str, target: str) -> list[float]:
     return [(first[key] - born[key]) * 1000 for key in born if key in first]
 
 
-def _percentiles(values: list[float]) -> tuple[float, float]:
+def percentiles(values: list[float]) -> tuple[float, float]:
+    """The median, and what one in a hundred exceeds."""
     cuts = quantiles(values, n=100)
     return cuts[49], cuts[98]
 
@@ -74,7 +75,7 @@ def run(server: Server, count: int) -> list[Figure]:
     figures = []
     for what, values in operator.items():
         for name, value, least, target in zip(
-            ("p50", "p99"), _percentiles(values), _percentiles(floor[what]), (_P50, _P99), strict=True
+            ("p50", "p99"), percentiles(values), percentiles(floor[what]), (_P50, _P99), strict=True
         ):
             figures.append(Figure(f"idle: create → {what}, {name}", value, "ms", least, target))
     return figures

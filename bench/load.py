@@ -1,4 +1,4 @@
-"""The load generator: clients that create KaiwoJobs as fast as the API server takes them.
+"""The load generator: clients that create KaiwoJobs, or the Jobs they become, as fast as they are taken.
 
 It runs as a process of its own (``python -m bench.load``), so that neither its CPU nor its memory is mistaken
 for the subject's. Sixteen clients keep the API server busy.
@@ -10,21 +10,27 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from bench.access import KAIWO_JOBS, Access, check, encode
-from bench.subject import kaiwo_job
+from bench.access import JOBS, KAIWO_JOBS, Access, check, encode
+from bench.subject import kaiwo_job, queued_job
 
 CLIENTS = 16
 
 
-async def create(access: Access, numbers: range, prefix: str, clients: int, pause: float) -> None:
-    """Create the KaiwoJobs with these numbers; every client rests `pause` seconds after each."""
+FORMS = {"kaiwojobs": (KAIWO_JOBS, kaiwo_job), "jobs": (JOBS, queued_job)}
+
+
+async def create(
+    access: Access, numbers: range, prefix: str, *, clients: int, pause: float, kind: str = "kaiwojobs"
+) -> None:
+    """Create the objects with these numbers; every client rests `pause` seconds after each."""
+    collection, made = FORMS[kind]
     left = iter(numbers)
     async with access.session(clients) as session:
 
         async def client() -> None:
             for number in left:
-                body = kaiwo_job(number, prefix)
-                path = KAIWO_JOBS.format(namespace=body["metadata"]["namespace"])
+                body = made(number, prefix)
+                path = collection.format(namespace=body["metadata"]["namespace"])
                 async with session.post(path, data=encode(body)) as response:
                     await check(response)
                 if pause:
@@ -42,9 +48,12 @@ def main() -> None:
     parser.add_argument("--prefix", default="job")
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--kind", choices=FORMS, default="kaiwojobs")
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.count)
-    asyncio.run(create(Access.read(given.access), numbers, given.prefix, given.clients, given.pause))
+    access = Access.read(given.access)
+    made = create(access, numbers, given.prefix, clients=given.clients, pause=given.pause, kind=given.kind)
+    asyncio.run(made)
 
 
 if __name__ == "__main__":

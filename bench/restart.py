@@ -24,8 +24,25 @@ _LIMIT_SECONDS = 120.0
 _AFTERWARDS_SECONDS = 10.0
 
 
-def run(server: Server, count: int) -> list[Figure]:
-    """Start an operator over `count` live objects; the previous one has ended and given its Lease back."""
+def run(
+    server: Server,
+    count: int,
+    *,
+    limit: float = 4,
+    floor: float | None = None,
+    memory: float | None = None,
+    most: float | None = None,
+) -> list[Figure]:
+    """Start an operator over `count` live objects; the previous one has ended and given its Lease back.
+
+    Args:
+        server: where they are.
+        count: of KaiwoJobs.
+        limit: seconds until the first new Job, as the target says.
+        floor: seconds that a program needs that only lists them.
+        memory: that program's memory, MiB.
+        most: MiB that the operator may hold, None without a target.
+    """
     body = kaiwo_job(0, "late")
     server.create(KAIWO_JOBS.format(namespace=body["metadata"]["namespace"]), body)
     server.audit.read()
@@ -41,7 +58,7 @@ def run(server: Server, count: int) -> list[Figure]:
         took = first.done - program.started
         time.sleep(_AFTERWARDS_SECONDS)
         served()
-        memory = program.peak_mebibytes()
+        held = program.peak_mebibytes()
     own = ("create jobs", "patch kaiwojobs/status")
     mine = body["metadata"]["name"]
     other = Counter(
@@ -52,7 +69,7 @@ def run(server: Server, count: int) -> list[Figure]:
     )
     label = f"restart, {count:,} live objects"
     return [
-        Figure(f"{label}: start → first new Job", took, "s", None, Target(4)),
+        Figure(f"{label}: start → first new Job", took, "s", floor, Target(limit)),
         Figure(f"{label}: other writes", other.total(), "", 0, Target(0)),
-        Figure(f"{label}: peak memory", memory, "MiB"),
+        Figure(f"{label}: peak memory", held, "MiB", memory, Target(most) if most else None),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench import cli_start, fanout, idle, plan, raw, rest, restart
+from bench import cli_start, fanout, idle, live, pending, plan, queued, raw, rest, restart
 from bench.report import Figure, Target
 from bench.subjects import started
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.fanout import FanOut
+    from bench.platform import Platform
     from bench.server import Server
 
 
@@ -27,6 +28,9 @@ class Size:
         raw: objects of each kind for the raw API server.
         singles: KaiwoJobs created one at a time.
         rest: seconds at rest.
+        live: KaiwoJobs that are live at the same time, half of them finished.
+        queued: jobs given to Kueue, directly and as KaiwoJobs.
+        pending: jobs whose start is watched while a thousand wait.
     """
 
     small: int
@@ -35,10 +39,15 @@ class Size:
     raw: int
     singles: int
     rest: float
+    live: int
+    queued: int
+    pending: int
 
 
-FULL = Size(small=1000, large=5000, rounds=3, raw=2000, singles=200, rest=60)
-QUICK = Size(small=400, large=1000, rounds=1, raw=400, singles=60, rest=15)
+FULL = Size(
+    small=1000, large=5000, rounds=3, raw=2000, singles=200, rest=60, live=10_000, queued=500, pending=300
+)
+QUICK = Size(small=400, large=1000, rounds=1, raw=400, singles=60, rest=15, live=2000, queued=100, pending=50)
 """The same measurements, smaller. Its targets are those of the full sizes, so read it as a smoke test."""
 
 
@@ -100,4 +109,9 @@ ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "idle": lambda server, size: idle.run(server, size.singles),
     "fanout": small,
     "large": large,
+    "live": lambda server, size: live.run(server, size.live, size.rest),
+}
+ON_PLATFORM: dict[str, Callable[[Platform, Size], list[Figure]]] = {
+    "queued": lambda platform, size: queued.run(platform, size.queued, min(2, size.rounds)),
+    "pending": lambda platform, size: pending.run(platform, size.pending),
 }

@@ -71,30 +71,41 @@ class Server:
 
     def _start(self) -> None:
         shutil.copytree(certs.ensure(), self._layout.pki)
+        self.write_access(self.directory / "tokens.csv")
+        binaries = ensure(say=say)
+        self.run("etcd", control_plane.etcd(binaries["etcd"], self._layout))
+        server = self.run(
+            "kube-apiserver",
+            [*control_plane.apiserver(binaries["kube-apiserver"], self._layout), *self.audited(POLICY)],
+        )
+        until(self.ready, _START_SECONDS, server, "ready")
+        self.audit = AuditLog(self.directory / "audit.log")
+        self._furnish()
+
+    def write_access(self, tokens: Path) -> None:
+        """Write how each program reaches this server, and add its user to the file of tokens."""
         lines = [f'{token},{user},{user},"{certs.ADMIN_GROUP}"\n' for user, token in self._tokens.items()]
-        (self.directory / "tokens.csv").write_text("".join(lines))
-        (self.directory / "audit.yaml").write_text(POLICY)
+        with tokens.open("a") as file:
+            file.write("".join(lines))
         for user in USERS:
             self.access(user).write(self.access_file(user))
             self._write_kubeconfig(user)
-        binaries = ensure(say=lambda line: print(line, file=sys.stderr))
-        self._run("etcd", control_plane.etcd(binaries["etcd"], self._layout))
-        audit = [
+
+    def audited(self, policy: str) -> list[str]:
+        """Flags of an API server that logs what a policy says."""
+        (self.directory / "audit.yaml").write_text(policy)
+        return [
             f"--audit-policy-file={self.directory / 'audit.yaml'}",
             f"--audit-log-path={self.directory / 'audit.log'}",
             "--audit-log-mode=blocking",
         ]
-        server = self._run(
-            "kube-apiserver", [*control_plane.apiserver(binaries["kube-apiserver"], self._layout), *audit]
-        )
-        until(self._ready, _START_SECONDS, server, "ready")
-        self.audit = AuditLog(self.directory / "audit.log")
-        self._furnish()
 
-    def _run(self, name: str, command: list[str]) -> Program:
+    def run(self, name: str, command: list[str]) -> Program:
+        """Start a program that ends with this server."""
         return self._programs.enter_context(Program(command, self.directory / f"{name}.log"))
 
-    def _ready(self) -> bool:
+    def ready(self) -> bool:
+        """Whether the API server answers."""
         try:
             self.request("GET", "/readyz")
         except OSError:
@@ -103,6 +114,16 @@ class Server:
 
     def _furnish(self) -> None:
         """CRDs, namespaces and nodes: four of eight GPUs, so that a GPU check has something to read."""
+        for number in range(4):
+            self.create("/api/v1/nodes", node(f"gpu-{number}"))
+        self.install()
+
+    def install(self) -> None:
+        """Kaiwo's CRDs, served, and the namespaces.
+
+        Raises:
+            RuntimeError: a CRD is not served in time.
+        """
         names = []
         for crd in rendered_crds():
             self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
@@ -111,8 +132,6 @@ class Server:
             )
         for namespace in NAMESPACES:
             self.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        for number in range(4):
-            self.create("/api/v1/nodes", node(f"gpu-{number}"))
         deadline = time.monotonic() + _CRD_SECONDS
         for group, version, plural in names:
             while not self._served(f"/apis/{group}/{version}/{plural}"):
@@ -200,6 +219,11 @@ class Server:
             ):
                 self.request("DELETE", path.format(namespace), {"propagationPolicy": "Background"})
         self.audit.read()
+
+
+def say(line: str) -> None:
+    """Tell of a long step."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def node(name: str) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from bench.server import NAMESPACES
 PLUGINS = ("batch_job", "gpu_amd", "gpu_nvidia")
 """What the operator runs with, as this KaiwoJob needs it. A queue system would need its own controllers."""
 
+QUEUE = "kaiwo"
+"""The default queue."""
+
 ENTRYPOINT = "set -e\npython train.py --epochs 3 --output /workload/out\n"
 
 
@@ -93,6 +96,16 @@ def finished_job(name: str, namespace: str, uid: str) -> dict[str, Any]:
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
+
+
+def queued_job(number: int, prefix: str) -> dict[str, Any]:
+    """The Job that :func:`kaiwo_job` becomes in the default queue, as somebody gives it to Kueue directly."""
+    of = kaiwo_job(number, prefix)["metadata"]
+    job = finished_job(of["name"], of["namespace"], f"{prefix}-{number}")
+    del job["metadata"]["ownerReferences"]
+    job["metadata"]["labels"] = {**job["metadata"]["labels"], "kueue.x-k8s.io/queue-name": QUEUE}
+    job["spec"]["suspend"] = True
+    return job
 
 
 RESOLVED = (

@@ -16,7 +16,7 @@ from bench.subject import PLUGINS
 from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench.server import Server
 
@@ -26,9 +26,10 @@ _READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def started(server: Server, subject: Subject) -> Iterator[Program]:
+def started(server: Server, subject: Subject, plugins: Sequence[str] = PLUGINS) -> Iterator[Program]:
     """Run the floor or the operator, ready to take work; it is stopped when the block ends."""
-    with _floor(server) if subject == "floor" else launched_operator(server) as (program, ready):
+    run = _floor(server) if subject == "floor" else launched_operator(server, plugins)
+    with run as (program, ready):
         until(ready, _READY_SECONDS, program, "ready")
         yield program
 
@@ -42,7 +43,9 @@ def _floor(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
 
 
 @contextlib.contextmanager
-def launched_operator(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
+def launched_operator(
+    server: Server, plugins: Sequence[str] = PLUGINS
+) -> Iterator[tuple[Program, Callable[[], bool]]]:
     """Start the operator and yield it at once, with a function that tells whether it is ready."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     kaiwo = Path(sys.executable).with_name("kaiwo")
@@ -50,7 +53,7 @@ def launched_operator(server: Server) -> Iterator[tuple[Program, Callable[[], bo
     environment = {
         **os.environ,
         "KUBECONFIG": str(server.kubeconfig(OPERATOR)),
-        "KAIWO_PLUGINS": ",".join(PLUGINS),
+        "KAIWO_PLUGINS": ",".join(plugins),
     }
 
     def ready() -> bool:
