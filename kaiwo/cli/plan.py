@@ -35,6 +35,7 @@ class _Planned:
         manifest: what was read.
         plan: what the operator would do.
         objects: the objects it would create, with their origins.
+        downloads: what would be downloaded before the start, a line for each item.
         patches: changes to objects that exist.
         refusals: what the API server would say to the objects.
         reported: the status that the operator wrote last, empty for a new workload.
@@ -43,6 +44,7 @@ class _Planned:
     manifest: Manifest
     plan: Plan
     objects: tuple[tuple[Object, Mapping[str, tuple[str, str]]], ...]
+    downloads: tuple[str, ...]
     patches: tuple[Object, ...]
     refusals: tuple[str, ...]
     reported: Object
@@ -134,6 +136,7 @@ def _plan_all(
 
 def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cluster | None) -> _Planned:
     from kaiwo.api.workload import Workload  # noqa: PLC0415
+    from kaiwo.cli.fetching import downloads  # noqa: PLC0415
     from kaiwo.cli.surroundings import Present, present  # noqa: PLC0415
     from kaiwo.workload.choice import choose  # noqa: PLC0415
     from kaiwo.workload.errors import PluginFailure  # noqa: PLC0415
@@ -165,7 +168,13 @@ def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cl
     refusals = () if cluster is None else _refusals(cluster, outcome)
     reported = stored.get("status")
     return _Planned(
-        manifest, outcome, tuple(rendered), patches, refusals, reported if isinstance(reported, dict) else {}
+        manifest,
+        outcome,
+        tuple(rendered),
+        tuple(downloads(workload)) if outcome.later else (),
+        patches,
+        refusals,
+        reported if isinstance(reported, dict) else {},
     )
 
 
@@ -175,7 +184,7 @@ def _refusals(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
     from kaiwo.workload.model import Apply, Create  # noqa: PLC0415
 
     found = []
-    for write in outcome.writes:
+    for write in (*outcome.writes, *outcome.later):
         if isinstance(write, Create | Apply):
             resource, obj = write.resource, write.obj
             try:
@@ -230,6 +239,17 @@ def _data(planned: Sequence[_Planned], *, explain: bool) -> None:
         kit.emit([obj for obj, _ in pairs], columns)
 
 
+def _creates(one: _Planned) -> str:
+    """The objects by name, those apart that wait for a download."""
+    from kaiwo.workload.model import Apply, Create  # noqa: PLC0415  the pure core
+
+    later = {_key(write.obj) for write in one.plan.later if isinstance(write, Create | Apply)}
+    named = [(f"{obj['kind']} {obj['metadata']['name']}", _key(obj) in later) for obj, _ in one.objects]
+    text = ", ".join(name for name, waits in named if not waits)
+    then = ", ".join(name for name, waits in named if waits)
+    return f"{text}; when the download has succeeded, {then}" if then else text
+
+
 def _verdict(one: _Planned) -> None:
     """One sentence about what would happen, on standard error."""
     for warning in one.plan.warnings:
@@ -244,9 +264,10 @@ def _verdict(one: _Planned) -> None:
         kit.say(f"{one.label}: would not run: InvalidSpec: {refusal}")
     if one.refusals:
         return
-    creates = ", ".join(f"{obj['kind']} {obj['metadata']['name']}" for obj, _ in one.objects)
-    if one.plan.writes and creates:
-        kit.say(f"{one.label}: would create {creates}")
+    if one.plan.writes and one.objects:
+        kit.say(f"{one.label}: would create {_creates(one)}")
+    for line in one.downloads:
+        kit.say(f"{one.label}: would download {line}")
     for patch in one.patches:
         kit.say(f"{one.label}: would change {patch['kind']} {patch['name']}: {patch['patch']}")
     if not one.plan.writes and not one.unapplied:

@@ -17,13 +17,24 @@ from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.kinds import KAIWO_CONFIG
 from kaiwo.cli.scalars import DocumentError
 from kaiwo.engine.errors import Forbidden, NotFound
-from kaiwo.engine.resource import NAMESPACE, NODE, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS
+from kaiwo.engine.resource import (
+    CONFIG_MAP,
+    JOB,
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    PRIORITY_CLASS,
+    STORAGE_CLASS,
+)
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.vendors import NodeGpus
-from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.download_job import DOWNLOADER
+from kaiwo.workload.labels import RUN_ID, TYPE
 from kaiwo.workload.model import Facts
 from kaiwo.workload.nodes import expected_nodes, node_fact
+from kaiwo.workload.storageclasses import storage_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +45,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.registry import Plugins
+    from kaiwo.workload.storageclasses import StorageClass
 
 NO_NODES = "none"
 
@@ -48,11 +60,13 @@ class Present:
     Attributes:
         live: the object under its child's name, its own or not.
         pods: its pods.
-        auxiliaries: its volumes, by kind and name.
+        download_pods: the pods of its download Job.
+        auxiliaries: its volumes and what downloads into them, by kind and name.
     """
 
     live: Object | None = None
     pods: tuple[Object, ...] = ()
+    download_pods: tuple[Object, ...] = ()
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
 
 
@@ -64,6 +78,7 @@ class Surroundings:
         config: KaiwoConfig in force.
         nodes: as known; None when none are known, so that capacity cannot be checked.
         priority_classes: names, None when not known.
+        storage_classes: by name, None when not known.
         served: kinds that the cluster serves, None when not known.
         queue_objects: what the queue system reads, by resource.
         settings: plugin settings by name of back end or queue system.
@@ -72,6 +87,7 @@ class Surroundings:
     config: ResolvedConfig
     nodes: tuple[NodeFact, ...] | None = None
     priority_classes: frozenset[str] | None = None
+    storage_classes: Mapping[str, StorageClass] | None = None
     served: frozenset[Resource] | None = None
     queue_objects: Mapping[Resource, tuple[Object, ...]] = field(default_factory=dict)
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
@@ -95,9 +111,11 @@ class Surroundings:
             config=self.config,
             nodes=nodes,
             priority_classes=self.priority_classes,
+            storage_classes=self.storage_classes,
             served=(lambda _: True) if served is None else served.__contains__,
             live=present.live,
             pods=present.pods,
+            download_pods=present.download_pods,
             auxiliaries=present.auxiliaries,
             queue_facts=None
             if queue is None
@@ -128,7 +146,7 @@ def online(cluster: Cluster, plugins: Plugins) -> Surroundings:
     """
     config = _config(cluster)
     nodes = _list(cluster, NODE)
-    classes = _list(cluster, PRIORITY_CLASS)
+    classes, storage = _list(cluster, PRIORITY_CLASS), _list(cluster, STORAGE_CLASS)
     needed = {resource for backend in plugins.backends for resource in (backend.child, *backend.requires)}
     queue = plugins.queue_system
     read: dict[Resource, tuple[Object, ...]] = {}
@@ -148,6 +166,9 @@ def online(cluster: Cluster, plugins: Plugins) -> Surroundings:
             *expected_nodes(config, plugins.vendors),
         ),
         priority_classes=None if classes is None else frozenset(c["metadata"]["name"] for c in classes),
+        storage_classes=None
+        if storage is None
+        else {found.name: found for found in (storage_class(item) for item in storage)},
         served=cluster.served(*needed),
         queue_objects=read,
         settings=_settings(plugins, config),
@@ -164,9 +185,18 @@ def present(cluster: Cluster, workload: Workload, child: Resource) -> Present:
         return Present(live)
     own = f"{RUN_ID}={workload.uid}"
     pods = _list(cluster, POD, workload.namespace, own) or ()
-    volumes = _list(cluster, PERSISTENT_VOLUME_CLAIM, workload.namespace, own) or ()
-    named = {(PERSISTENT_VOLUME_CLAIM, volume["metadata"]["name"]): volume for volume in volumes}
-    return Present(live, tuple(pods), named)
+    named = {
+        (kind, item["metadata"]["name"]): item
+        for kind in (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
+        for item in _list(cluster, kind, workload.namespace, own) or ()
+        if item["metadata"]["name"] != workload.name
+    }
+    fetching = tuple(pod for pod in pods if _is_download(pod))
+    return Present(live, tuple(pod for pod in pods if not _is_download(pod)), fetching, named)
+
+
+def _is_download(pod: Object) -> bool:
+    return bool((pod["metadata"].get("labels") or {}).get(TYPE) == DOWNLOADER)
 
 
 def with_nodes(base: Surroundings, source: str, plugins: Plugins) -> Surroundings:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kaiwo.workload.download import Fetch
     from kaiwo.workload.model import Case
 
-TYPE = "downloader"
+DOWNLOADER = "downloader"
 CONTAINER = "download"
 CONFIG_PATH = "/config"
 CONFIG_KEY = "config.yaml"
@@ -105,7 +105,7 @@ def prepare(case: Case, resolved: Resolved, child: Object) -> Prepared:
 
 
 def _metadata(workload: Workload, stamped: str) -> Object:
-    labels = {**copied(workload.labels), **system_labels(workload, TYPE)}
+    labels = {**copied(workload.labels), **system_labels(workload, DOWNLOADER)}
     metadata: Object = {"name": name_of(workload), "labels": labels, "annotations": {RESOLVED: stamped}}
     if workload.namespace:
         metadata["namespace"] = workload.namespace
@@ -145,6 +145,8 @@ def _config_map(inp: _Input) -> Rendered:
 
 def _job(inp: _Input) -> Rendered:
     workload, origins = inp.workload, Origins()
+    origins.note("spec.backoffLimit", "default", "a download is tried again, and goes on where it ended")
+    origins.note("spec.podFailurePolicy", "default", "what would fail again is not tried again")
     rule = {
         "action": "FailJob",
         "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": list(FATAL_EXITS)},
@@ -174,7 +176,7 @@ def _pod_metadata(workload: Workload, origins: Origins) -> Object:
         origins,
         (copied(workload.labels), "user", "metadata.labels"),
         (embedded(workload.spec.pod_template_spec_labels or {}), "user", "spec.podTemplateSpecLabels"),
-        (system_labels(workload, TYPE), "system", "by which Kaiwo finds what belongs to the workload"),
+        (system_labels(workload, DOWNLOADER), "system", "by which Kaiwo finds what belongs to the workload"),
     )
     metadata: Object = {"labels": labels}
     if annotations := copied(workload.annotations):
@@ -189,6 +191,8 @@ def _pod(inp: _Input, origins: Origins) -> Object:
     mounts, pod_volumes = _mounts(workload, inp.resolved, inp.found)
     origins.note(f"{path}.containers[0].image", "config", "KaiwoConfig storage.downloadImage")
     origins.note(f"{path}.containers[0].resources", "config", "KaiwoConfig storage.downloadResources")
+    origins.note(f"{path}.securityContext", "default", "Pod Security Standard restricted")
+    origins.note(f"{path}.containers[0].securityContext", "default", "Pod Security Standard restricted")
     container: Object = {
         "name": CONTAINER,
         "image": config.download_image,

@@ -41,7 +41,13 @@ def plan_lost(workload: Workload, facts: Facts, backend: BackEnd) -> Plan | None
 
 def _last_seen(workload: Workload, facts: Facts, lost: Tombstone, backend: BackEnd) -> Verdict | None:
     seen = Observation(
-        workload=workload, child=lost.obj, pods=facts.pods, admission=None, queued=False, now=facts.now
+        workload=workload,
+        child=lost.obj,
+        pods=facts.pods,
+        admission=None,
+        queued=False,
+        now=facts.now,
+        gone=facts.gone_pods,
     )
     observed = ask.observed(backend, seen)
     if observed.status in TERMINAL:

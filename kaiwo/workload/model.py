@@ -116,6 +116,7 @@ class Facts:
         served: whether the cluster serves a kind.
         live: the object under the child's name, ours or not; None when there is none.
         pods: live pods of this workload.
+        gone_pods: its last failed pods that exist no more, as they were.
         download_pods: live pods of its download Job.
         progress: how far the running download is, None while nobody knows.
         auxiliaries: other live objects under wanted names, by kind and name.
@@ -136,6 +137,7 @@ class Facts:
     served: Callable[[Resource], bool] = _all_served
     live: Object | None = None
     pods: tuple[Object, ...] = ()
+    gone_pods: tuple[Object, ...] = ()
     download_pods: tuple[Object, ...] = ()
     progress: Progress | None = None
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)

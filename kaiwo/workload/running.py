@@ -165,6 +165,7 @@ def _observe(
         now=case.facts.now,
         companions=companions.live(case.backend, case.workload, case.facts),
         complaint=case.facts.complaint_of(live),
+        gone=podtruth.since(case.facts.gone_pods, live),
     )
     observed = ask.observed(case.backend, seen)
     again = queueing.admission.wake_after if queueing.queued and queueing.admission else None

@@ -108,6 +108,72 @@ def test_explain_for_programs(cli: Cli) -> None:
     assert entry["origins"]["spec.template.spec.containers[0].image"] == ["user", "spec.image"]
 
 
+FETCHING = """\
+apiVersion: kaiwo.silogen.ai/v1alpha1
+kind: KaiwoJob
+metadata:
+  name: fetch
+spec:
+  image: example.org/train:1
+  storage:
+    storageEnabled: true
+    data:
+      storageSize: 1Gi
+      download:
+        git:
+          - repository: https://git.example.org/r.git
+            token: {secretName: login, secretKey: token}
+            targetPath: src
+"""
+
+
+def test_downloads_are_shown_before_what_waits_for_them(cli: Cli) -> None:
+    """Claim, ConfigMap and download Job first; what each item fetches in one line, Secrets by name."""
+    Path("fetch.yaml").write_text(FETCHING)
+    result = cli("plan", "-f", "fetch.yaml", "--offline", "--explain")
+    assert result.code == 0
+    objects = [(obj["kind"], obj["metadata"]["name"]) for obj in yaml.safe_load_all(result.out)]
+    assert objects == [
+        ("PersistentVolumeClaim", "fetch-data"),
+        ("ConfigMap", "fetch-download"),
+        ("Job", "fetch-download"),
+        ("Job", "fetch"),
+    ]
+    assert "# config: KaiwoConfig storage.downloadImage" in result.out
+    assert "config.yaml: |  # user: spec.storage.data.download.git" in result.out
+    assert (
+        "job/fetch: would create PersistentVolumeClaim fetch-data, ConfigMap fetch-download, Job "
+        "fetch-download; when the download has succeeded, Job fetch"
+    ) in result.err
+    assert (
+        "job/fetch: would download git[0]: repository=https://git.example.org/r.git "
+        "token(secret login/token) targetPath=src"
+    ) in result.err
+
+
+@pytest.mark.parametrize("command", [("plan", "--offline"), ("submit", "--dry-run")])
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("https://git", "ssh://git", "fetch.yaml:13:13: spec.storage.data.download.git[0].repository"),
+        ("targetPath: src", "targetPath: ../src", "fetch.yaml:15:13: "),
+        ("            targetPath: src\n", "", "fetch.yaml:13:13: "),
+        ("secretKey: token", "secretKye: token", "fetch.yaml:14:40: "),
+        ("git:\n", "gti:\n", "fetch.yaml:12:9: spec.storage.data.download.gti"),
+        ("      storageSize: 1Gi\n", "", "spec.storage.data.storageSize"),
+    ],
+)
+def test_a_bad_source_is_refused_where_it_stands(
+    cli: Cli, command: tuple[str, ...], before: str, after: str, told: str
+) -> None:
+    """Line and column of the mistake in the file, and its field; nothing is sent."""
+    assert before in FETCHING
+    Path("fetch.yaml").write_text(FETCHING.replace(before, after))
+    result = cli(*command, "-f", "fetch.yaml")
+    assert result.code == 2
+    assert told in result.err
+
+
 def test_plan_refuses_what_submit_refuses(cli: Cli) -> None:
     """The same checks with the same words."""
     result = cli("plan", "-f", "job.yaml", "--offline", "--set", "gpus=-1")
