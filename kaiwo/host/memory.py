@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from kaiwo.engine.queue import Key
+    from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Finding
     from kaiwo.workload.model import Rejection, Tombstone
 
@@ -14,6 +15,7 @@ Fingerprint: TypeAlias = tuple[str, ...]
 
 _FIRST_RETRY = 60.0  # seconds until a refused object is sent again though nothing changed
 _LONGEST_RETRY = 600.0
+_GONE_PODS = 4  # as many explanations as anybody reads
 _ASK_PAUSE = 20.0  # seconds between two looks for events about one child
 
 
@@ -25,6 +27,7 @@ class Memory:
         seen: versions of everything the last plan was made from; the same again needs no new plan.
         due: monotonic time at which to plan again whatever is the same, None for never.
         lost: a child that is gone.
+        gone_pods: failed pods that are gone, as they were; see :meth:`mourn`.
         rejection: the API server's last refusal.
         rejected_generation: generation of the workload that was refused.
         retry_at: monotonic time at which the refused object is sent again.
@@ -37,6 +40,7 @@ class Memory:
     seen: Fingerprint = ()
     due: float | None = None
     lost: Tombstone | None = None
+    gone_pods: tuple[Object, ...] = ()
     rejection: Rejection | None = None
     rejected_generation: int = 0
     retry_at: float = 0.0
@@ -61,6 +65,14 @@ class Memory:
         if self.rejection is None or generation != self.rejected_generation or clock >= self.retry_at:
             return None
         return self.rejection
+
+    def mourn(self, pod: Object) -> None:
+        """Keep what a failed pod said that is gone before its owner drew a conclusion from it."""
+        self.gone_pods = (*self.gone_pods, pod)[-_GONE_PODS:]
+
+    def ended(self) -> None:
+        """Forget what only the end of the workload had to be explained with."""
+        self.lost, self.gone_pods = None, ()
 
     def wake_in(self, wanted: float | None, clock: float) -> float | None:
         """Seconds until the next look that no event asks for: the plan's wish, or the end of a refusal."""

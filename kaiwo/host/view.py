@@ -11,7 +11,7 @@ from kaiwo.engine.resource import CONFIG_MAP, JOB, NAMESPACE, PERSISTENT_VOLUME_
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import ask
 from kaiwo.workload.choice import choose
-from kaiwo.workload.download_job import TYPE as DOWNLOADER
+from kaiwo.workload.download_job import DOWNLOADER
 from kaiwo.workload.labels import RUN_ID, TYPE
 from kaiwo.workload.model import Facts
 

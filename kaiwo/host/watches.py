@@ -20,7 +20,9 @@ from kaiwo.engine.resource import (
 )
 from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
-from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload import podtruth
+from kaiwo.workload.download_job import DOWNLOADER
+from kaiwo.workload.labels import RUN_ID, TYPE
 from kaiwo.workload.model import Tombstone
 
 if TYPE_CHECKING:
@@ -211,6 +213,23 @@ def bury(event: Event, kind: WorkloadKind, memories: Memories, cache: Cache) -> 
         return
     seen = event.witnessed or event.entry.deleted is not None
     memories.of(key, owner.uid).lost = Tombstone(event.entry.full(), deletion_seen=seen)
+
+
+def bury_pod(event: Event, memories: Memories, cache: Cache) -> None:
+    """Remember a failed pod of a KaiwoJob that vanished, for as long as the workload has not ended.
+
+    A Job's verdict can come after the pod that explains it is gone, and then says only that it failed.
+    """
+    uid = event.entry.labels.get(RUN_ID)
+    key = memories.key_of(uid) if uid and event.new is None else None
+    if key is None or uid is None or event.entry.labels.get(TYPE) == DOWNLOADER:
+        return
+    workload = cache.get(WORKLOADS["KaiwoJob"], key.namespace, key.name)
+    if workload is None or workload.uid != uid or workload.part("status", "status") in TERMINAL:
+        return
+    pod = event.entry.full()
+    if podtruth.failure([pod]) is not None:
+        memories.of(key, uid).mourn(pod)
 
 
 def _owning_workload(entry: Entry, kind: WorkloadKind) -> Key | None:

@@ -19,12 +19,13 @@ from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import Conflict
 from kaiwo.engine.queue import Key
+from kaiwo.engine.resource import POD
 from kaiwo.host import complaints
 from kaiwo.host.downloads import Downloads
 from kaiwo.host.execute import Executor, Refused, Stale
 from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
-from kaiwo.host.watches import bury, workload_watches
+from kaiwo.host.watches import bury, bury_pod, workload_watches
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.errors import PluginFailure
 from kaiwo.workload.plan import plan, plan_invalid
@@ -104,6 +105,8 @@ class WorkloadController:
         for child in self._children:
             engine.watch(Watch(child, namespace=namespace))
             engine.cache.subscribe(child, lambda event: bury(event, kind, self._memories, engine.cache))
+        if kind == "KaiwoJob":  # what a service's pods died of is told while they are there, and has no end
+            engine.cache.subscribe(POD, lambda event: bury_pod(event, self._memories, engine.cache))
         watches = workload_watches(kind, registry, self._memories, engine.cache, namespace)
         self.controller = Controller(
             kind.lower(), watches, self.reconcile, workers=workers, initial=self._never_seen
@@ -200,7 +203,7 @@ class WorkloadController:
         elif self._memories.waits(key, memory, since=wakes):
             self.controller.enqueue(key)
         if ended:
-            memory.lost = None
+            memory.ended()
         return memory.wake_in(decided.wake_after, clock)
 
     def _backend(self, workload: Workload) -> BackEnd | None:
@@ -225,7 +228,12 @@ class WorkloadController:
                 rejection=rejection,
                 progress=self._downloads.progress(Key(workload.namespace, workload.name)),
             )
-            facts = replace(facts, complaint=memory.complaint, complaint_about=memory.complaint_about)
+            facts = replace(
+                facts,
+                gone_pods=memory.gone_pods,
+                complaint=memory.complaint,
+                complaint_about=memory.complaint_about,
+            )
             decided = plan(workload, self._registry, facts)
             if not decided.writes and decided.puzzled and await self._ask(decided.puzzled, memory):
                 continue

@@ -142,6 +142,8 @@ class Observation:
         companions: live objects of the back end's ``companions`` kinds that are named like the workload.
         complaint: reason and message of the newest Warning event about the child; None when there is none, or
             when nobody asked for it (:attr:`Observed.puzzled`).
+        gone: the last failed pods of a KaiwoJob that exist no more, as they were; an operator that was
+            started later knows of none.
     """
 
     workload: Workload
@@ -152,6 +154,7 @@ class Observation:
     now: datetime
     companions: Mapping[Resource, Object] = field(default_factory=dict)
     complaint: Finding | None = None
+    gone: tuple[Object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import JOB, POD
 from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.host.memory import Memories
-from kaiwo.host.watches import bury, workload_watches
+from kaiwo.host.watches import bury, bury_pod, workload_watches
 from kaiwo.plugin.backends import BackEnd
 from kaiwo.testing import job
 from kaiwo.workload.model import Registry
@@ -47,6 +47,7 @@ class World:
         for watch in self.watches:
             self.cache.register(watch.resource, watch.projection, label_selector=watch.label_selector)
         self.cache.subscribe(JOB, lambda event: bury(event, "KaiwoJob", self.memories, self.cache))
+        self.cache.subscribe(POD, lambda event: bury_pod(event, self.memories, self.cache))
         self.version = 0
 
     def see(self, resource: Resource, obj: Object, event: str = "ADDED") -> None:
@@ -130,3 +131,29 @@ def test_children_of_ended_and_of_other_workloads_are_forgotten(world: World) ->
         world.see(JOB, child(uid=uid))
         world.see(JOB, child(uid=uid), "DELETED")
     assert world.memories.find(KEY, UID) is None
+
+
+def pod(name: str, **status: Any) -> Object:
+    """A pod of the run."""
+    metadata = {"name": name, "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status}
+
+
+def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None:
+    """A verdict that comes after the pod is gone is explained still; what went well explains nothing."""
+    lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    world.see(KAIWO_JOB, job())
+    memory = world.memories.of(KEY, UID)
+    for number in range(6):
+        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]))
+        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]), "DELETED")
+    world.see(POD, pod("fine", phase="Succeeded"))
+    world.see(POD, pod("fine", phase="Succeeded"), "DELETED")
+    assert [pod["metadata"]["name"] for pod in memory.gone_pods] == ["lost-2", "lost-3", "lost-4", "lost-5"]
+    memory.ended()
+    ended = job()
+    ended["status"] = {"status": "FAILED"}
+    world.see(KAIWO_JOB, ended, "MODIFIED")
+    world.see(POD, pod("late", phase="Running", conditions=[lost]))
+    world.see(POD, pod("late", phase="Running", conditions=[lost]), "DELETED")
+    assert memory.gone_pods == ()

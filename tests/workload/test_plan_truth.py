@@ -76,6 +76,18 @@ def test_a_lost_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World
     assert "node is gone" in world.status["message"]
 
 
+def test_a_lost_node_is_the_cause_though_the_verdict_is_the_first_news(world: World) -> None:
+    """A busy operator may see the pod go and the Job fail at once: what the pod said last explains it."""
+    world.settle()
+    pod = runs(world)
+    lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    pod["status"] = {**pod["status"], "conditions": [{**lost, "message": "node is gone"}]}
+    world.set(pods=(), gone_pods=(pod,))
+    judged(world, "Failed")
+    assert told(world) == ("FAILED", "NodeLost")
+    assert "node is gone" in world.status["message"]
+
+
 def test_an_exit_code_outlives_the_restart_that_the_job_does_not_wait_for(world: World) -> None:
     """A container that is restarted in place tells its last exit code while the Job ends."""
     world.settle()

@@ -89,7 +89,7 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
     going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
     kept = _kept(seen, begun, name)
     # What was killed for a deadline has a code that explains nothing.
-    cause = None if failing.get("reason") == _DEADLINE else podtruth.failure(going)
+    cause = None if failing.get("reason") == _DEADLINE else podtruth.failure([*going, *_gone(seen)])
     return replace(kept, reason=cause.reason, message=cause.message) if cause else kept
 
 
@@ -113,7 +113,11 @@ def _failure(seen: Observation, failed: Object, name: str) -> Finding:
         return Finding(
             reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
         )
-    return podtruth.failure(_own(seen)) or _recorded(seen) or Finding(reason, text or f"Job {name} failed")
+    return (
+        podtruth.failure([*_own(seen), *_gone(seen)])
+        or _recorded(seen)
+        or Finding(reason, text or f"Job {name} failed")
+    )
 
 
 def _recorded(seen: Observation) -> Finding | None:
@@ -124,8 +128,17 @@ def _recorded(seen: Observation) -> Finding | None:
 
 def _own(seen: Observation) -> list[Object]:
     """All pods of this Job, those that are being deleted included."""
-    uid = lenient_map(seen.child.get("metadata")).get("uid")
-    return [pod for pod in seen.pods if not (owners := _owners(pod)) or uid in owners]
+    return _of(seen.child, seen.pods)
+
+
+def _gone(seen: Observation) -> list[Object]:
+    """Failed pods of this Job that exist no more, the latest first."""
+    return _of(seen.child, reversed(seen.gone))
+
+
+def _of(child: Object, pods: Iterable[Object]) -> list[Object]:
+    uid = lenient_map(child.get("metadata")).get("uid")
+    return [pod for pod in pods if not (owners := _owners(pod)) or uid in owners]
 
 
 def _owners(pod: Object) -> list[object]:

@@ -82,7 +82,7 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     given = status.get("reason") or default
     reason = given if isinstance(given, str) and given.isalnum() else "Failed"
     said = _said(f"RayJob {name} failed ({reason})", status)
-    found = podtruth.failure(seen.pods)
+    found = podtruth.failure([*seen.pods, *reversed(seen.gone)])
     if found is None:
         return Finding(reason, said)
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
