@@ -115,6 +115,7 @@ def _head(inp: RenderInput, group: object, path: str, origins: Origins) -> tuple
         # The dashboard is asked by Ray's operator, from another pod.
         head["rayStartParams"] = {"dashboard-host": "0.0.0.0"}  # noqa: S104 (inside the pod)
         origins.note(f"{path}.rayStartParams", "template", "the generated Ray head")
+    _fill_start_params(head, path, origins)
     role = PodRole(
         path=f"{path}.template",
         container="ray-head",
@@ -126,8 +127,16 @@ def _head(inp: RenderInput, group: object, path: str, origins: Origins) -> tuple
     return head, warnings
 
 
+def _fill_start_params(group: Object, path: str, origins: Origins) -> None:
+    """Make a group valid that gives none: KubeRay before 1.5 refuses it."""
+    if "rayStartParams" not in group:
+        group["rayStartParams"] = {}
+        origins.note(f"{path}.rayStartParams", "default", "KubeRay before 1.5 asks for it")
+
+
 def _workers(inp: RenderInput, group: Object, path: str, origins: Origins) -> tuple[Object, list[str]]:
     worker = dict(group)
+    _fill_start_params(worker, path, origins)
     count = inp.resolved.allocation.replicas
     warnings = [
         f"{path}.{name}: {given} is not used, it is {count}; set spec.replicas instead"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 
+_log = logging.getLogger(__name__)
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MOST_SECONDS = 600  # of one test here, on a machine far slower than any that was tried
 
@@ -126,6 +128,7 @@ async def operator(
     yield start
     for process in started:
         await asyncio.to_thread(process.close)
+        _log.warning("the operator said:\n%s", process.log)
 
 
 class Lab:

@@ -107,6 +107,7 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
     begun = podtruth.moment(status.get("startTime"))
     finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
+    puzzled = False
     if finding is None:
         conditions = lenient_map(status.get("rayClusterStatus")).get("conditions")
         finding, wake = podtruth.refused_pods(conditions, seen.now)
@@ -114,8 +115,8 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
         finding, wake = podtruth.unscheduled(pods, seen.now)
     elif finding is None and wake is None and seen.workload.status.start_time is None:
         # KubeRay before 1.5 tells on the RayCluster alone why its pods are refused.
-        absence = podtruth.absent(begun, seen.now, f"the RayCluster of RayJob {name}")
-        finding, wake = absence.finding, absence.wake_after
+        absence = podtruth.absent(begun, seen.now, f"the RayCluster of RayJob {name}", seen.complaint)
+        finding, wake, puzzled = absence.finding, absence.wake_after, absence.puzzled
     runs = status.get("jobStatus") == "RUNNING" and any(podtruth.runs(pod) for pod in pods)
     if runs:
         text = f"RayJob {name} runs"
@@ -139,4 +140,6 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
         started=podtruth.started(pods),
         run_started=begun,
         wake_after=wake,
+        puzzled=puzzled,
+        pod_maker=podtruth.ray_cluster(status),
     )

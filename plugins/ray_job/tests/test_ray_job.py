@@ -318,6 +318,8 @@ def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
     begun = (NOW - timedelta(seconds=31)).isoformat()
     found = seen({"jobDeploymentStatus": "Initializing", "startTime": begun})
     assert (found.status, found.reason) == ("STARTING", "NoPods")
+    found = seen({"jobDeploymentStatus": "Initializing", "startTime": begun, "rayClusterName": "train-abc"})
+    assert (found.puzzled, found.pod_maker) == (True, ("RayCluster", "train-abc"))
 
 
 def test_kuberays_event_tells_what_it_does_not_take() -> None:

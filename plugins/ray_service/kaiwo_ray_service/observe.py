@@ -80,13 +80,14 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
             return Observed("ERROR", "ApplicationUnhealthy", said, started=started)
     finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
+    puzzled = False
     if finding is None and pods:
         finding, wake = podtruth.unscheduled(pods, seen.now)
     elif finding is None and seen.workload.status.start_time is None:
         # Why a RayCluster's pods are refused stands on the RayCluster alone.
         born = podtruth.moment(lenient_map(service.get("metadata")).get("creationTimestamp"))
-        absence = podtruth.absent(born, seen.now, f"the RayCluster of RayService {name}")
-        finding, wake = absence.finding, absence.wake_after
+        absence = podtruth.absent(born, seen.now, f"the RayCluster of RayService {name}", seen.complaint)
+        finding, wake, puzzled = absence.finding, absence.wake_after, absence.puzzled
     if _is_ready(service, apps):
         text = f"RayService {name} serves"
         return Observed(
@@ -116,7 +117,18 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
         message=finding.message if finding else f"no worker of RayService {name} runs yet",
         started=started,
         wake_after=wake,
+        puzzled=puzzled,
+        pod_maker=_ray_cluster(service),
     )
+
+
+def _ray_cluster(service: Object) -> tuple[str, str] | None:
+    """The RayCluster that is to serve, or serves."""
+    status = lenient_map(service.get("status"))
+    for name in ("pendingServiceStatus", "activeServiceStatus"):
+        if found := podtruth.ray_cluster(lenient_map(status.get(name))):
+            return found
+    return None
 
 
 def _is_ready(service: Object, apps: Mapping[str, Object]) -> bool:

@@ -15,7 +15,7 @@ import kaiwo_gpu_amd.plugin
 import kaiwo_ray_service.plugin
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import Observation
+from kaiwo.plugin.backends import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
 from kaiwo.testing.builders import NOW
@@ -297,6 +297,22 @@ def test_a_service_that_gets_no_pod_is_noticed() -> None:
         workload = Workload.from_object({**MINIMAL, "status": status})
         found = observe(Observation(workload, child, (), None, queued=False, now=NOW, companions=companions))
         assert (found.status, found.reason) == ("STARTING", reason)
+
+
+def test_what_refuses_the_pods_of_a_service_is_told() -> None:
+    """KubeRay's warning about the RayCluster, for which it is asked; in the words of the other back ends."""
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
+    born = (NOW - timedelta(seconds=5)).isoformat()
+    inner = {"pendingServiceStatus": {"rayClusterName": "chat-abc"}}
+    companions = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": inner}}
+    workload = Workload.from_object(MINIMAL)
+    told = {"pods": (), "admission": None, "queued": False, "now": NOW, "companions": companions}
+    found = observe(Observation(workload, child, **told))
+    assert (found.puzzled, found.pod_maker) == (True, ("RayCluster", "chat-abc"))
+    said = Finding("FailedToCreateHeadPod", 'pods "chat-x" is forbidden: exceeded quota: none')
+    found = observe(Observation(workload, child, complaint=said, **told))
+    assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+    assert "each pod is forbidden: exceeded quota: none" in found.message
 
 
 def test_trouble_of_a_service_that_serves_is_told() -> None:

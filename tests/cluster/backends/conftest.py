@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.engine.resource import EVENT
+from kaiwo.engine.resource import EVENT, POD
 from kaiwo.host.kinds import WORKLOADS
 from kaiwo.testing.operator import until
 
@@ -84,6 +86,16 @@ class User:
         found = await self.sees(WORKLOADS[kind], name, there, timeout)  # type: ignore[index]  # likewise
         status: Object = found["status"]
         return status
+
+    async def pods(self, count: int, timeout: float = 90.0) -> list[Object]:  # noqa: ASYNC109  one number for the caller
+        """Wait until the namespace has that many pods; the pods."""
+        end = time.monotonic() + timeout
+        while True:
+            found = [pod async for pod in self.client.list(POD, self.namespace)]
+            if len(found) == count:
+                return found
+            assert time.monotonic() < end, [pod["metadata"]["name"] for pod in found]
+            await asyncio.sleep(0.3)
 
     async def events(self, name: str) -> list[str]:
         """Reasons of the Events about an object."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
 
+_log = logging.getLogger(__name__)
 PLUGINS = "batch_job,gpu_amd,gpu_nvidia,kueue"
 _CLEARED = (
     *(KAIWO_JOB, JOB, WORKLOAD, QUEUE_CONFIG, KAIWO_CONFIG),
@@ -65,6 +67,7 @@ async def operator(
     yield start
     for process in started:
         await asyncio.to_thread(process.close)
+        _log.warning("the operator said:\n%s", process.log)
 
 
 @pytest.fixture
@@ -93,6 +96,8 @@ async def clear(client: Client, control_plane: Any) -> None:
             names = ", ".join(f"{kind} {obj['metadata']['name']}" for kind, obj in left)
             dead = [each.name for each in control_plane.status().processes if not each.alive]
             raise AssertionError(f"not gone within {waited:.0f} s: {names}; programs that ended: {dead}")
+        if waited > _KUEUE_SECONDS:
+            _log.warning("let go of: %s", [(str(kind), obj["metadata"]) for kind, obj in left])
         for kind, obj in left:
             await _delete(client, kind, obj, force=waited > _KUEUE_SECONDS)
         await asyncio.sleep(0.2)

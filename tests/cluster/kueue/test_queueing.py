@@ -189,7 +189,7 @@ async def test_one_status_write_per_transition_and_none_at_rest(
     await asyncio.to_thread(first.close)  # the proxy runs in this loop
     calm = len(proxy.writes())
     second = await operator(kubeconfig=kubeconfig)
-    second.wait_log("controller kueue starts")
+    await asyncio.to_thread(second.wait_log, "controller kueue starts")
     await lab.submit("after", resources=cpu("1"))
     await lab.reaches("after", "COMPLETE")
     paths = [record.path for record in proxy.writes()[calm:]]

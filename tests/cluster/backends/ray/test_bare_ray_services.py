@@ -48,7 +48,7 @@ async def test_a_bare_service_runs_changes_in_place_and_sleeps(
     del bare
     process = await operator(plugins=PLUGINS)
     await user.submit(KIND, "chat", ray=True, gpus=2, serveConfigV2=APPS)
-    status = await user.reaches(KIND, "chat", "RUNNING")
+    status = await user.reaches(KIND, "chat", "RUNNING", "READY")
     made = await user.client.get(RAY_SERVICE, user.namespace, "chat")
     assert status["childUID"] == made["metadata"]["uid"]
     assert made["metadata"]["ownerReferences"][0]["kind"] == "KaiwoService"
@@ -62,7 +62,7 @@ async def test_a_bare_service_runs_changes_in_place_and_sleeps(
     groups = changed["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     assert groups[0]["template"]["spec"]["containers"][0]["image"] == "registry.example/serve:2"
     assert changed["metadata"]["uid"] == made["metadata"]["uid"]
-    await user.reaches(KIND, "chat", "RUNNING", generation=2)
+    await user.reaches(KIND, "chat", "RUNNING", "READY", generation=2)
     assert "does not settle" not in process.log
 
     await user.edit(KIND, "chat", replicas=0)

@@ -35,13 +35,11 @@ async def test_a_service_is_wrapped_runs_and_follows_its_applications(operator: 
     """RUNNING with a worker, READY, ERROR and READY again with the application."""
     await operator(plugins=PLUGINS)
     created = await user.submit(KIND, "chat", ray=True, gpus=12, user="jane", serveConfigV2=APPS)
-    status = await user.reaches(KIND, "chat", "RUNNING")
+    status = await user.reaches(KIND, "chat", "RUNNING", "READY")
     wrapper = await user.client.get(APP_WRAPPER, user.namespace, "chat")
     assert status["childUID"] == wrapper["metadata"]["uid"]
     assert status["allocation"]["replicas"] == 2
-    pods = [pod async for pod in user.client.list(POD, user.namespace)]
-    assert len(pods) == 3, "a head and two workers"
-    for pod in pods:
+    for pod in await user.pods(3):  # a head and two workers
         assert pod["metadata"]["labels"]["kaiwo.silogen.ai/user"] == "jane"
         assert pod["metadata"]["labels"]["kaiwo.silogen.ai/run-id"] == created["metadata"]["uid"]
 
@@ -58,11 +56,11 @@ async def test_new_applications_leave_the_pods_alone(operator: Start, user: Any)
     """serveConfigV2 is patched on the RayService; the wrapper and its pods are the same."""
     await operator(plugins=PLUGINS)
     await user.submit(KIND, "chat", ray=True, serveConfigV2=APPS)
-    status = await user.reaches(KIND, "chat", "RUNNING")
+    status = await user.reaches(KIND, "chat", "RUNNING", "READY")
     changed = APPS.replace("app:deployment", "app:other")
     await user.edit(KIND, "chat", serveConfigV2=changed)
     made = await user.sees(RAY_SERVICE, "chat", lambda obj: obj["spec"].get("serveConfigV2") == changed)
-    after = await user.reaches(KIND, "chat", "RUNNING", generation=2)
+    after = await user.reaches(KIND, "chat", "RUNNING", "READY", generation=2)
     assert after["childUID"] == status["childUID"]
 
     assert made["metadata"]["ownerReferences"][0]["uid"] == status["childUID"]
@@ -72,7 +70,7 @@ async def test_a_rayservice_deleted_by_hand_ends_the_service(operator: Start, us
     """AppWrapper gives up at once, without a retry; the reason is its own."""
     await operator(plugins=PLUGINS)
     await user.submit(KIND, "chat", ray=True, serveConfigV2=APPS)
-    await user.reaches(KIND, "chat", "RUNNING")
+    await user.reaches(KIND, "chat", "RUNNING", "READY")
     await user.client.delete(RAY_SERVICE, user.namespace, "chat", propagation="Background")
     status = await user.reaches(KIND, "chat", "FAILED", reason="WrapperFailed")
     assert "MissingComponent" in status["message"]
@@ -82,13 +80,13 @@ async def test_another_image_replaces_the_wrapper(operator: Start, user: Any) ->
     """PENDING/Replacing says that the service is down; then a new wrapper runs the new image."""
     await operator(plugins=PLUGINS)
     await user.submit(KIND, "chat", ray=True, serveConfigV2=APPS)
-    before = await user.reaches(KIND, "chat", "RUNNING")
+    before = await user.reaches(KIND, "chat", "RUNNING", "READY")
     await user.edit(KIND, "chat", image="registry.example/serve:2")
     status = await user.reaches(KIND, "chat", "PENDING", reason="Replacing", generation=2)
     assert "spec.image" in status["message"]
     assert "the service is down" in status["message"]
     await user.sees(APP_WRAPPER, "chat", lambda obj: obj["metadata"]["uid"] != before["childUID"])
-    await user.reaches(KIND, "chat", "RUNNING", generation=2)
+    await user.reaches(KIND, "chat", "RUNNING", "READY", generation=2)
     images = {
         container["image"]
         async for pod in user.client.list(POD, user.namespace)
@@ -103,14 +101,14 @@ async def test_a_service_sleeps_without_anything_left(operator: Start, user: Any
     """Zero replicas delete the wrapper and all its pods; one more brings it back."""
     await operator(plugins=PLUGINS)
     await user.submit(KIND, "chat", ray=True, serveConfigV2=APPS)
-    await user.reaches(KIND, "chat", "RUNNING")
+    await user.reaches(KIND, "chat", "RUNNING", "READY")
     await user.edit(KIND, "chat", replicas=0)
     await user.gone(APP_WRAPPER, "chat")
     status = await user.reaches(KIND, "chat", "PENDING", reason="ScaledToZero", generation=2)
     assert "startTime" not in status
     await user.gone(RAY_SERVICE, "chat")
     await user.edit(KIND, "chat", replicas=2)
-    status = await user.reaches(KIND, "chat", "RUNNING", generation=3)
+    status = await user.reaches(KIND, "chat", "RUNNING", "READY", generation=3)
     assert status["allocation"]["replicas"] == 2
 
 
@@ -124,6 +122,6 @@ async def test_a_queue_holds_and_starts_the_wrapper(operator: Start, user: Any, 
         APP_WRAPPER, "chat", lambda obj: obj.get("status", {}).get("phase") == "Running"
     )
     assert wrapper["spec"].get("suspend", False) is False
-    await user.reaches(KIND, "chat", "RUNNING")
+    await user.reaches(KIND, "chat", "RUNNING", "READY")
     inner = await user.client.get(RAY_SERVICE, user.namespace, "chat")
     assert "kueue.x-k8s.io/queue-name" not in inner["metadata"]["labels"]
