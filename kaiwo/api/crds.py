@@ -52,7 +52,7 @@ _AGE = _column("Age", ".metadata.creationTimestamp", "date")
 _WORKLOAD_COLUMNS = (
     _column("Status", ".status.status"),
     _column("Reason", ".status.reason"),
-    _column("GPUs", ".spec.gpus", "integer"),
+    _column("GPUs", ".status.allocation.gpus", "integer"),
     _column("Queue", ".spec.clusterQueue"),
     _column("User", ".spec.user", wide=True),
     _column("Start", ".status.startTime", "date"),

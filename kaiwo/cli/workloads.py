@@ -58,8 +58,10 @@ def gpus(obj: Object) -> str:
 
 
 def queue(obj: Object) -> str:
-    """The queue asked for."""
-    return _text(spec(obj).get("clusterQueue"))
+    """The queue asked for, else the one it was given to."""
+    allocation = status(obj).get("allocation")
+    given = _text(allocation.get("queue")) if isinstance(allocation, dict) else ""
+    return _text(spec(obj).get("clusterQueue")) or given
 
 
 def user(obj: Object) -> str:

@@ -21,18 +21,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-async def newest(client: Client, child: Object) -> Finding | None:
+async def newest(client: Client, child: Object, maker: tuple[str, str] | None = None) -> Finding | None:
     """Reason and message of the newest Warning event about an object; None when none can be read.
 
     Args:
         client: who asks.
         child: a live namespaced object.
+        maker: kind and name of another object in its namespace, events about which count as well.
     """
     metadata = lenient_map(child.get("metadata"))
-    selector = f"involvedObject.uid={metadata.get('uid')},type=Warning"
+    about = [f"involvedObject.uid={metadata.get('uid')}"]
+    if maker is not None:
+        about.append(f"involvedObject.kind={maker[0]},involvedObject.name={maker[1]}")
     try:
         events = [
-            event async for event in client.list(EVENT, metadata.get("namespace"), field_selector=selector)
+            event
+            for selector in about
+            async for event in client.list(
+                EVENT, metadata.get("namespace"), field_selector=f"{selector},type=Warning"
+            )
         ]
     except EngineError as error:
         _log.warning("events about %s %s: %s", child.get("kind"), metadata.get("name"), error)

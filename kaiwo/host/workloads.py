@@ -235,7 +235,8 @@ class WorkloadController:
                 complaint_about=memory.complaint_about,
             )
             decided = plan(workload, self._registry, facts)
-            if not decided.writes and decided.puzzled and await self._ask(decided.puzzled, memory):
+            about, maker = decided.puzzled, decided.pod_maker
+            if not decided.writes and about and await self._ask(about, memory, maker):
                 continue
             if not decided.writes:
                 if rejection is None:
@@ -266,13 +267,13 @@ class WorkloadController:
                 _log.info("%s %s/%s: %s", self._kind, workload.namespace, workload.name, ", ".join(done))
         raise RuntimeError(f"the plan does not settle, it still wants {decided.writes!r:.500}")
 
-    async def _ask(self, obj: Object, memory: Memory) -> bool:
+    async def _ask(self, obj: Object, memory: Memory, maker: tuple[str, str] | None) -> bool:
         """Look for the newest complaint about an object; whether there is another one than was known."""
         uid, clock = str(obj["metadata"].get("uid") or ""), self._clock()
         if not memory.may_ask(uid, clock):
             return False
         before = memory.complaint if memory.complaint_about == uid else None
-        found = await complaints.newest(self._engine.client, obj)
+        found = await complaints.newest(self._engine.client, obj, maker)
         memory.heard(uid, found, clock)
         return found != before
 

@@ -182,6 +182,8 @@ class Observed:
         wake_after: seconds after which to look again though nothing happened, None for never.
         puzzled: neither the child nor its pods tell why it does not go on, but an event about it may: the
             newest warning is read, and the child is observed once more with it.
+        pod_maker: kind and name of the object that makes the pods on behalf of the child, whose warnings are
+            read, too; None where the child makes them itself.
     """
 
     status: str
@@ -193,6 +195,7 @@ class Observed:
     passed: tuple[str, ...] = ()
     wake_after: float | None = None
     puzzled: bool = False
+    pod_maker: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,6 +241,8 @@ class Plan:
             on. None where nothing is to be asked.
         later: what is written once the downloads succeeded, should nothing else change until then.
         follow: name of the pod whose log tells how far the download is, empty for none.
+        pod_maker: kind and name of an object that makes the child's pods, about which there may be one, too;
+            None for none.
     """
 
     writes: tuple[Write, ...] = ()
@@ -253,3 +255,4 @@ class Plan:
     puzzled: Object | None = None
     later: tuple[Write, ...] = ()
     follow: str = ""
+    pod_maker: tuple[str, str] | None = None

@@ -145,12 +145,13 @@ def problem(pods: Iterable[Object], before: Finding | None = None) -> Finding | 
         pods: pods of the current run.
         before: what was told last. What is still so stays told, whichever of several pods it is about. A
             kubelet that cannot pull an image alternates between two reasons and texts; once it backs off,
-            what was told stays, so that the alternation is not told every time.
+            what was told stays, so that the alternation is not told every time. A scheduler counts the nodes
+            for each of its reasons; what was told stays until there is another reason.
     """
-    found = [finding for pod in pods for finding in _problems(pod)]
+    told = before.message if before else ""
+    found = [_steady(finding, told) for pod in pods for finding in _problems(pod)]
     if not found:
         return None
-    told = before.message if before else ""
     worst = min(found, key=lambda one: (_RANK.get(one.reason, len(_RANK)), one.message not in told))
     if worst.reason not in _PULLING or before is None or before.reason != _PULLING[0]:
         return worst
@@ -159,6 +160,26 @@ def problem(pods: Iterable[Object], before: Finding | None = None) -> Finding | 
     return Finding(before.reason, before.message[known:] if known >= 0 else message)
 
 
+def _steady(finding: Finding, told: str) -> Finding:
+    """What was told of the same pod, where a scheduler gives the same reasons with other counts."""
+    if finding.reason not in _COUNTING or finding.message in told:
+        return finding
+    at = told.find(finding.message.partition(_SCHEDULER_SAYS)[0] + _SCHEDULER_SAYS)
+    if at >= 0 and _reasons(told[at:]) == _reasons(finding.message):
+        return Finding(finding.reason, told[at:])
+    return finding
+
+
+def _reasons(text: str) -> frozenset[str]:
+    """A scheduler's reasons without their counts and order."""
+    _, _, said = text.partition(_SCHEDULER_SAYS)
+    return frozenset(_COUNT.sub("", part).strip(" .") for part in _BETWEEN_REASONS.split(said))
+
+
+_COUNTING = ("Unschedulable", "VolumeNotBound")
+_SCHEDULER_SAYS = " cannot be scheduled: "
+_COUNT = re.compile(r"\b\d+(/\d+)?\b")
+_BETWEEN_REASONS = re.compile(r"[,.:] ")
 _PULLING = ("ImagePullBackOff", "ErrImagePull")
 _PULLS = ": image "
 _RAN = ("running", "terminated")
@@ -293,11 +314,17 @@ def unscheduled(pods: Iterable[Object], now: datetime) -> tuple[Finding | None, 
     return None, min(waits, default=None)
 
 
+_REFUSED = "FailedCreate"
+_KUBERAY_REFUSED = "FailedToCreate"
+"""How KubeRay's reasons for a pod that is refused begin."""
+
 _NAMED_POD = re.compile(r'\bpods "[^"]*" is')
 """How the API server refuses a pod; each try has a name of its own, which is no news."""
 
 
-def refused_pods(conditions: object, now: datetime) -> tuple[Finding | None, float | None]:
+def refused_pods(
+    conditions: object, now: datetime, complaint: Finding | None = None
+) -> tuple[Finding | None, float | None]:
     """Why pods cannot be created, as a condition ReplicaFailure tells, or the seconds until it is told.
 
     A refusal that the next try overcomes is no news.
@@ -305,6 +332,8 @@ def refused_pods(conditions: object, now: datetime) -> tuple[Finding | None, flo
     Args:
         conditions: of a Deployment or a RayCluster.
         now: the moment of looking.
+        complaint: what the newest warning about the maker of the pods says: a Deployment's condition keeps
+            the text of its first refusal.
     """
     for item in lenient_maps(conditions):
         if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
@@ -313,12 +342,19 @@ def refused_pods(conditions: object, now: datetime) -> tuple[Finding | None, flo
             left = COMPLAINT_PATIENCE - (now - since).total_seconds() if since else 0.0
             if left > 0:
                 return None, left
-            return Finding("FailedCreate", _refusal(text) or "pods cannot be created"), None
+            text = complaint.message if complaint is not None and complaint.reason == _REFUSED else text
+            return Finding(_REFUSED, _refusal(text) or "pods cannot be created"), None
     return None, None
 
 
 def _refusal(text: str) -> str:
     return _NAMED_POD.sub("each pod is", " ".join(text.split()))
+
+
+def ray_cluster(status: Object) -> tuple[str, str] | None:
+    """Kind and name of the RayCluster that a status of KubeRay names, which makes the pods."""
+    name = status.get("rayClusterName")
+    return ("RayCluster", name) if isinstance(name, str) and name else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +384,8 @@ def absent(begun: datetime | None, now: datetime, what: str, complaint: Finding 
     if begun is None:
         return Absence()
     if complaint is not None:
-        return Absence(Finding(complaint.reason, _line(f"{what} has no pod", _refusal(complaint.message))))
+        reason = _REFUSED if complaint.reason.startswith(_KUBERAY_REFUSED) else complaint.reason
+        return Absence(Finding(reason, _line(f"{what} has no pod", _refusal(complaint.message))))
     waited = (now - begun).total_seconds()
     if waited < COMPLAINT_PATIENCE:
         return Absence(wake_after=COMPLAINT_PATIENCE - waited)

@@ -34,6 +34,7 @@ RETRY_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class _Queueing:
     queued: bool = False
+    queue: str = ""
     admission: Admission | None = None
 
 
@@ -109,7 +110,7 @@ def _plan(
     wakes = [seconds for seconds in (observed.wake_after, volumes.wake_after) if seconds is not None]
     conditions = [
         schedulable(case.workload, change.allocation) if change.allocation else None,
-        _admitted(case.workload, queueing),
+        _admitted(case.workload, queueing, observed),
         change.storage or volumes.condition,
         told_of_running(case.workload, case.facts),
         _with_warnings(change.condition, change.warnings),
@@ -121,6 +122,7 @@ def _plan(
         conditions=tuple(condition for condition in conditions if condition is not None),
         allocation=change.allocation,
         backend=case.backend.name,
+        queue=queueing.queue,
         child_uid=uid if isinstance(uid, str) else None,
         started=observed.started,
         run_started=observed.run_started,
@@ -139,6 +141,7 @@ def _plan(
         backend=case.backend.name,
         rendered=change.rendered,
         puzzled=case.facts.live if observed.puzzled else volumes.puzzled,
+        pod_maker=observed.pod_maker if observed.puzzled else None,
     )
 
 
@@ -146,9 +149,11 @@ def _queueing(live: Object, record: Record | None, registry: Registry, facts: Fa
     if registry.queue is None:
         return _Queueing()
     labels = lenient_map(lenient_map(live.get("metadata")).get("labels"))
-    wanted = record.queue.labels if record and record.queue else {}
+    assigned = record.queue if record else None
+    wanted = assigned.labels if assigned else {}
     queued = bool(wanted) and all(key in labels for key in wanted)
-    return _Queueing(queued, ask.admission(registry.queue, live, queue_facts(registry, facts)))
+    queue = assigned.queue if assigned and queued else ""
+    return _Queueing(queued, queue, ask.admission(registry.queue, live, queue_facts(registry, facts)))
 
 
 def _observe(
@@ -189,11 +194,19 @@ def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Co
     return replace(condition, message="; ".join(warnings))
 
 
-def _admitted(workload: Workload, queueing: _Queueing) -> Condition | None:
+_AT_WORK = ("STARTING", "RUNNING", "READY")
+
+
+def _admitted(workload: Workload, queueing: _Queueing, observed: Observed) -> Condition | None:
     admission = queueing.admission
     if not queueing.queued or admission is None:
         return None
     generation = workload.generation or None
+    before = find_condition(workload.status.conditions, "Admitted") or {}
+    if admission.state == "evicted" and observed.status in _AT_WORK and before.get("status") == "True":
+        # Being evicted, it is stopped in a moment: the condition changes together with the state.
+        text = str(before.get("message") or "")
+        return Condition("Admitted", "True", str(before.get("reason") or ""), text, generation)
     if admission.state == "unmanaged":
         return Condition("Admitted", "Unknown", "NotManagedByQueue", admission.message, generation)
     if admission.state in ("admitted", "finished"):

@@ -75,6 +75,7 @@ class Verdict:
         conditions: conditions that a plan decides.
         allocation: the split of the running child, None to keep what was recorded.
         backend: name of the back end of the child, empty without a child.
+        queue: the queue that the child was given to, empty without one.
         child_uid: uid of the child; None to keep what was recorded of one, empty when there is none.
         started: see :class:`kaiwo.plugin.backends.Observed`.
         run_started: likewise.
@@ -88,6 +89,7 @@ class Verdict:
     conditions: tuple[Condition, ...] = ()
     allocation: Allocation | None = None
     backend: str = ""
+    queue: str = ""
     child_uid: str | None = None
     started: datetime | None = None
     run_started: datetime | None = None
@@ -150,7 +152,7 @@ def _document(workload: Workload, before: Object, verdict: Verdict, now: datetim
     if child := verdict.child_uid or before.get("childUID"):
         final["childUID"] = child
     if verdict.allocation is not None:
-        final["allocation"] = allocation_document(verdict.allocation, verdict.backend)
+        final["allocation"] = allocation_document(verdict.allocation, verdict.backend, verdict.queue)
     elif "allocation" in before:
         final["allocation"] = before["allocation"]
     return final | _times(workload.status, before, verdict, now)
@@ -184,7 +186,7 @@ def _start(status: WorkloadStatus, verdict: Verdict) -> datetime | None:
     return kept or verdict.started
 
 
-def allocation_document(allocation: Allocation, backend: str) -> Object:
+def allocation_document(allocation: Allocation, backend: str, queue: str = "") -> Object:
     """The split of GPUs as ``status.allocation`` shows it."""
     shown: Object = {
         BACKEND: backend,
@@ -196,6 +198,8 @@ def allocation_document(allocation: Allocation, backend: str) -> Object:
         shown |= {"vendor": allocation.vendor, "resourceKey": allocation.resource_key}
     if allocation.pods != allocation.replicas:
         shown["pods"] = allocation.pods
+    if queue:
+        shown["queue"] = queue
     if allocation.models:
         shown["models"] = list(allocation.models)
     return shown

@@ -213,3 +213,11 @@ def test_times_that_are_none_are_empty() -> None:
     assert since("yesterday", NOW) == ""
     assert since("2026-01-31T11:59:00", NOW) == "60s"
     assert kit.FIELD_MANAGER != "kaiwo"
+
+
+def test_the_queue_is_the_one_asked_for_or_given_to() -> None:
+    """Without a queue in the spec, the default one that the operator chose."""
+    given = {"status": "PENDING", "allocation": {"queue": "kaiwo"}}
+    assert workloads.queue(workload(spec={}, status=given)) == "kaiwo"
+    assert workloads.queue(workload(spec={"clusterQueue": "team"}, status=given)) == "team"
+    assert workloads.queue(workload(spec={}, status={})) == ""

@@ -61,3 +61,11 @@ def test_events_are_read_once_in_a_while_for_each_child() -> None:
     assert memory.may_ask("u", 20.0)
     assert memory.may_ask("other", 1.0)
     assert (memory.complaint_about, memory.complaint) == ("u", Finding("FailedCreate", "quota"))
+
+
+async def test_what_makes_the_pods_is_asked_about_too() -> None:
+    """A ReplicaSet complains of what its Deployment only knows the beginning of."""
+    server = client(NEW)
+    assert await newest(server, JOB, ("ReplicaSet", "train-abc")) == Finding("FailedCreate", "exceeded quota")
+    about = "involvedObject.kind=ReplicaSet,involvedObject.name=train-abc,type=Warning"
+    assert server.asked == [("team", "involvedObject.uid=u,type=Warning"), ("team", about)]

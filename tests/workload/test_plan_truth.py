@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaiwo.api.workload import Workload
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload import podtruth
@@ -195,3 +197,60 @@ def test_what_is_still_so_stays_told_whichever_pod_comes_first() -> None:
     assert first is not None
     assert podtruth.problem(reversed(pods), first) == first
     assert podtruth.problem(pods[1:], first) != first
+
+
+def queued(world: World, admission: Admission) -> None:
+    """Load a queue system that gives everything to one queue and says this of it."""
+    system = QueueSystem(
+        "q",
+        assign=lambda _, __: QueueAssignment("team", {"queue": "team"}),
+        admission=lambda _, __: admission,
+    )
+    world.registry = dataclasses.replace(world.registry, queue=system)
+
+
+def unschedulable(world: World, name: str, text: str) -> Object:
+    """A pod that no node takes."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    pod = world.pod(phase="Pending", conditions=[condition])
+    return {**pod, "metadata": {**pod["metadata"], "name": name}}
+
+
+def test_nodes_that_come_and_go_are_no_news_of_a_pod_that_fits_none(world: World) -> None:
+    """A scheduler counts nodes for each reason; only another reason is written, whichever pod it is about."""
+    world.settle()
+    few = "0/3 nodes are available: 1 Insufficient amd.com/gpu, 2 node(s) had untolerated taint {a: b}."
+    many = "0/12 nodes are available: 11 node(s) had untolerated taint {a: b}, 1 Insufficient amd.com/gpu."
+    world.set(pods=(unschedulable(world, "b", few), unschedulable(world, "a", few)))
+    assert told(world) == ("STARTING", "Unschedulable")
+    world.set(pods=(unschedulable(world, "a", many), unschedulable(world, "b", many)))
+    assert world.plan().statuses == ()
+    other = "0/12 nodes are available: 12 node(s) were unschedulable."
+    world.set(pods=(unschedulable(world, "a", other), unschedulable(world, "b", other)))
+    assert told(world) == ("STARTING", "Unschedulable")
+    assert other in world.status["message"]
+
+
+def test_an_eviction_is_one_change(world: World) -> None:
+    """The condition Admitted changes together with the state, not a moment before the pods are stopped."""
+    queued(world, Admission("admitted", "Admitted", "The workload is admitted"))
+    world.settle()
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": False})
+    runs(world)
+    queued(world, Admission("evicted", "Preempted", "made room"))
+    assert world.plan().statuses == ()
+    world.set(pods=())
+    assert told(world) == ("PENDING", "Preempted")
+    assert (world.condition("Admitted")["status"], world.condition("Admitted")["reason"]) == (
+        "False",
+        "Preempted",
+    )
+
+
+def test_the_queue_that_was_not_named_is_in_the_status(world: World) -> None:
+    """The default queue, as the command line shows it."""
+    queued(world, Admission("pending", "Pending", "insufficient quota"))
+    world.settle()
+    assert "clusterQueue" not in world.obj["spec"]
+    assert world.status["allocation"]["queue"] == "team"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PROGRESS_DEADLINE = 600
 """Seconds a rollout may stand still where ``progressDeadlineSeconds`` is absent (apps/v1)."""
 
+EVENTS_PATIENCE = 30.0
+"""Seconds until the events about pods that are refused are read again."""
+
 _REPLICA_SET = re.compile(r'[Rr]eplica ?[Ss]et "([^"]+)"')
 """Every message of the condition Progressing names the current revision's ReplicaSet so."""
 
@@ -29,9 +32,7 @@ def observe(seen: Observation) -> Observed:
     status = lenient_map(seen.child.get("status"))
     name, wanted = str(metadata.get("name", "")), _count(spec.get("replicas"), 1)
     known = _count(status.get("observedGeneration")) >= _count(metadata.get("generation"))
-    progressing = next(
-        (item for item in lenient_maps(status.get("conditions")) if item.get("type") == "Progressing"), {}
-    )
+    progressing = _progressing(seen.child)
     pods = [pod for pod in podtruth.current(seen.pods) if _owner(pod) is not None]
     if known:
         pods = _of_current_revision(pods, progressing)
@@ -140,9 +141,12 @@ def _active(
     if finding is None and queued is not None:
         finding = Finding(queued.reason, queued.message)
     soon: float | None = None
+    refused = False
     if finding is None and len(pods) < wanted:
         conditions = lenient_map(seen.child.get("status")).get("conditions")
-        finding, soon = podtruth.refused_pods(conditions, seen.now)
+        finding, soon = podtruth.refused_pods(conditions, seen.now, seen.complaint)
+        refused = finding is not None
+        soon = EVENTS_PATIENCE if refused else soon
     wakes = [seconds for seconds in (wake, later, soon) if seconds is not None]
     if running:
         message = f"{len(running)} of {wanted} pods run, not all are ready"
@@ -153,6 +157,8 @@ def _active(
             started=podtruth.started(pods),
             passed=("STARTING",),
             wake_after=min(wakes, default=None),
+            puzzled=refused,
+            pod_maker=_maker(seen.child),
         )
     return Observed(
         status="STARTING",
@@ -160,4 +166,17 @@ def _active(
         message=finding.message if finding else f"no container of Deployment {seen.workload.name} runs yet",
         started=podtruth.started(pods),
         wake_after=min(wakes, default=None),
+        puzzled=refused,
+        pod_maker=_maker(seen.child),
     )
+
+
+def _maker(deployment: Object) -> tuple[str, str] | None:
+    """The ReplicaSet of the current revision, as the Deployment names it."""
+    found = _REPLICA_SET.search(str(_progressing(deployment).get("message", "")))
+    return ("ReplicaSet", found[1]) if found else None
+
+
+def _progressing(deployment: Object) -> Object:
+    conditions = lenient_maps(lenient_map(deployment.get("status")).get("conditions"))
+    return next((item for item in conditions if item.get("type") == "Progressing"), {})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import Observation, Observed
+from kaiwo.plugin.backends import Finding, Observation, Observed
 from kaiwo.plugin.queues import Admission
 from kaiwo.testing import service
 from kaiwo.testing.builders import NOW
@@ -66,7 +66,14 @@ def status(
     }
 
 
-def seen(state: Any, *pods: Any, replicas: int = 2, queued: bool = False, admission: Any = None) -> Observed:
+def seen(
+    state: Any,
+    *pods: Any,
+    replicas: int = 2,
+    queued: bool = False,
+    admission: Any = None,
+    complaint: Finding | None = None,
+) -> Observed:
     """What is made of a Deployment."""
     child = {
         "metadata": {"name": "chat", "uid": "u", "generation": 3},
@@ -74,7 +81,7 @@ def seen(state: Any, *pods: Any, replicas: int = 2, queued: bool = False, admiss
         "status": state,
     }
     workload = Workload.from_object(service())
-    return observe(Observation(workload, child, pods, admission, queued, NOW))
+    return observe(Observation(workload, child, pods, admission, queued, NOW, complaint=complaint))
 
 
 RUN, RUN2 = pod("a"), pod("b")
@@ -146,6 +153,24 @@ def test_pods_that_cannot_even_be_created_are_told() -> None:
     state["conditions"][-1]["lastTransitionTime"] = (NOW - timedelta(seconds=1)).isoformat()
     found = seen(state)
     assert (found.reason, found.wake_after) == ("Starting", 2.0), "the next try may be taken"
+
+
+def test_the_newest_refusal_of_pods_is_told() -> None:
+    """The Deployment's condition keeps the first text; its ReplicaSet's newest warning is asked for."""
+    state = status(0, 0, 0)
+    state["conditions"].append(
+        {
+            "type": "ReplicaFailure",
+            "status": "True",
+            "reason": "FailedCreate",
+            "message": "a webhook was down",
+        }
+    )
+    found = seen(state)
+    assert (found.puzzled, found.pod_maker) == (True, ("ReplicaSet", NEW))
+    found = seen(state, complaint=Finding("FailedCreate", 'pods "x" is forbidden: exceeded quota'))
+    assert found.message == "each pod is forbidden: exceeded quota"
+    assert found.wake_after == 30.0
 
 
 JSON = st.recursive(

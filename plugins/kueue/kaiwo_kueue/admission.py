@@ -43,6 +43,11 @@ def admission(child: Object, facts: QueueFacts) -> Admission | None:
     return _together(said)
 
 
+def is_over(conditions: Sequence[Object]) -> bool:
+    """Whether a Workload with these conditions has finished; it keeps its admission, and holds nothing."""
+    return any(item.get("type") == "Finished" and item.get("status") == "True" for item in conditions)
+
+
 def _together(said: Sequence[Admission]) -> Admission:
     """One answer for a child whose pods are queued one by one."""
     for state in ("admitted", "evicted", "pending", "finished"):

@@ -21,6 +21,7 @@ from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
 from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.workload.shapes import lenient_map
+from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.defaults import default_config, followed
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import Surroundings, desired
@@ -118,7 +119,7 @@ class QueueConfigController:
 
     def _of_workload(self, event: Event) -> Iterable[Key]:
         """A workload that ends may be the last that holds a queue which is being deleted."""
-        if event.new is not None:
+        if event.new is not None and not is_over(_conditions(event.new)):
             return ()
         queues = self._host.engine.cache.list(CLUSTER_QUEUE)
         return (KEY,) if any(queue.deleted is not None for queue in queues) else ()
@@ -231,11 +232,11 @@ class QueueConfigController:
         return await self._executor.label(todo, {NAMESPACE_LABEL: "true"})
 
     def _holders(self, queue: str) -> list[str]:
-        """Workloads that a ClusterQueue has admitted, as namespace/name."""
+        """Workloads that a ClusterQueue has admitted and that have not finished, as namespace/name."""
         return sorted(
             f"{entry.namespace}/{entry.name}"
             for entry in self._host.engine.cache.list(WORKLOAD)
-            if entry.part("status", "admission", "clusterQueue") == queue
+            if entry.part("status", "admission", "clusterQueue") == queue and not is_over(_conditions(entry))
         )
 
     async def _tell(

@@ -12,7 +12,7 @@ from kaiwo.plugin.facts import Refusal
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing import job
 from kaiwo_kueue import kinds
-from kaiwo_kueue.admission import admission
+from kaiwo_kueue.admission import admission, is_over
 from kaiwo_kueue.assign import assign, manages
 from kaiwo_kueue.settings import KueueSettings
 
@@ -292,3 +292,11 @@ def test_pods_that_are_queued_one_by_one_give_one_answer() -> None:
     assert answer is not None
     assert answer.state == "pending"
     assert answer.message.startswith("2 of 3 pods wait: couldn't")
+
+
+def test_a_finished_workload_holds_no_queue() -> None:
+    """It stays admitted for ever, as Kueue writes it; a queue that is being deleted does not wait for it."""
+    admitted = {"type": "Admitted", "status": "True"}
+    assert not is_over([admitted])
+    assert not is_over([admitted, {"type": "Finished", "status": "False"}])
+    assert is_over([admitted, {"type": "Finished", "status": "True"}])
