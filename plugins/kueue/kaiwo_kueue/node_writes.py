@@ -9,6 +9,7 @@ import msgspec
 from kaiwo.workload.labels import GPU_MODEL
 from kaiwo.workload.shapes import lenient_map
 from kaiwo_kueue.kinds import NODEPOOL, WORKER
+from kaiwo_kueue.pools import LABELS
 from kaiwo_kueue.wrote import WROTE
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def node_patch(node: PoolNode, pool: str, taint: str) -> Object:
         wanted = {WORKER: "true", **({} if node.pool else {NODEPOOL: pool})}
         if node.gpu_model:
             wanted[GPU_MODEL] = node.gpu_model
+        wanted |= node.topology
     written = {
         key: value for key, value in lenient_map(node.wrote.get("labels")).items() if isinstance(value, str)
     }
@@ -74,7 +76,7 @@ def _labels(
     """What to change, and what is Kaiwo's afterwards."""
     changes: dict[str, str | None] = {}
     ours: dict[str, str] = {}
-    for key in (WORKER, NODEPOOL, GPU_MODEL):
+    for key in LABELS:
         want, there = wanted.get(key), node.labels.get(key)
         mine = there is not None and written.get(key) == there
         if want is not None and (there is None or mine):

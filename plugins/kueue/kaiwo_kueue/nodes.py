@@ -17,6 +17,7 @@ from kaiwo_kueue.kinds import NODEPOOL
 from kaiwo_kueue.merge import Merged, merge
 from kaiwo_kueue.node_writes import leaves, node_patch, pool_of
 from kaiwo_kueue.pools import pool_node, pools
+from kaiwo_kueue.settings import KueueSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -118,10 +119,12 @@ class NodePools:
             self._changed()
 
     def _read(self, entry: Entry) -> PoolNode:
+        settings = self._host.settings()
         return pool_node(
             entry.full(),
             self._host.vendors,
             exclude_control_plane=self._host.config().exclude_master_nodes_from_node_pools,
+            topology=settings.topology_rules if isinstance(settings, KueueSettings) else (),
             failed=self._vendor_failed,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
@@ -14,17 +14,22 @@ from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.recognition import labels_of
 from kaiwo.workload.shapes import lenient_map
 from kaiwo_kueue.kinds import NODEPOOL, WORKER
+from kaiwo_kueue.topology import BLOCK, RACK, topology_of
 from kaiwo_kueue.wrote import wrote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.vendors import GpuVendor
+    from kaiwo_kueue.topology import TopologyRule
 
 CPU, MEMORY, STORAGE = "cpu", "memory", "ephemeral-storage"
 SHARE = 9, 10
 """What of a node's capacity pods may use: the rest belongs to the system and to daemons."""
+
+LABELS = (WORKER, NODEPOOL, GPU_MODEL, BLOCK, RACK)
+"""Labels that Kaiwo may write on a node."""
 
 _GI = 2**30
 _NANO = 10**9
@@ -78,6 +83,7 @@ class PoolNode:
         labels: its labels that may be Kaiwo's, as they are.
         taints: its taints, as they are.
         wrote: what Kaiwo is known to have written.
+        topology: labels for where it stands, as an administrator's rules say.
     """
 
     name: str
@@ -89,6 +95,7 @@ class PoolNode:
     labels: Mapping[str, str]
     taints: tuple[tuple[str, str, str], ...]
     wrote: Object
+    topology: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_gpus(self) -> bool:
@@ -122,6 +129,7 @@ def pool_node(
     vendors: Iterable[GpuVendor],
     *,
     exclude_control_plane: bool = False,
+    topology: Sequence[TopologyRule] = (),
     failed: Callable[[str, Exception], None] | None = None,
 ) -> PoolNode:
     """What pools need of a Node.
@@ -130,6 +138,7 @@ def pool_node(
         node: the Node object.
         vendors: the loaded vendors.
         exclude_control_plane: KaiwoConfig ``nodes.excludeMasterNodesFromNodePools``.
+        topology: rules that tell where a node stands.
         failed: told the vendor's name and its error when a plugin cannot read the node.
     """
     labels = labels_of(node)
@@ -167,9 +176,10 @@ def pool_node(
         resources=tuple(sorted(resources.items())),
         pool=by_hand,
         counts=not left_out and not spec.get("unschedulable"),
-        labels={key: labels[key] for key in (WORKER, NODEPOOL, GPU_MODEL) if key in labels},
+        labels={key: labels[key] for key in LABELS if key in labels},
         taints=_taints(spec.get("taints")),
         wrote=written,
+        topology=topology_of(fact.name, labels, topology),
     )
 
 

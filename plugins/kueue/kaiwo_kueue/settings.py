@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kaiwo.api.base import Model
+from kaiwo_kueue.topology import TopologyRule
 
 
 class KueueSettings(Model):
@@ -20,6 +21,17 @@ class KueueSettings(Model):
             "never taken back."
         ),
     ] = True
+
+    topology_rules: Annotated[
+        tuple[TopologyRule, ...],
+        Field(
+            strict=False,
+            max_length=16,
+            description="Rules that tell a node's block and rack from its name or from another label. What "
+            "they give is written as labels kaiwo/topology-block and kaiwo/topology-rack; of each level the "
+            "first rule counts that gives a value.",
+        ),
+    ] = ()
 
     integrations: Annotated[
         tuple[str, ...] | None,

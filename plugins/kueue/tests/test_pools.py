@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from kaiwo.testing import node
 from kaiwo_kueue.merge import merge
 from kaiwo_kueue.node_writes import node_patch, pool_of
 from kaiwo_kueue.pools import Shape, pool_node, pools
+from kaiwo_kueue.settings import KueueSettings
+from kaiwo_kueue.topology import TopologyRule
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -235,3 +238,35 @@ def test_memory_is_given_up_before_cpu(vendors: Vendors) -> None:
     merged = merge(pools(seen), 2)
     smallest = "cpu-only-0gpu-9core-88gi"
     assert merged.names == {"cpu-only-0gpu-9core-90gi": smallest, smallest: smallest}
+
+
+def test_block_and_rack_are_what_an_administrators_rules_say(vendors: Vendors) -> None:
+    """Of each level the first rule that gives a value; nothing is invented, what no rule gives goes again."""
+    rules = [
+        TopologyRule(level="rack", node_label="example.com/rack"),
+        TopologyRule(level="rack", pattern=r"-(r\d+)-"),
+        TopologyRule(level="block", node_label="example.com/hall", pattern="^[^/]+"),
+    ]
+    labels = {"example.com/rack": "R 7", "example.com/hall": "West/2"}
+    labelled = amd("gpu-r12-1", labels=labels)
+    assert pool_node(labelled, vendors, topology=rules).topology == {
+        "kaiwo/topology-rack": "r-7",
+        "kaiwo/topology-block": "West",
+    }
+    bare = pool_node(amd("gpu-r12-1"), vendors, topology=rules)
+    assert bare.topology == {"kaiwo/topology-rack": "r12"}
+    assert pool_node(amd("other"), vendors, topology=rules).topology == {}
+    assert bare.shape is not None
+    written = node_patch(bare, bare.shape.name, "")
+    assert written["metadata"]["labels"]["kaiwo/topology-rack"] == "r12"
+    done = amd("gpu-r12-1", labels={k: v for k, v in written["metadata"]["labels"].items() if v is not None})
+    done["metadata"]["annotations"] = written["metadata"]["annotations"]
+    assert node_patch(pool_node(done, vendors, topology=rules), bare.shape.name, "") == {}
+    gone = node_patch(pool_node(done, vendors), bare.shape.name, "")
+    assert gone["metadata"]["labels"] == {"kaiwo/topology-rack": None}
+
+
+def test_a_topology_rule_that_is_no_expression_is_refused() -> None:
+    """With the field and the reason."""
+    with pytest.raises(ValidationError, match="regular expression"):
+        KueueSettings.parse({"topologyRules": [{"level": "rack", "pattern": "("}]})
