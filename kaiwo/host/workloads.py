@@ -25,9 +25,10 @@ from kaiwo.host.downloads import Downloads
 from kaiwo.host.execute import Executor, Refused, Stale
 from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
-from kaiwo.host.watches import bury, bury_pod, workload_watches
+from kaiwo.host.watches import POD_PROJECTION, bury, bury_pod, workload_watches
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.errors import PluginFailure
+from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.plan import plan, plan_invalid
 from kaiwo.workload.status import OWN_CONDITIONS
 
@@ -106,6 +107,7 @@ class WorkloadController:
             engine.watch(Watch(child, namespace=namespace))
             engine.cache.subscribe(child, lambda event: bury(event, kind, self._memories, engine.cache))
         if kind == "KaiwoJob":  # what a service's pods died of is told while they are there, and has no end
+            engine.watch(Watch(POD, projection=POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
             engine.cache.subscribe(POD, lambda event: bury_pod(event, self._memories, engine.cache))
         watches = workload_watches(kind, registry, self._memories, engine.cache, namespace)
         self.controller = Controller(
