@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.sources import SecretReference
 
-_PREFIX = "secret-"
+_USUAL, _APART = "secret-", "file-"
+"""Prefixes of volumes: of keys at the usual place, and of keys with a file of their own."""
 
 
-def volume_name(secret: str) -> str:
+def volume_name(secret: str, prefix: str = _USUAL) -> str:
     """A legal volume name (RFC 1123 label) for any legal Secret name (a DNS subdomain), its own for each.
 
     A name that cannot be taken as it is carries a hash of the whole, so that ``a.b`` and ``a-b`` differ.
     """
-    plain = _PREFIX + secret.replace(".", "-")
+    plain = prefix + secret.replace(".", "-")
     if "." not in secret and len(plain) <= MAX_LABEL:
         return plain
     digest = hashlib.sha256(secret.encode()).hexdigest()[:8]
@@ -45,14 +46,14 @@ def secret_mounts(
     Raises:
         SpecError: a place is taken, or two values want the same one.
     """
-    keys: dict[str, dict[str, None]] = {}
-    usual: dict[str, None] = {}
+    usual: dict[str, dict[str, None]] = {}
+    apart: dict[str, dict[str, None]] = {}
     files: dict[str, tuple[SecretReference, str]] = {}
     for where, reference in references:
-        keys.setdefault(reference.name, {})[reference.key] = None
         if reference.file in ("", f"{SECRETS_PATH}/{reference.name}/{reference.key}"):
-            usual[reference.name] = None
+            usual.setdefault(reference.name, {})[reference.key] = None
             continue
+        apart.setdefault(reference.name, {})[reference.key] = None
         same, _ = files.setdefault(reference.file, (reference, where))
         if same != reference:
             raise SpecError(
@@ -63,22 +64,24 @@ def secret_mounts(
     places = {f"{SECRETS_PATH}/{secret}": f"the keys of Secret {secret}" for secret in usual}
     for reference, where in files.values():
         _check(where, reference.file, {**taken, SECRETS_PATH: "its Secrets"}, places)
-    volumes: list[Object] = [
-        {
-            "name": volume_name(secret),
-            "secret": {"secretName": secret, "items": [{"key": key, "path": key} for key in named]},
-        }
-        for secret, named in keys.items()
+    volumes = [
+        *(_volume(secret, keys, _USUAL) for secret, keys in usual.items()),
+        *(_volume(secret, keys, _APART) for secret, keys in apart.items()),
     ]
     mounts: list[Object] = [
         {"name": volume_name(secret), "mountPath": f"{SECRETS_PATH}/{secret}", "readOnly": True}
         for secret in usual
     ]
     mounts += [
-        {"name": volume_name(item.name), "mountPath": file, "subPath": item.key, "readOnly": True}
+        {"name": volume_name(item.name, _APART), "mountPath": file, "subPath": item.key, "readOnly": True}
         for file, (item, _) in files.items()
     ]
     return volumes, mounts
+
+
+def _volume(secret: str, keys: Iterable[str], prefix: str) -> Object:
+    items = [{"key": key, "path": key} for key in keys]
+    return {"name": volume_name(secret, prefix), "secret": {"secretName": secret, "items": items}}
 
 
 def _check(where: str, file: str, taken: Mapping[str, str], secrets: Mapping[str, str]) -> None:

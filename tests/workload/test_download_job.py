@@ -176,7 +176,11 @@ def test_only_the_named_keys_are_mounted_and_each_once() -> None:
         },
         {"secretName": "git", "items": [{"key": "token", "path": "token"}]},
     ]
-    mounts = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"].startswith("secret-")]
+    mounts = [
+        mount
+        for mount in pod["containers"][0]["volumeMounts"]
+        if mount["name"].startswith(("secret-", "file-"))
+    ]
     assert [(mount["mountPath"], mount.get("subPath"), mount["readOnly"]) for mount in mounts] == [
         ("/app/secrets/s3.keys", None, True),
         ("/run/git/token", "token", True),
