@@ -113,6 +113,17 @@ class InOrder:
         self._offset = 0
         self._lock = threading.Lock()
 
+    def restart(self) -> None:
+        """Forget everything: the file begins anew."""
+        self._hash = self.expected.hash()
+        self._there.clear()
+        self._next = self._offset = 0
+
+    def take(self, data: memoryview) -> None:
+        """Take in bytes on their way to the file; they follow each other from its beginning."""
+        self._hash.update(data)
+        self._offset += len(data)
+
     def arrived(self, index: int) -> None:
         """Note a part, and take in what can be taken unless another worker is doing so."""
         self._there.add(index)

@@ -65,8 +65,12 @@ class Journal:
         """Note a part that was written."""
         self._append(["d", path, key, index])
 
+    def mark(self, path: str) -> None:
+        """Note that a sync begins: it covers the parts noted so far."""
+        self._append(["m", path])
+
     def synced(self, path: str) -> None:
-        """Note that every part noted so far is on the disk."""
+        """Note that every part noted before the last mark is on the disk."""
         self._append(["s", path])
 
     def finish(self, path: str, key: str) -> None:
@@ -84,6 +88,7 @@ class Journal:
 
     def _read(self, path: Path, boot: str) -> None:
         pending: dict[str, tuple[str, set[int]]] = {}
+        marked: dict[str, tuple[str, set[int]]] = {}
         for line in path.read_bytes().splitlines():
             with contextlib.suppress(msgspec.DecodeError, ValueError, TypeError, IndexError):
                 kind, *rest = msgspec.json.decode(line)
@@ -92,14 +97,18 @@ class Journal:
                     if known is None or known[0] != rest[1]:
                         known = pending[rest[0]] = (rest[1], set())
                     known[1].add(int(rest[2]))
-                elif kind == "s" and rest[0] in pending:
-                    self._parts[rest[0]] = (pending[rest[0]][0], set(pending[rest[0]][1]))
+                elif kind == "m" and rest[0] in pending:
+                    marked[rest[0]] = (pending[rest[0]][0], set(pending[rest[0]][1]))
+                elif kind == "s" and rest[0] in marked:
+                    self._parts[rest[0]] = marked.pop(rest[0])
                 elif kind == "f":
                     self._finished[rest[0]] = (rest[1], int(rest[2]))
                     pending.pop(rest[0], None)
+                    marked.pop(rest[0], None)
                     self._parts.pop(rest[0], None)
                 elif kind == "b" and rest[0] != boot:
                     pending = {name: (key, set(done)) for name, (key, done) in self._parts.items()}
+                    marked.clear()
         self._parts.update(pending)
 
     def _compact(self, boot: str) -> None:

@@ -33,8 +33,16 @@ _T = TypeVar("_T")
 Explained: TypeAlias = "Callable[[str, str, BaseException], errors.DownloadError]"
 """Turns item, object and failure into what the user reads."""
 
-_CHUNK = 256 * 1024
-_SYNC_EVERY = 32
+_CHUNK = 64 * 1024
+"""Least bytes of a piece of an answer: what the client has read so far, or joined from smaller reads."""
+
+_SYNC_EVERY = 8
+"""Parts after which a file is synced in the background, so that the disk works while more arrives."""
+
+_FINISHERS = 8
+_UNFINISHED = 64
+"""Whole files that may wait for the disk; each is an open file descriptor."""
+
 _TASKS_AT_ONCE = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 20.0
 
@@ -75,6 +83,8 @@ class _Open:
         self._journal = journal
         self._part_size = part_size
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
+        self._closed = False
         self.sizes = [min(part_size, file.size - start) for start in range(0, file.size, part_size)] or [
             0
         ]  # an empty object is one empty part
@@ -108,18 +118,27 @@ class _Open:
             return expected
         return None
 
-    def arrived(self, index: int) -> bool:
-        """Note a part; whether it was the last one."""
+    def arrived(self, index: int) -> int:
+        """Note a part; how many are missing now."""
         if self.digest:
             self.digest.arrived(index)
-        self._journal.part(self.file.path, self.part_key, index)
+        if len(self.sizes) > 1:
+            self._journal.part(self.file.path, self.part_key, index)
         with self._lock:
             self._left -= 1
-            left = self._left
-        if left and left % _SYNC_EVERY == 0:
-            os.fdatasync(self.fd)
-            self._journal.synced(self.file.path)
-        return left == 0
+            return self._left
+
+    def sync(self) -> None:
+        """Bring to the disk what is there, unless that is going on; parts may arrive meanwhile."""
+        if not self._syncing.acquire(blocking=False):
+            return
+        try:
+            if not self._closed:
+                self._journal.mark(self.file.path)
+                os.fdatasync(self.fd)
+                self._journal.synced(self.file.path)
+        finally:
+            self._syncing.release()
 
     def finish(self) -> None:
         """Check, sync and rename.
@@ -127,7 +146,11 @@ class _Open:
         Raises:
             IntegrityError: the content is not what it should be; nothing is left of it.
         """
-        digest, file = self.digest or self._late_digest(), self.file
+        with self._syncing:
+            self._closed = True
+            self._finish(self.digest or self._late_digest(), self.file)
+
+    def _finish(self, digest: checks.InOrder | None, file: File) -> None:
         if digest and digest.digest() != digest.expected.digest and not self._encrypted(digest.expected):
             os.close(self.fd)
             self.partial.unlink()
@@ -183,6 +206,8 @@ class Transfer:
         self._stop = stop
         self._lock = threading.Lock()
         self._failure: errors.DownloadError | None = None
+        self._finishers = ThreadPoolExecutor(_FINISHERS, "finish")
+        self._unfinished = threading.BoundedSemaphore(_UNFINISHED)
 
     def finished(self, file: File) -> bool:
         """Whether a file is there from an earlier run."""
@@ -196,6 +221,7 @@ class Transfer:
         """
         parts = self._parts(files)
         with (
+            self._finishers,
             ThreadPoolExecutor(self._limits.workers, "part") as workers,
             ThreadPoolExecutor(_TASKS_AT_ONCE, "task") as others,
         ):
@@ -220,7 +246,7 @@ class Transfer:
                 return
             self._progress.skip(opened.there)
             if not opened.missing:
-                self._finish(opened)
+                self._to_finish(opened)
             for index in opened.missing:
                 yield opened, index
 
@@ -233,16 +259,24 @@ class Transfer:
             opened, index = taken
             try:
                 retried(partial(self._fetch, opened, index), self._limits, self._stop)
-                last = opened.arrived(index)
+                left = opened.arrived(index)
             except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
                 self._fail(self._explained(opened.file.where, opened.file.name, error))
                 return
-            if last:
-                self._finish(opened)
+            if not left:
+                self._to_finish(opened)
+            elif left % _SYNC_EVERY == 0:
+                self._finishers.submit(self._settle, opened, opened.sync)
 
-    def _finish(self, opened: _Open) -> None:
+    def _to_finish(self, opened: _Open) -> None:
+        """Have a whole file checked, synced and renamed, while workers fetch more."""
+        self._unfinished.acquire()
+        done = self._finishers.submit(self._settle, opened, opened.finish)
+        done.add_done_callback(lambda _: self._unfinished.release())
+
+    def _settle(self, opened: _Open, action: Callable[[], None]) -> None:
         try:
-            opened.finish()
+            action()
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
             self._fail(self._explained(opened.file.where, opened.file.name, error))
 
@@ -257,11 +291,17 @@ class Transfer:
         if len(opened.sizes) > 1:
             options["range"] = (start, start + size)
         offset = start
+        # A file of one part is checked on its way, larger ones are read again from memory in their order.
+        digest = opened.digest if len(opened.sizes) == 1 else None
+        if digest:
+            digest.restart()
         try:
             # Streamed in chunks: a whole part in memory would be copied once more by the client.
             for chunk in obstore.get(file.store.remote, file.key, options=options).stream(_CHUNK):
                 data = memoryview(chunk)
                 self._check_goes_on(file, offset + len(data) - start, size)
+                if digest:
+                    digest.take(data)
                 while data:
                     written = os.pwrite(opened.fd, data, offset)
                     offset += written
