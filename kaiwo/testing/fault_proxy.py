@@ -135,7 +135,8 @@ class FaultProxy(Faults):
         return await self._handle(request)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        watch = request.query.get("watch") in ("true", "1")
+        # A log that is followed comes line by line as well, and may be as long.
+        watch = any(request.query.get(name) in ("true", "1") for name in ("watch", "follow"))
         method = "WATCH" if watch else request.method
         fault = self._find(
             lambda f: (

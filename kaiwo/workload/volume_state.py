@@ -118,7 +118,7 @@ def _class_trouble(name: object, facts: Facts) -> str:
             "spec.storage.storageClassName or KaiwoConfig storage.defaultStorageClass; "
             f"existing: {existing}"
         )
-    if name in classes:
+    if not isinstance(name, str) or name in classes:
         return ""
     return f"; no StorageClass {name!r} exists; existing: {existing}"
 

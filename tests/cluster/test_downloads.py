@@ -362,7 +362,11 @@ async def test_progress_is_told_and_seldom_written(
 
     assert await asyncio.to_thread(process.stop) == 0
     await asyncio.to_thread(process.start().wait_ready)
-    await asyncio.sleep(3)
+    for _ in range(40):
+        if logs.opened == 2:
+            break
+        await asyncio.sleep(0.5)
+    await asyncio.sleep(2)
     assert logs.opened == 2
     assert logs.writes()[before:] == []
 

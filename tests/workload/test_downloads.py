@@ -7,19 +7,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kaiwo_batch_job.plugin
+import kaiwo_deployment.plugin
+import kaiwo_ray_job.plugin
+import kaiwo_ray_service.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Finding
-from kaiwo.testing import config, job, plugins
+from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.model import Registry, Tombstone
-from kaiwo.workload.progress import Progress, progress_of, size
-from kaiwo.workload.storageclasses import StorageClass
+from kaiwo.workload.progress import Progress
 
 if TYPE_CHECKING:
     from conftest import World
@@ -45,6 +47,13 @@ def fetching(world: World) -> World:
     world.obj = job(image="image:1", storage=storage())
     world.settle()
     return world
+
+
+def claim(world: World, **parts: Any) -> None:
+    """Change the live claim."""
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    live = {**world.facts.auxiliaries[key], **parts}
+    world.set(auxiliaries={**world.facts.auxiliaries, key: live})
 
 
 def download(world: World) -> Object:
@@ -124,6 +133,84 @@ def test_volume_config_and_job_come_first_and_the_jobs_own_object_last(world: Wo
     done = world.condition("DownloadJobSucceeded")
     assert (done["status"], done["reason"]) == ("True", "JobCompleted")
     assert len(world.writes) == 4
+
+
+FORMS = plugins(
+    kaiwo_batch_job.plugin,
+    kaiwo_deployment.plugin,
+    kaiwo_ray_job.plugin,
+    kaiwo_ray_service.plugin,
+    kaiwo_storage_s3_gcs_azure_git_hf.plugin,
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "child"),
+    [
+        (job(image="image:1", storage=storage()), "Job"),
+        (job(image="image:1", storage=storage(), ray=True), "RayJob"),
+        (service(image="image:1", storage=storage()), "Deployment"),
+        (service(image="image:1", storage=storage(), ray=True), "AppWrapper"),
+    ],
+    ids=["job", "ray-job", "service", "ray-service"],
+)
+def test_every_back_end_waits_for_downloads(world: World, made: Object, child: str) -> None:
+    """What a queue would hold, or would give quota to, is not created before."""
+    world.registry = Registry.of(FORMS)
+    world.obj = made
+    plan = world.settle()
+    assert [write.resource.kind for write in world.writes] == ["PersistentVolumeClaim", "ConfigMap", "Job"]
+    assert plan.later[0].resource.kind == child
+    assert plan.rendered[-1 if child != "Deployment" else 3].child["kind"] == child
+
+
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["True", "Failed", "Complete", BEGUN, "Pending", "{}"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "status", "spec", "conditions", "type", "failed", "backoffLimit", "suspend", "state",
+                    "terminated", "exitCode", "message", "containerStatuses", "phase", "waiting", "running",
+                    "reason", "accessModes", "resources", "requests", "storage", "capacity", "startTime",
+                    "storageClassName",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(of_job=ODD, spec=ODD, of_pod=ODD, of_claim=ODD)
+def test_any_state_of_what_downloads_gets_a_status(
+    world: World, of_job: object, spec: object, of_pod: object, of_claim: object
+) -> None:
+    """Whatever somebody wrote into the Job, its pod or the claim: an answer, never a crash."""
+    world.registry = REGISTRY
+    world.obj = job(image="image:1", storage=storage())
+    facts = world.facts
+    try:
+        for write in world.plan().writes:
+            world.execute(write)
+        change(world, status=of_job)
+        if isinstance(spec, dict):
+            change(world, spec=spec)
+        broken = {**pod(), "status": of_pod}
+        world.set(download_pods=(broken,), storage_classes={})
+        claim(world, status=of_claim, **({"spec": of_claim} if isinstance(of_claim, dict) else {}))
+        plan = world.plan()
+        assert plan.statuses[-1]["status"] in ("PENDING", "FAILED", "ERROR")
+        assert plan.statuses[-1]["message"]
+    finally:
+        world.facts = facts
 
 
 def test_how_far_it_is(fetching: World) -> None:
@@ -331,116 +418,3 @@ def test_a_download_that_is_no_longer_wanted_is_no_longer_waited_for(fetching: W
     fetching.settle()
     assert told(fetching)[0] == "STARTING"
     assert fetching.condition("DownloadJobSucceeded") == {}
-
-
-def claim(world: World, **parts: Any) -> None:
-    """Change the live claim."""
-    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
-    live = {**world.facts.auxiliaries[key], **parts}
-    world.set(auxiliaries={**world.facts.auxiliaries, key: live})
-
-
-def test_a_volume_that_stays_pending_is_what_the_download_waits_for(fetching: World) -> None:
-    """With the class, that it does not exist, and what the provisioner says."""
-    fetching.set(storage_classes={"slow": StorageClass("slow")})
-    claim(fetching, status={"phase": "Pending"}, spec={"storageClassName": "fast"})
-    fetching.at(NOW + timedelta(seconds=5))
-    fetching.settle()
-    assert told(fetching) == ("PENDING", "VolumePending")
-    assert "no StorageClass 'fast' exists; existing: slow" in fetching.status["message"]
-    assert fetching.plan().puzzled == fetching.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]
-    fetching.set(
-        complaint=Finding("ProvisioningFailed", "the pool is full"), complaint_about="uid-of-train-data"
-    )
-    fetching.settle()
-    assert fetching.condition("StorageReady")["status"] == "False"
-    assert "the pool is full" in fetching.condition("StorageReady")["message"]
-
-
-def test_without_any_class_the_message_says_what_to_set(fetching: World) -> None:
-    """No class asked for, and none is the default."""
-    fetching.set(storage_classes={"slow": StorageClass("slow")})
-    claim(fetching, status={"phase": "Pending"}, spec={})
-    fetching.settle()
-    assert "storageClassName" in fetching.status["message"]
-
-
-def test_a_class_that_waits_for_the_first_pod_is_no_error(fetching: World) -> None:
-    """Nothing has gone wrong, and nothing is said to have."""
-    fetching.set(storage_classes={"local": StorageClass("local", waits=True)})
-    claim(fetching, status={"phase": "Pending"}, spec={"storageClassName": "local"})
-    fetching.at(NOW + timedelta(seconds=60))
-    plan = fetching.settle()
-    assert told(fetching) == ("PENDING", "Downloading")
-    ready = fetching.condition("StorageReady")
-    assert (ready["status"], ready["reason"]) == ("Unknown", "WaitForFirstConsumer")
-    assert plan.puzzled is None
-
-
-def test_a_volume_grows_before_the_start(fetching: World) -> None:
-    """Where its class lets it; where not, the message says so and nothing is sent."""
-    bigger = storage()
-    bigger["data"] = {**bigger["data"], "storageSize": "20Gi"}
-    claim(fetching, spec={**fetching.created(PERSISTENT_VOLUME_CLAIM)["spec"], "storageClassName": "fixed"})
-    fetching.set(storage_classes={"fixed": StorageClass("fixed")})
-    fetching.edit(storage=bigger)
-    writes = len(fetching.writes)
-    fetching.settle()
-    assert told(fetching) == ("ERROR", "VolumeNotExpandable")
-    assert "allowVolumeExpansion" in fetching.status["message"]
-    assert len(fetching.writes) == writes
-    fetching.set(storage_classes={"fixed": StorageClass("fixed", expands=True)})
-    fetching.settle()
-    [write] = fetching.writes[writes:]
-    assert write.obj["spec"]["resources"]["requests"]["storage"] == "20Gi"
-
-
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [({"storageClassName": "other"}, "storageClassName"), ({"accessMode": "ReadWriteOnce"}, "accessMode")],
-)
-def test_what_a_claim_cannot_become_is_refused_by_name(fetching: World, more: Object, field: str) -> None:
-    """The claim may hold data: it is never deleted for a change."""
-    fetching.edit(storage=storage(**more))
-    fetching.settle()
-    assert told(fetching) == ("ERROR", "VolumeImmutable")
-    assert f"spec.storage.{field}" in fetching.status["message"]
-
-
-def test_a_smaller_size_than_the_volume_has_is_only_warned_of(fetching: World) -> None:
-    """A volume cannot shrink, and a larger one does no harm."""
-    smaller = storage()
-    smaller["data"] = {**smaller["data"], "storageSize": "1Gi"}
-    fetching.edit(storage=smaller)
-    assert any("cannot shrink" in warning for warning in fetching.plan().warnings)
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (64 * 1024**3, "64 GiB"), (1536 * 1024**2, "1.5 GiB"), (1024**4, "1 TiB")],
-)
-def test_sizes_are_written_as_people_do(count: int, text: str) -> None:
-    """At most one decimal place, and none where it says nothing."""
-    assert size(count) == text
-
-
-@given(st.integers(0, 2**62), st.integers(1, 2**62))
-def test_a_hundred_per_cent_only_when_all_is_there(done: int, total: int) -> None:
-    """Rounding never claims the end."""
-    share = Progress(done, total).text.split()[1]
-    assert (share == "100") == (done >= total)
-
-
-@given(st.binary(max_size=60))
-def test_any_line_of_a_log_is_read(line: bytes) -> None:
-    """Whatever a container writes, it is progress or it is nothing."""
-    assert progress_of(line) is None
-
-
-def test_a_line_of_the_program_is_progress() -> None:
-    """As ``--progress=json`` writes it."""
-    line = b'{"event": "progress", "bytesDone": 41, "bytesTotal": 100, "secondsLeft": null}'
-    found = progress_of(line)
-    assert found == Progress(41, 100)
-    assert found.text == "Downloading 41 % of 100 B"
-    assert progress_of(b'{"event": "done", "files": 1}') is None

@@ -11,7 +11,7 @@ import yaml
 
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
-from kaiwo.engine.resource import DEPLOYMENT, LEASE, POD, SERVICE, Resource
+from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, POD, SERVICE, Resource
 from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.operator import until
 
@@ -63,6 +63,35 @@ async def test_the_operator_does_its_work_with_the_rights_it_is_given(site: Any,
     done = {(method, path.rsplit("/", 1)[-1]) for method, path, _ in requests}
     assert {("POST", "events"), ("POST", "jobs"), ("DELETE", "serve"), ("PUT", "kaiwo-operator")} <= done
     assert await admin.get(LEASE, site.namespace, "kaiwo-operator")
+
+
+async def test_downloads_take_no_rights_beyond_those_that_are_given(site: Any, tmp_path: Path) -> None:
+    """ConfigMap, download Job, its replacement, its log: all as the operator's own account."""
+    admin, team = site.admin, site.team
+
+    def storage(target: str) -> Object:
+        git = [{"repository": "https://git.example.com/r.git", "targetPath": target}]
+        return {"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"git": git}}}
+
+    async with site.operating(tmp_path) as requests:
+        held = {**site.workload("KaiwoJob", "fetch", storage=storage("a"))}
+        held["metadata"]["annotations"] = {"kaiwo-sandbox/forever": "true"}
+        await admin.create(KAIWO_JOB, held)
+        await site.reaches(KAIWO_JOB, "fetch", "PENDING")
+        first = await until(
+            admin, JOB, team, "fetch-download", lambda job: bool((job or {}).get("status", {}).get("active"))
+        )
+        assert first is not None
+        await admin.merge_patch(KAIWO_JOB, team, "fetch", {"spec": {"storage": storage("b")}})
+        await until(
+            admin, JOB, team, "fetch-download",
+            lambda job: job is not None and job["metadata"]["uid"] != first["metadata"]["uid"],
+        )  # fmt: skip
+        await admin.create(KAIWO_JOB, site.workload("KaiwoJob", "fetched", storage=storage("c")))
+        await site.reaches(KAIWO_JOB, "fetched", "COMPLETE")
+    assert [request for request in requests if request[2] in (401, 403)] == []
+    done = {(method, path.rsplit("/", 1)[-1]) for method, path, _ in requests}
+    assert {("PATCH", "fetch-download"), ("DELETE", "fetch-download"), ("WATCH", "log")} <= done
 
 
 async def test_the_operators_account_may_not_do_more(site: Any) -> None:
