@@ -91,6 +91,12 @@ class Downloads:
             due = self._clock() + (self._interval if told else 0.0)
             self._running[key] = _Download(pod, task, due)
 
+    def resume(self, key: Key) -> None:
+        """Follow a log again whose follower ended because this process did not lead for a while."""
+        known = self._running.get(key)
+        if known is not None and known.task.done():
+            self.follow(key, known.pod, told=True)
+
     def leave(self, key: Key) -> None:
         """Stop to follow a workload's download."""
         known = self._running.pop(key, None)

@@ -151,6 +151,7 @@ class WorkloadController:
         memory = self._memories.of(key, entry.uid)
         clock = self._clock()
         if memory.same(self._fingerprint(entry), clock):
+            self._downloads.resume(key)
             return None if memory.due is None else memory.due - clock
         try:
             return await self._look(key, entry, memory)

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from kaiwo.api.compose import compose_spec
 from kaiwo.api.field import Field
 from kaiwo.api.schema import structural
+from kaiwo.plugin.sources import SecretReference
 from kaiwo.testing.claims import claim
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def assert_source_contract(
 
     Its list composes into both kinds of workload and into a structural schema in which every field is
     described; JSON names only; unknown fields are refused; what is read is written back unchanged; the
-    downloader, where one is named, can be imported.
+    downloader, where one is named, can be imported, and the Secrets of an item can be mounted.
 
     Args:
         source: the source.
@@ -48,6 +49,11 @@ def assert_source_contract(
         written = reader.dump_python(read, mode="json", by_alias=True, exclude_unset=True)
         claim(written == item, f"{source.name}: {item} is written back as {written}")
         _assert_refused(reader, {**item, "surelyUnknown": 1}, source.name)
+        references = source.secrets(item)
+        claim(
+            all(isinstance(reference, SecretReference) for reference in references),
+            f"{source.name}: the Secrets of {item} are {references}, not SecretReferences",
+        )
     for item in invalid:
         _assert_refused(reader, item, source.name)
     if source.downloader:

@@ -41,8 +41,14 @@ class Volumes:
 
     @property
     def stuck(self) -> Condition | None:
-        """The condition, where a volume stands still for another reason than that no pod uses it yet."""
-        return self.condition if self.condition and self.condition.status == "False" else None
+        """The condition, where a volume stands still for another reason than that no pod uses it yet.
+
+        A claim that was just made is pending for a moment, which is no news.
+        """
+        told = self.condition
+        if told is None or told.status != "False":
+            return None
+        return told if self.puzzled is not None or told.reason != "VolumePending" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,6 @@ async def test_who_does_not_lead_reads_no_logs() -> None:
         await logs.says(2)
         await asyncio.sleep(0)
         logs.leading = True
-        downloads.follow(KEY, "pod", told=True)
+        downloads.resume(KEY)
         await asyncio.sleep(0)
         assert logs.opened == ["pod", "pod"]

@@ -73,6 +73,9 @@ def test_without_any_class_the_message_says_what_to_set(fetching: World) -> None
     fetching.set(storage_classes={"slow": StorageClass("slow")})
     claim(fetching, status={"phase": "Pending"}, spec={})
     fetching.settle()
+    assert told(fetching) == ("PENDING", "Downloading")
+    fetching.at(NOW + timedelta(seconds=5))
+    fetching.settle()
     assert "storageClassName" in fetching.status["message"]
 
 
