@@ -2,34 +2,31 @@
 
 ``python -m bench.download [--quick]``. The others are installed into an environment of their own the first
 time. Every tool writes to the same folder of the same disk, in turn, with as many requests at once as Kaiwo
-has workers. Kaiwo alone syncs what it wrote to the disk and checks it; that is in its figures.
+has workers; who begins changes from round to round, and the disk is idle before each. Kaiwo alone syncs what
+it wrote to the disk and checks it; that is in its figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import facts, report
+from bench import download_git, download_rest, facts, report
+from bench.download_run import PROGRAM, config, run_to_end, served
 from bench.report import Figure, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from bench.download_run import Run
 
 MIB = 1024**2
 TOOLS = Path.home() / ".cache" / "kaiwo" / "storage-peers" / "tools"
-PROGRAM = [sys.executable, "-m", "kaiwo_storage_s3_gcs_azure_git_hf.download.main"]
 PARALLEL = 8
 
 _BOTO = """
@@ -46,42 +43,6 @@ with ThreadPoolExecutor(1 if len(keys) == 1 else 8) as pool: list(pool.map(get, 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one process took: seconds, peak memory in MiB, and its exit code."""
-
-    seconds: float
-    memory: float
-    code: int
-
-
-def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> Run:
-    began = time.monotonic()
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return Run(time.monotonic() - began, usage.ru_maxrss / 1024, process.returncode)
-
-
-@contextmanager
-def _server(folder: Path, many: int = 0) -> Iterator[str]:
-    command = [sys.executable, "-m", "bench.download_server", str(folder), str(many)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        line = process.stdout.readline() if process.stdout else ""
-        yield f"http://127.0.0.1:{line.strip()}"
-        process.terminate()
-
-
-def _config(path: Path, url: str, target: Path, prefix: str) -> Path:
-    bucket = {"name": "bucket", "folders": [{"path": prefix, "targetPath": "out"}]}
-    items = {"s3": [{"endpointUrl": url, "buckets": [bucket]}]}
-    document = {"version": 1, "dataMountPath": str(target), "items": items}
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
-
-
 def _environment() -> dict[str, str]:
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
     return {**os.environ, **keys}
@@ -91,7 +52,7 @@ def _commands(work: Path, url: str, target: Path, prefix: str) -> dict[str, list
     tools = TOOLS / "bin"
     remote = f":s3,provider=Other,endpoint='{url}',env_auth=true:bucket/{prefix}"
     return {
-        "kaiwo": [*PROGRAM, str(_config(work / "config.yaml", url, target, prefix))],
+        "kaiwo": [*PROGRAM, str(config(work / "config.yaml", url, target, prefix))],
         "boto3": [str(tools / "python"), "-c", _BOTO, url, prefix, str(target)],
         "s5cmd": [str(tools / "s5cmd"), "--endpoint-url", url, "--numworkers", str(PARALLEL), "cp",
                   "--concurrency", str(PARALLEL), f"s3://bucket/{prefix}/*", f"{target}/"],
@@ -102,13 +63,16 @@ def _commands(work: Path, url: str, target: Path, prefix: str) -> dict[str, list
 
 def _side_by_side(work: Path, label: str, prefix: str, size: int, rounds: int) -> list[Figure]:
     taken: dict[str, list[Run]] = {}
-    with _server(work / "objects") as url:
-        for _ in range(rounds):
+    with served(work / "objects") as url:
+        for number in range(rounds):
             target = work / "target"
-            for name, command in _commands(work, url, target, prefix).items():
+            commands = list(_commands(work, url, target, prefix).items())
+            begin = number % len(commands)
+            for name, command in commands[begin:] + commands[:begin]:
                 shutil.rmtree(target, ignore_errors=True)
                 target.mkdir()
-                run = _run(command, _environment())
+                os.sync()
+                run = run_to_end(command, _environment())
                 got = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
                 if run.code or got < size:
                     print(f"{label}: {name} failed (exit {run.code}, {got} bytes)", file=sys.stderr)
@@ -123,29 +87,6 @@ def _side_by_side(work: Path, label: str, prefix: str, size: int, rounds: int) -
             limit = Target(2 if name == "boto3" else 1, "at least", of_floor=True)
             figures.append(Figure(f"{label}: Kaiwo beside {name}", rates["kaiwo"], "MiB/s", rate, limit))
     return figures
-
-
-def _plan_and_rerun(work: Path, listed: int, kept: int) -> list[Figure]:
-    small = work / "objects" / "kept"
-    small.mkdir(parents=True)
-    for number in range(kept):
-        (small / f"{number:05}").write_bytes(b"x" * 100)
-    target = work / "target"
-    target.mkdir()
-    with _server(work / "objects", listed) as url:
-        plan = _run([*PROGRAM, str(_config(work / "plan.yaml", url, target, "many")), "--dry-run"])
-        again = [*PROGRAM, str(_config(work / "again.yaml", url, target, "kept"))]
-        first, second = _run(again), _run(again)
-    shutil.rmtree(target)
-    if plan.code or first.code or second.code:
-        raise RuntimeError("the download program failed")
-    return [
-        Figure(
-            f"plan of {listed:,} objects", listed / plan.seconds, "objects/s", target=Target(5000, "at least")
-        ),
-        Figure(f"plan of {listed:,} objects: peak memory", plan.memory, "MiB", target=Target(300)),
-        Figure(f"rerun of {kept:,} finished files", second.seconds, "s", target=Target(2)),
-    ]
 
 
 def figures(*, quick: bool = False) -> list[Figure]:
@@ -167,7 +108,10 @@ def figures(*, quick: bool = False) -> list[Figure]:
             (work / "objects" / "many4" / f"{number:03}").write_bytes(block)
         found = _side_by_side(work, f"one object of {large // MIB} MiB", "large", large, rounds)
         found += _side_by_side(work, f"{count} objects of 4 MiB", "many4", count * len(block), rounds)
-        return found + _plan_and_rerun(work, 100_000, 10_000)
+        shutil.rmtree(work / "objects")
+        found += download_rest.figures(work, quick=quick)
+        found += download_git.figures(work, quick=quick)
+        return found
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 A process of its own (``python -m bench.download_server FOLDER [COUNT]``); prints its port. Objects are the
 files of FOLDER, in the bucket ``bucket``; with COUNT, the listing of ``many`` has so many small objects.
+``/sent`` tells how many bytes of objects were sent so far.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Served:
         self.files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
         self.etags = {key: _etag(path) for key, path in self.files.items()}
         self.many = many
+        self.sent = 0
 
     def entries(self, prefix: str, token: str) -> tuple[list[tuple[str, int, str]], str]:
         """One page of a listing and where the next one begins."""
@@ -71,6 +73,10 @@ def _answer(client: socket.socket, served: Served, head: str) -> None:
     method, target, _ = first.split(" ")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     place = urllib.parse.urlsplit(target)
+    if place.path == "/sent":
+        body = str(served.sent).encode()
+        client.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        return
     key = urllib.parse.unquote(place.path).removeprefix("/bucket").lstrip("/")
     path = served.files.get(key)
     if not key:
@@ -93,7 +99,10 @@ def _answer(client: socket.socket, served: Served, head: str) -> None:
         return
     with path.open("rb") as file:
         while start < end:
-            start += os.sendfile(client.fileno(), file.fileno(), start, end - start)
+            # The interpreter's lock makes this exact enough: one thread adds at a time.
+            sent = os.sendfile(client.fileno(), file.fileno(), start, end - start)
+            start += sent
+            served.sent += sent
 
 
 def _serve(client: socket.socket, served: Served) -> None:

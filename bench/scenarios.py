@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench import cli_start, fanout, idle, live, pending, plan, queued, raw, rest, restart
+from bench import cli_start, download, fanout, idle, live, pending, plan, queued, raw, rest, restart
 from bench.report import Figure, Target
 from bench.subjects import started
 
@@ -103,7 +103,11 @@ def evenness(figures: list[Figure], size: Size) -> list[Figure]:
     return [Figure(what, many.value / few.value * 100, "%", floor, Target(85, "at least"))]
 
 
-OFFLINE: dict[str, Callable[[], list[Figure]]] = {"cli": cli_start.run, "plan": plan.run}
+OFFLINE: dict[str, Callable[[], list[Figure]]] = {
+    "cli": cli_start.run,
+    "plan": plan.run,
+    "download": download.figures,
+}
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "raw": lambda server, size: raw.run(server, size.raw),
     "idle": lambda server, size: idle.run(server, size.singles),

@@ -1,0 +1,88 @@
+"""Running the download program, and others, for the benchmarks of downloads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PROGRAM = [sys.executable, "-m", "kaiwo_storage_s3_gcs_azure_git_hf.download.main"]
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one process took: seconds, peak memory in MiB, and its exit code."""
+
+    seconds: float
+    memory: float
+    code: int
+
+
+def peak(pid: int) -> float:
+    """Peak memory of a process so far, in MiB; 0 when it is gone.
+
+    The kernel's own figure, looked up while the process runs: what ``wait4`` tells at the end begins with the
+    memory of the parent that it was forked from.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0.0
+    return next(
+        (int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:")), 0.0
+    )
+
+
+def run_to_end(command: Sequence[str], environment: dict[str, str] | None = None) -> Run:
+    """Run a program without its output."""
+    found, over = [0.0], threading.Event()
+    began = time.monotonic()
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+
+        def watch() -> None:
+            while not over.wait(_LOOK_SECONDS):
+                found[0] = max(found[0], peak(process.pid))
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        code = process.wait()
+        seconds = time.monotonic() - began
+        over.set()
+        watching.join()
+    return Run(seconds, found[0], code)
+
+
+@contextmanager
+def served(folder: Path, many: int = 0) -> Iterator[str]:
+    """The loopback server over a folder; its URL."""
+    command = [sys.executable, "-m", "bench.download_server", str(folder), str(many)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline() if process.stdout else ""
+        yield f"http://127.0.0.1:{line.strip()}"
+        process.terminate()
+
+
+def config(path: Path, url: str, target: Path, prefix: str) -> Path:
+    """Write what the program is to fetch: a folder of the server's bucket."""
+    bucket = {"name": "bucket", "folders": [{"path": prefix, "targetPath": "out"}]}
+    items = {"s3": [{"endpointUrl": url, "buckets": [bucket]}]}
+    return document(path, target, items)
+
+
+def document(path: Path, target: Path, items: Mapping[str, object]) -> Path:
+    """Write a configuration."""
+    text = json.dumps({"version": 1, "dataMountPath": str(target), "items": items})
+    path.write_text(text, encoding="utf-8")
+    return path
