@@ -7,6 +7,8 @@ PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
 # The tests run the download program, so its libraries are installed too.
 STORAGE := plugins/storage_s3_gcs_azure_git_hf
 FOLDERS := . $(patsubst %/pyproject.toml,%,$(PLUGINS:$(STORAGE)/%=)) $(STORAGE)[download]
+# Two at a time, each with control planes of its own: most of the time goes into waiting for controllers.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --maxfail 20
 STAMP  := $(VENV)/.installed
 
 .PHONY: demo test test-matrix test-pure lint bench install clean
@@ -16,12 +18,12 @@ demo: $(STAMP)
 
 test: lint
 	$(BIN)/kaiwo sandbox build
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # What talks to Kueue, KubeRay or AppWrapper once more, against the generation before.
 test-matrix: $(STAMP)
 	$(BIN)/kaiwo sandbox build --generation older
-	KAIWO_SANDBOX_GENERATION=older $(BIN)/python -m pytest -m matrix
+	KAIWO_SANDBOX_GENERATION=older $(PYTEST) -m matrix
 
 # Everything that needs no control plane: seconds.
 test-pure: $(STAMP)

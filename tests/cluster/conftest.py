@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_MOST_SECONDS = 600  # of one test here, on a machine far slower than any that was tried
+_MOST_SECONDS = 300  # of one test here, on a machine far slower than any that was tried
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
