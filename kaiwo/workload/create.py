@@ -11,6 +11,7 @@ from kaiwo.plugin.facts import Refusal
 from kaiwo.workload import ask, claims, companions, download, lost, storage
 from kaiwo.workload.changes import content, own_keys, paths_set
 from kaiwo.workload.choice import ignored_blocks
+from kaiwo.workload.download_state import beginning
 from kaiwo.workload.download_step import next_step
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.labels import RESOLVED, owner_reference, system_labels
@@ -211,17 +212,16 @@ def _waiting(case: Case, resolved: Resolved, step: Step, state: State) -> Plan:
     volumes = volume_state(case.workload, resolved, case.facts)
     finding, wake, puzzled = state.finding, state.wake_after, state.puzzled
     stuck = volumes.stuck
-    if stuck is not None and not state.follow and state.phase != "failed":
-        # No pod of the Job can start without its volumes.
-        finding = Finding(stuck.reason, stuck.message)
+    if not state.follow and state.phase != "failed" and volumes.unbound:
+        # No pod of the Job can start without its volumes; the first moments of a claim are no news.
+        finding = Finding(stuck.reason, stuck.message) if stuck else beginning(case.workload)
         wake, puzzled = volumes.wake_after, volumes.puzzled
+    fetched = replace(step.condition, message=finding.message) if step.condition else None
     verdict = Verdict(
         status="FAILED" if state.phase == "failed" else "PENDING",
         reason=finding.reason,
         message=finding.message,
-        conditions=_conditions(
-            schedulable(case.workload, resolved.allocation), volumes.condition, step.condition
-        ),
+        conditions=_conditions(schedulable(case.workload, resolved.allocation), volumes.condition, fetched),
         child_uid="",
         completed=state.ended,
     )

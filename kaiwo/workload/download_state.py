@@ -9,6 +9,7 @@ import msgspec
 
 from kaiwo.plugin.backends import Finding
 from kaiwo.workload import podtruth
+from kaiwo.workload.download_job import name_of
 from kaiwo.workload.shapes import lenient_map, lenient_maps
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class State:
     follow: str = ""
 
 
+def beginning(workload: Workload) -> Finding:
+    """What is told of a download Job while nothing is wrong and nothing runs yet."""
+    return Finding(DOWNLOADING, f"Job {name_of(workload)} is about to download")
+
+
 def observe(workload: Workload, job: Object, facts: Facts) -> State:
     """The state of a live download Job of the workload."""
     metadata = lenient_map(job.get("metadata"))
@@ -78,21 +84,21 @@ def _active(workload: Workload, job: Object, name: str, owned: list[Object], fac
     if running := next((pod for pod in pods if podtruth.runs(pod)), None):
         text = facts.progress.text if facts.progress else _told(workload) or DOWNLOADING
         return State("waits", Finding(DOWNLOADING, text), began=True, follow=podtruth.pod_name(running))
-    about = f"Job {name} is about to download"
+    about = beginning(workload)
     began = bool(status.get("failed")) or any(podtruth.started([pod]) for pod in owned)
     waiting = [pod for pod in pods if lenient_map(pod.get("status")).get("phase") in (None, "Pending")]
     told = Finding(workload.status.reason, workload.status.message)
     if finding := podtruth.problem(waiting, told):
         return State("waits", finding, began=began)
     if waiting:
-        return _starting(waiting[0], facts, told, Finding(DOWNLOADING, about), began=began)
+        return _starting(waiting[0], facts, told, about, began=began)
     if began:
         return State("waits", Finding(DOWNLOADING, _between(workload, owned, job)), began=True)
     begun = podtruth.moment(status.get("startTime"))
     complaint = facts.complaint_of(job)
     absence = podtruth.absent(begun, facts.now, f"Job {name}", complaint)
     puzzled = job if absence.puzzled else None
-    found = absence.finding or Finding(DOWNLOADING, about)
+    found = absence.finding or about
     return State("waits", found, wake_after=absence.wake_after, puzzled=puzzled)
 
 

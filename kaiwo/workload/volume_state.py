@@ -40,15 +40,16 @@ class Volumes:
     puzzled: Object | None = None
 
     @property
-    def stuck(self) -> Condition | None:
-        """The condition, where a volume stands still for another reason than that no pod uses it yet.
+    def unbound(self) -> bool:
+        """Whether a volume is not there for another reason than that no pod uses it yet."""
+        return self.condition is not None and self.condition.status == "False"
 
-        A claim that was just made is pending for a moment, which is no news.
-        """
-        told = self.condition
-        if told is None or told.status != "False":
-            return None
-        return told if self.puzzled is not None or told.reason != "VolumePending" else None
+    @property
+    def stuck(self) -> Condition | None:
+        """The condition, where a volume is unbound for longer than a claim that was just made."""
+        told = self.condition if self.unbound else None
+        young = told is not None and told.reason == "VolumePending" and self.puzzled is None
+        return None if young else told
 
 
 @dataclass(frozen=True, slots=True)
