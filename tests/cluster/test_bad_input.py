@@ -147,6 +147,8 @@ async def test_names_of_63_characters_run_and_of_64_are_refused_with_the_limit(l
     for name in ("n" * 64, "dotted.name"):
         told = await answered(lab, name, {})
         assert "63" in told or "name" in told
+    told = await answered(lab, "r" * 48, {"ray": True, "entrypoint": "python main.py"})
+    assert "47" in told, told
 
 
 async def test_a_refused_object_is_not_sent_again_and_again_but_at_once_after_a_correction(

@@ -1,0 +1,143 @@
+"""What an administrator gets wrong, or finds done already by somebody else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, MANAGED_LABEL, RESOURCE_FLAVOR
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object
+    from kaiwo.testing.operator import OperatorProcess
+
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
+
+FLAVORS_OF_ANY = 65
+"""One flavor more than any generation of Kueue takes in a resource group."""
+
+
+def message(status: Object) -> str:
+    """What the condition Ready says."""
+    return str(next(item["message"] for item in status["conditions"] if item["type"] == "Ready"))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        ({"clusterQueues": [{"name": "twice"}, {"name": "twice"}]}, ("twice", "ClusterQueue")),
+        (
+            {"resourceFlavors": [{"name": "many", "nodeLabels": {f"l{n}": "x" for n in range(9)}}]},
+            ("many", "8"),
+        ),
+        (
+            {
+                "resourceFlavors": [{"name": f"f{n}"} for n in range(FLAVORS_OF_ANY)],
+                "clusterQueues": [
+                    {
+                        "name": "wide",
+                        "spec": {
+                            "resourceGroups": [
+                                {
+                                    "coveredResources": ["cpu"],
+                                    "flavors": [
+                                        {
+                                            "name": f"f{n}",
+                                            "resources": [{"name": "cpu", "nominalQuota": "1"}],
+                                        }
+                                        for n in range(FLAVORS_OF_ANY)
+                                    ],
+                                }
+                            ]
+                        },
+                    }
+                ],
+            },
+            ("wide", str(FLAVORS_OF_ANY)),
+        ),
+    ],
+    ids=["duplicate", "nine-labels", "too-many-flavors"],
+)
+async def test_a_mistake_in_one_entry_stops_no_other_and_heals(
+    operator: Start, admin: Any, lab: Any, quota: Callable[..., Object], *, mistake: Object, words: Any
+) -> None:
+    """FAILED with the object and the limit; a workload of a good queue runs; READY after the correction."""
+    good: Object = {
+        "clusterQueues": [{"name": "kaiwo", "spec": quota()}],
+        "resourceFlavors": [{"name": "f"}],
+    }
+    await admin.configure(**{key: [*good[key], *mistake.get(key, ())] for key in good})
+    await operator()
+    status = await admin.status("FAILED")
+    for word in words:
+        assert word in message(status), message(status)
+    wanted = {"cpu": "1", "memory": "1Gi"}
+    await lab.submit("unharmed", resources={"requests": wanted, "limits": wanted})
+    await lab.reaches("unharmed", "COMPLETE")
+    config = await admin.configure(**good)
+    await admin.status("READY", generation=config["metadata"]["generation"])
+
+
+async def test_a_queue_of_somebody_else_is_managed_while_it_is_listed_and_never_deleted(
+    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """It gets what is listed without an owner; listed no more it stays, as somebody else's again."""
+    await client.find_version(CLUSTER_QUEUE)
+    made = await client.create(
+        CLUSTER_QUEUE,
+        {
+            "apiVersion": client.in_use(CLUSTER_QUEUE).api_version,
+            "kind": "ClusterQueue",
+            "metadata": {"name": "theirs"},
+            "spec": {"namespaceSelector": {}},
+        },
+    )
+    await admin.configure(
+        clusterQueues=[{"name": "theirs", "spec": quota()}], resourceFlavors=[{"name": "f"}]
+    )
+    await operator()
+    await admin.status("READY")
+    listed = await client.get(CLUSTER_QUEUE, None, "theirs")
+    assert listed["metadata"]["uid"] == made["metadata"]["uid"]
+    assert listed["metadata"]["labels"] == {MANAGED_LABEL: "true"}
+    assert "ownerReferences" not in listed["metadata"]
+    assert listed["spec"]["resourceGroups"]
+
+    await admin.configure(clusterQueues=[{"name": "ours"}], resourceFlavors=[{"name": "f"}])
+    kept = await admin.sees(CLUSTER_QUEUE, "theirs", lambda obj: obj and not obj["metadata"].get("labels"))
+    assert kept["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+async def test_a_flavor_is_replaced_under_a_running_workload(
+    operator: Start, admin: Any, client: Client, lab: Any, quota: Callable[..., Object]
+) -> None:
+    """Kueue fixes the labels of a flavor with a topology; what runs on it goes on, and nothing fails."""
+    spec: Object = {
+        "topologies": [{"name": "t", "levels": [{"nodeLabel": "kubernetes.io/hostname"}]}],
+        "clusterQueues": [{"name": "kaiwo", "spec": quota()}],
+        "resourceFlavors": [{"name": "f", "nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "t"}],
+    }
+    await admin.configure(**spec)
+    process = await operator()
+    await admin.status("READY")
+    before = await client.get(RESOURCE_FLAVOR, None, "f")
+    wanted = {"cpu": "1", "memory": "1Gi"}
+    await lab.submit(
+        "runs", resources={"requests": wanted, "limits": wanted}, pods={"kaiwo-sandbox/forever": "true"}
+    )
+    first = await lab.reaches("runs", "RUNNING")
+    spec["resourceFlavors"][0]["nodeLabels"] = {"kubernetes.io/arch": "amd64"}
+    config = await admin.configure(**spec)
+    await admin.sees(
+        RESOURCE_FLAVOR, "f", lambda obj: obj and obj["metadata"]["uid"] != before["metadata"]["uid"]
+    )
+    await admin.status("READY", generation=config["metadata"]["generation"])
+    last = await lab.reaches("runs", "RUNNING")
+    assert last["startTime"] == first["startTime"]
+    assert "FAILED" not in process.log
