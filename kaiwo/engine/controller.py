@@ -38,6 +38,8 @@ class Watch:
         projection: what must be kept of each object.
         namespace: the only namespace of interest, None for all.
         label_selector: which objects are of interest, None for all.
+        lull: seconds between a change and the look at it, so that changes which come together are looked at
+            together.
     """
 
     resource: Resource
@@ -45,6 +47,7 @@ class Watch:
     projection: Projection = field(default_factory=Projection)
     namespace: str | None = None
     label_selector: str | None = None
+    lull: float = 0.0
 
 
 class Controller:
@@ -103,7 +106,7 @@ class Controller:
         def handle(event: Event) -> None:
             if self._running:
                 for key in self._keys(watch, event):
-                    self.queue.add(key)
+                    self.queue.add_after(key, watch.lull)
 
         return handle
 

@@ -52,6 +52,11 @@ POD_PROJECTION = Projection(
 """What deciding code may read of a pod."""
 
 
+LULL = 0.02
+"""Seconds between a change of a child, a pod or a place in a queue and the look at its workload. One step of
+a queued job changes all three, several times each; people do not notice a fiftieth of a second."""
+
+
 def workload_watches(
     kind: WorkloadKind, registry: Registry, memories: Memories, cache: Cache, namespace: str | None
 ) -> list[Watch]:
@@ -97,14 +102,14 @@ def workload_watches(
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys(paths)))
         watches.append(
-            Watch(child, of_companion if child in beside else of_child, owned, namespace=namespace)
+            Watch(child, of_companion if child in beside else of_child, owned, namespace=namespace, lull=LULL)
         )
     watches += [
-        Watch(companion, of_companion, namespace=namespace)
+        Watch(companion, of_companion, namespace=namespace, lull=LULL)
         for companion in beside
         if companion not in children
     ]
-    watches.append(Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
+    watches.append(Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID, lull=LULL))
     watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
     watches += [
         Watch(resource, of_owner, namespace=namespace, label_selector=selector)
@@ -185,6 +190,7 @@ def _queue_watches(
             of_place if resource in queue.owned else of_queue,
             queue.projections.get(resource, Projection()),
             namespace=namespace if resource.namespaced else None,
+            lull=LULL if resource in queue.owned else 0.0,
         )
         for resource in queue.reads
     ]

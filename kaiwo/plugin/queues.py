@@ -49,6 +49,7 @@ class Admission:
         message: the queue system's own text.
         since: RFC 3339 time of the last change, empty if unknown.
         wake_after: seconds after which to look again though nothing happened, None for never.
+        undecided: the queue system has not looked at it yet; its first word is worth a moment's wait.
     """
 
     state: Literal["pending", "admitted", "evicted", "finished", "unmanaged"]
@@ -56,6 +57,7 @@ class Admission:
     message: str
     since: str = ""
     wake_after: float | None = None
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)

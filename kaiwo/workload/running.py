@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queues import Admission
     from kaiwo.workload.model import Case, Facts, Registry
 
+FIRST_WORD = 2.0
+"""Seconds in which a queue's first word about a new child is waited for, so that a workload which is
+admitted at once, or waits for a reason, says so in its first status. The API server tells whole seconds."""
+
 RETRY_SECONDS = 30.0
 """When to look again after a plugin failed to read the state of a child."""
 
@@ -127,9 +131,12 @@ def _plan(
         started=observed.started,
         run_started=observed.run_started,
         completed=observed.completed,
-        passed=observed.passed,
+        passed=(*_queued_before(case.workload, observed, queueing), *observed.passed),
     )
-    statuses = documents(case.workload, verdict, case.facts.now)
+    early = _too_early(case, observed, queueing)
+    if early is not None:
+        wakes.append(early)
+    statuses = () if early is not None else documents(case.workload, verdict, case.facts.now)
     new = case.workload.status.child_uid != verdict.child_uid
     told = events(case.workload, statuses, f"{case.backend.child.kind} {case.workload.name}" if new else "")
     return Plan(
@@ -143,6 +150,24 @@ def _plan(
         puzzled=case.facts.live if observed.puzzled else volumes.puzzled,
         pod_maker=observed.pod_maker if observed.puzzled else None,
     )
+
+
+def _too_early(case: Case, observed: Observed, queueing: _Queueing) -> float | None:
+    """Seconds until it is told that a queue has not looked at a child yet; None when it is told at once."""
+    admission = queueing.admission
+    if not queueing.queued or admission is None or not admission.undecided or observed.status != "PENDING":
+        return None
+    since = podtruth.moment(admission.since)
+    if since is None or case.workload.status.status not in ("", "PENDING"):
+        return None
+    left = FIRST_WORD - (case.facts.now - since).total_seconds()
+    return min(left, FIRST_WORD) if left > 0 else None
+
+
+def _queued_before(workload: Workload, observed: Observed, queueing: _Queueing) -> tuple[str, ...]:
+    """The wait in a queue, where the first status of a workload comes after it."""
+    first = not workload.status.status and observed.status != "PENDING"
+    return ("PENDING",) if first and queueing.queued else ()
 
 
 def _queueing(live: Object, record: Record | None, registry: Registry, facts: Facts) -> _Queueing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -254,3 +255,19 @@ def test_the_queue_that_was_not_named_is_in_the_status(world: World) -> None:
     world.settle()
     assert "clusterQueue" not in world.obj["spec"]
     assert world.status["allocation"]["queue"] == "team"
+
+
+def test_a_queues_first_word_is_waited_for_a_moment(world: World) -> None:
+    """The first status already says why it waits, or that it waited; silence is told after two seconds."""
+    said = Admission("pending", "Queued", "waits in queue team", NOW.isoformat(), undecided=True)
+    queued(world, said)
+    world.settle()
+    assert (world.obj.get("status"), world.plan().wake_after) == (None, 2.0)
+    queued(world, Admission("admitted", "Admitted", "The workload is admitted"))
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": False})
+    assert [status["status"] for status in world.plan().statuses] == ["PENDING", "STARTING"]
+    queued(world, said)
+    world.live(spec={**world.facts.live["spec"], "suspend": True})
+    world.at(NOW + timedelta(seconds=2))
+    assert told(world) == ("PENDING", "Queued")

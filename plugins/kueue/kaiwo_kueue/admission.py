@@ -78,7 +78,8 @@ def _said(workload: Object, queue: str, facts: QueueFacts) -> Admission:
             return Admission(state, str(condition.get("reason") or kind), message, _since(condition))  # type: ignore[arg-type]  # one of the literals
     reserved = by_type.get("QuotaReserved")
     if reserved is None:
-        return Admission("pending", "Queued", f"waits in queue {queue}", _created(workload))
+        waits = f"waits in queue {queue}"
+        return Admission("pending", "Queued", waits, _created(workload), undecided=True)
     message, since = str(reserved.get("message", "")), _since(reserved)
     if reserved.get("status") == "True":
         checks = _checks(status)
@@ -187,11 +188,13 @@ def _nobody(child: Object, queue: str, facts: QueueFacts) -> Admission:
                 f"Kueue's integration for {kind} on, and label the namespace {NAMESPACE_LABEL}=true"
             )
             return Admission("unmanaged", "NotManagedByQueue", text, _created(child))
-        return Admission("pending", "Queued", f"waits in queue {queue}", _created(child))
+        waits = f"waits in queue {queue}"
+        since = max([_created(child), *map(_created, facts.pods)])
+        return Admission("pending", "Queued", waits, since, undecided=True)
     left = _left(child, facts.now)
     if left > 0:
         waits = f"waits in queue {queue}"
-        return Admission("pending", "Queued", waits, _created(child), wake_after=left)
+        return Admission("pending", "Queued", waits, _created(child), wake_after=left, undecided=True)
     text = (
         f"Kueue has taken no notice of {kind} {metadata.get('name')} for {PATIENCE:.0f} s: label the "
         f"namespace {metadata.get('namespace')} {NAMESPACE_LABEL}=true, or see that Kueue runs with its "

@@ -255,7 +255,9 @@ def test_no_quota_is_told_apart_from_waiting(queues: dict[str, Object], reason: 
 def test_a_job_that_kueue_ignores_is_told_after_half_a_minute() -> None:
     """Until then it waits, and is looked at again at the right moment; the label to set is named."""
     fresh = admission(child(10), facts())
-    assert fresh == Admission("pending", "Queued", "waits in queue kaiwo", fresh.since if fresh else "", 20.0)
+    assert fresh is not None
+    waits = "waits in queue kaiwo"
+    assert fresh == Admission("pending", "Queued", waits, fresh.since, 20.0, undecided=True)
     ignored = admission(child(31), facts())
     assert ignored is not None
     assert (ignored.state, ignored.reason) == ("unmanaged", "NotManagedByQueue")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,6 +50,15 @@ async def ready(client: Client, namespace: str, name: str, generation: int = 1) 
     assert found is not None
     status: Object = found["status"]
     return status
+
+
+async def warnings(client: Client, namespace: str, name: str) -> set[str]:
+    """Reasons of the warnings about an object."""
+    return {
+        event["reason"]
+        async for event in client.list(EVENT, namespace)
+        if event["involvedObject"].get("name") == name and event["type"] == "Warning"
+    }
 
 
 async def test_a_rollout_goes_on_in_a_full_queue(
@@ -117,11 +128,9 @@ async def test_a_service_that_kueue_does_not_manage_runs_and_says_that_no_quota_
         status = await ready(client, namespace, "loose")
         admitted = next(item for item in status["conditions"] if item["type"] == "Admitted")
         assert (admitted["status"], admitted["reason"]) == ("Unknown", "NotManagedByQueue")
-        told = {
-            event["reason"]: event["type"]
-            async for event in client.list(EVENT, namespace)
-            if event["involvedObject"].get("name") == "loose"
-        }
-        assert told.get("NotManagedByQueue") == "Warning"
+        end = time.monotonic() + _PATIENCE
+        while "NotManagedByQueue" not in await warnings(client, namespace, "loose"):
+            assert time.monotonic() < end  # events leave behind everything else
+            await asyncio.sleep(0.5)
     finally:
         await client.delete(KAIWO_SERVICE, namespace, "loose", propagation="Background")

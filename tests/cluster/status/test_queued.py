@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -107,6 +108,7 @@ async def test_waiting_admission_eviction_and_admission_again(world: Any, form: 
         story.silent("STARTING", "RUNNING", "READY")
         await release(world)
         await story.sees(*form.well, times="started", via=form.passes, conditions=RUNS)
+        await asyncio.sleep(2)  # times are whole seconds: the next start is another one
         await occupy(world, queue)
         evicted = await story.sees(
             "PENDING", "Preempted", "Pending", times="none", via=form.passes,
