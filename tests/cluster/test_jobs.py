@@ -55,6 +55,8 @@ async def test_from_creation_to_pending_and_its_job_are_two_writes(
     await lab.submit("held", gpus=1, pods={"kaiwo-sandbox/start-delay": "600s"})
     await lab.reaches("held", "PENDING", "STARTING")
 
+    await asyncio.sleep(1)  # the proxy may note an answer after it was given
+
     writes = [
         (w.method, w.path.rsplit("/", 3)[-2:]) for w in proxy.writes(beside="lease|events|kaiwoconfigs")
     ]

@@ -25,7 +25,7 @@ from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.defaults import default_config, followed
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import Surroundings, desired
-from kaiwo_kueue.execute import Executor
+from kaiwo_kueue.execute import LINGER, Executor
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -257,6 +257,8 @@ class QueueConfigController:
             self._pause = min(max(2 * self._pause, _FAILED_RETRY), _LONGEST_RETRY)
             return self._pause
         self._pause = 0.0
+        if self._executor.lingering:
+            return LINGER
         if CLUSTER_QUEUE in missing:
             return _KUEUE_CHECK
         return _KIND_CHECK if missing else None

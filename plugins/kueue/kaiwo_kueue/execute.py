@@ -5,26 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import ApiError, Conflict, ConnectionLost, Invalid, NotFound
-from kaiwo_kueue.kinds import APPLIED, LOCAL_QUEUE, MANAGED_LABEL
+from kaiwo_kueue.kinds import APPLIED, LOCAL_QUEUE, MANAGED_LABEL, NUDGED
 from kaiwo_kueue.normal import contains
 from kaiwo_kueue.objects import Problem
-from kaiwo_kueue.sync import Release, Remove, Write
+from kaiwo_kueue.sync import Nudge, Remove, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kaiwo.engine.entry import Entry
     from kaiwo.engine.runtime import Engine
-    from kaiwo_kueue.sync import Action, Version
+    from kaiwo_kueue.objects import Found
+    from kaiwo_kueue.sync import Action, Release, Version
 
 _log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "kaiwo"
 _PATIENCE = 15.0  # seconds for one write; the API server waits 10 for a webhook of Kueue's that is silent
 _BUDGET = 25.0  # seconds after which no further write of a pass is begun: what went wrong is to be told first
+LINGER = 5.0
+"""Seconds after which Kueue should have let go of a flavor that is being deleted and that nobody lists."""
 _IMMUTABLE = "immutable"
 """The word in every refusal of Kueue to change what may not change."""
 
@@ -36,6 +40,7 @@ class Executor:
         refused: changes that Kueue refused because something is immutable.
         failed: whether a write of this pass failed and is to be tried again.
         again: whether this pass learned what calls for another pass at once.
+        lingering: whether flavors are being deleted that nobody lists.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -43,11 +48,13 @@ class Executor:
         self.refused: set[Version] = set()
         self.failed = False
         self.again = False
+        self.lingering = False
+        self._nudges: dict[str, float] = {}
         self._kept: dict[tuple[str, str], int] = {}
 
     def begin(self) -> None:
         """Begin a pass: forget how the last one went."""
-        self.failed = self.again = False
+        self.failed = self.again = self.lingering = False
 
     async def run(self, actions: Iterable[Action], owner: str) -> list[Problem]:
         """Execute in order.
@@ -114,7 +121,26 @@ class Executor:
             if answer.get("kind") == there.kind.kind:
                 cache.assume(there.kind, answer)
             return None
+        if isinstance(action, Nudge):
+            await self._nudge(there)
+            return None
         return await self._release(action)
+
+    async def _nudge(self, there: Found) -> None:
+        """Touch it, should it linger: a change makes Kueue look at it, which may have missed the last one."""
+        self.lingering = True
+        now = time.monotonic()
+        if now < self._nudges.setdefault(there.uid, now + LINGER):
+            return
+        self._nudges[there.uid] = now + LINGER
+        patch = {"metadata": {"annotations": {NUDGED: datetime.now(UTC).isoformat(timespec="seconds")}}}
+        live = await self._engine.client.merge_patch(
+            there.kind, None, there.name, patch, uid=there.uid, field_manager=FIELD_MANAGER
+        )
+        self._engine.cache.assume(there.kind, live)
+        _log.info(
+            "%s %s is being deleted and nobody lists it: touched for Kueue", there.kind.kind, there.name
+        )
 
     async def _write(self, action: Write, owner: str) -> Problem | None:
         wanted, there = action.wanted, action.found
@@ -133,7 +159,12 @@ class Executor:
             return Problem(wanted.kind, wanted.name, "NotKept", text)
         client = self._engine.client
         version = client.in_use(wanted.kind).version
-        body = wanted.body(version, uid=there.uid if there else "", owner=owner if action.owned else "")
+        body = wanted.body(
+            version,
+            uid=there.uid if there else "",
+            owner=owner if action.owned else "",
+            as_of=there.version if there and action.as_found else "",
+        )
         live = await client.apply(wanted.kind, body, field_manager=FIELD_MANAGER, force=True)
         self._engine.cache.assume(wanted.kind, live)
         metadata = live["metadata"]

@@ -74,13 +74,14 @@ class Wanted:
         """A hash of what is wanted, the same for both generations of the API."""
         return render_hash({"spec": self.form, "labels": dict(self.labels)})
 
-    def body(self, version: str, *, uid: str = "", owner: str = "") -> Object:
+    def body(self, version: str, *, uid: str = "", owner: str = "", as_of: str = "") -> Object:
         """The object to apply.
 
         Args:
             version: API version that the cluster serves.
             uid: of the object that is changed; empty to create one.
             owner: uid of the KaiwoQueueConfig that owns it; empty when it was there before.
+            as_of: resourceVersion that the live object must still have; empty where it does not matter.
         """
         labels = dict(self.labels)
         metadata: Object = {"name": self.name, "annotations": {APPLIED: self.digest}}
@@ -88,6 +89,8 @@ class Wanted:
             metadata["namespace"] = self.namespace
         if uid:
             metadata["uid"] = uid
+        if as_of:
+            metadata["resourceVersion"] = as_of
         if owner:
             metadata["ownerReferences"] = [
                 {
@@ -128,6 +131,7 @@ class Found:
         applied: hash of what was applied last.
         labels: its labels.
         form: its spec in normal form.
+        version: its resourceVersion.
     """
 
     kind: Resource
@@ -141,6 +145,7 @@ class Found:
     applied: str
     labels: Mapping[str, str]
     form: Object
+    version: str = ""
 
     @property
     def identity(self) -> Identity:
@@ -179,6 +184,7 @@ def found(entry: Entry) -> Found:
         applied=str(annotations.get(APPLIED, "")),
         labels=entry.labels,
         form=normal(kind, spec),
+        version=entry.resource_version,
     )
 
 

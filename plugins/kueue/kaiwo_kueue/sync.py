@@ -35,12 +35,15 @@ class Write:
         found: the object to change, None to create it.
         owned: whether the KaiwoQueueConfig owns it.
         why: for the log.
+        as_found: only if the object is still as it was found. Of a queue that is being deleted Kueue follows
+            no change, and what such a change takes out it holds for ever.
     """
 
     wanted: Wanted
     found: Found | None
     owned: bool
     why: str
+    as_found: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,14 @@ class Release:
     found: Found
 
 
-Action: TypeAlias = Write | Remove | Release
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """Let Kueue look again at a flavor that is being deleted and that no queue lists any more."""
+
+    found: Found
+
+
+Action: TypeAlias = Write | Remove | Release | Nudge
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +173,7 @@ class _Pass:
         elif self.is_refused(item, there):
             self._immutable(there)
         else:
-            self._compare(self._reduced(item), there)
+            self._compare(item, self._reduced(item), there)
 
     def _waits_for_topology(self, item: Wanted) -> bool:
         topology = (TOPOLOGY.plural, "", str(item.spec.get("topologyName", "")))
@@ -203,13 +213,19 @@ class _Pass:
             ]
         if not users and not there.deleting:
             self.actions.append(Remove(there, "it cannot be changed, it is made anew"))
+        self._nudge(there)
         kind = there.kind.kind
         text = f"{kind} {there.name} is being replaced"
         if users:
             text += f"; still listed by {', '.join(sorted(users))}"
         self._tell(there, f"{kind}Replacing", text)
 
+    def _nudge(self, there: Found) -> None:
+        if there.kind == RESOURCE_FLAVOR and there.deleting and not self.listing[there.name]:
+            self.actions.append(Nudge(there))
+
     def _terminating(self, there: Found) -> None:
+        self._nudge(there)
         kind = there.kind.kind
         text = f"{kind} {there.name} is being deleted"
         if there.kind == CLUSTER_QUEUE:
@@ -245,7 +261,7 @@ class _Pass:
         )
         self._tell(there, "Immutable", text, failed=True)
 
-    def _compare(self, item: Wanted, there: Found) -> None:
+    def _compare(self, whole: Wanted, item: Wanted, there: Found) -> None:
         marked = there.ours or there.managed
         labelled = contains(dict(there.labels), dict(item.labels))
         if marked and labelled and there.applied == item.digest and contains(there.form, item.form):
@@ -256,7 +272,7 @@ class _Pass:
             why = "what is listed changed"
         else:
             why = "somebody changed it"
-        self.actions.append(Write(item, there, owned=there.ours, why=why))
+        self.actions.append(Write(item, there, owned=there.ours, why=why, as_found=item is not whole))
 
     def _unlisted(self, there: Found) -> None:
         if there.ours:

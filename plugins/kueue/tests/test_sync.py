@@ -9,7 +9,7 @@ from kaiwo.testing import node
 from kaiwo_kueue.defaults import default_spec, followed
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY
 from kaiwo_kueue.pools import pool_node, pools
-from kaiwo_kueue.sync import Release, Remove, Write, plan
+from kaiwo_kueue.sync import Nudge, Release, Remove, Write, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ def words(actions: Sequence[Action]) -> list[str]:
             verb = "create" if action.found is None else "change"
             said.append(f"{verb} {action.wanted.kind.kind} {action.wanted.name}")
         else:
-            verb = "delete" if isinstance(action, Remove) else "release"
+            verb = {Remove: "delete", Nudge: "nudge"}.get(type(action), "release")
             said.append(f"{verb} {action.found.kind.kind} {action.found.name}")
     return said
 
@@ -190,6 +190,25 @@ def test_a_deleted_flavor_is_made_again(objects: tuple[Wanted, ...], live: Live)
     done = plan(objects, there)
     assert words(done.actions) == ["change ClusterQueue q"]
     assert {problem.severity for problem in done.problems} == {"PENDING"}
+
+
+def test_a_flavor_that_lingers_is_touched_and_its_queues_are_changed_as_found(
+    objects: tuple[Wanted, ...], live: Live
+) -> None:
+    """Kueue may miss that nobody lists it any more, above all when the queue itself went meanwhile."""
+    there = [live(item, deleting=item.name == "f") for item in objects]
+    (change,) = plan(objects, there).actions
+    assert isinstance(change, Write)
+    assert change.as_found
+    body = change.wanted.body("v1beta2", uid="u", as_of="77")
+    assert body["metadata"]["resourceVersion"] == "77"
+    reduced = [
+        live(change.wanted) if item.kind == CLUSTER_QUEUE else live(item, deleting=item.name == "f")
+        for item in objects
+    ]
+    assert words(plan(objects, reduced).actions) == ["nudge ResourceFlavor f"]
+    gone = [item for item in reduced if item.kind != CLUSTER_QUEUE]
+    assert "nudge ResourceFlavor f" in words(plan((), gone).actions)
 
 
 def test_a_deleted_queue_waits_for_its_workloads(objects: tuple[Wanted, ...], live: Live) -> None:

@@ -113,6 +113,4 @@ async def test_kueue_may_be_absent_come_and_go(
     for name in names:
         await there.delete(CUSTOM_RESOURCE_DEFINITION, None, name)
     await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=120)
-    for name in names:
-        await until(there, CUSTOM_RESOURCE_DEFINITION, None, name, lambda obj: obj is None, timeout=120)
     await there.delete(KAIWO_JOB, namespace, "waits")
