@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import contextlib
+import email.utils
 import errno
 import hashlib
 import os
+import shutil
 import socket
+import subprocess
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +17,23 @@ import pytest
 from kaiwo_storage_s3_gcs_azure_git_hf.download import main as program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 BODY = bytes(range(256)) * 1024
+
+
+@dataclass
+class Outcome:
+    """What a run in a process of its own left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def line(self) -> str:
+        """The last line for people."""
+        return self.err.strip().splitlines()[-1] if self.err.strip() else ""
 
 
 def s3(url: str, *, files: list[Any] | None = None, folders: list[Any] | None = None) -> dict[str, Any]:
@@ -277,6 +297,113 @@ def test_a_volume_that_fills_up_is_told_as_such(
 
     monkeypatch.setattr(os, "pwrite", full)
     assert_failed(download, download(one(objects.url)), 5, "files[0]", "room")
+
+
+@pytest.fixture
+def small(download: Any) -> Iterator[tuple[list[str], bool]]:
+    """A volume with room for 1 MiB: what the program is run with, and whether it is a file system of its own.
+
+    Who may not mount gets a limit on the size of files, which fails in the same place of the program.
+    """
+    download.volume.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(download.volume)]
+    if shutil.which("mount") and subprocess.run(mount, capture_output=True, check=False).returncode == 0:
+        yield [], True
+        subprocess.run([shutil.which("umount") or "umount", "--lazy", str(download.volume)], check=True)
+    else:
+        yield ["sh", "-c", 'ulimit -f 1024; exec "$@"', "sh"], False
+
+
+def test_a_volume_that_others_fill_meanwhile(
+    download: Any, objects: Any, small: tuple[list[str], bool]
+) -> None:
+    """Exit 5 from a real file system without room; nothing has its final name."""
+    before, mounted = small
+    objects.content["a"] = BODY * (3 if mounted else 8)
+    objects.etags["a"] = '"multipart-2"'
+
+    def fill(handler: Any) -> bool:
+        if handler.command == "GET" and mounted:
+            with contextlib.suppress(OSError), (download.volume / "others").open("ab") as file:
+                file.write(bytes(4096) * 256)
+        return False
+
+    objects.faults["a"] = fill
+    done = subprocess.run(
+        [*before, *download.command(one(objects.url))], capture_output=True, text=True, check=False
+    )
+    (download.volume / "others").unlink(missing_ok=True)
+    assert_failed(
+        download, Outcome(done.returncode, done.stdout, done.stderr), 5, "files[0]", "room", "larger"
+    )
+
+
+def test_a_small_volume_is_told_before_the_first_byte(
+    download: Any, objects: Any, small: tuple[list[str], bool]
+) -> None:
+    """Exit 5; the free space of the real file system counts."""
+    before, mounted = small
+    objects.content["a"] = BODY * 8
+    done = subprocess.run(
+        [*before, *download.command(one(objects.url))], capture_output=True, text=True, check=False
+    )
+    assert_failed(download, Outcome(done.returncode, done.stdout, done.stderr), 5, "larger")
+    assert not mounted or objects.sent == 0
+
+
+@pytest.mark.parametrize("how", ["seconds", "date"])
+def test_a_busy_server_is_left_alone_for_as_long_as_it_says(download: Any, objects: Any, how: str) -> None:
+    """429 with Retry-After: no request before that time is over, then the file is whole."""
+    objects.content["a"] = BODY
+    began = time.monotonic()
+    over = time.time() + 3
+    times: list[float] = []
+
+    def busy(handler: Any) -> bool:
+        if time.monotonic() - began > 2 or (handler.command == "HEAD" and not times):
+            return False
+        times.append(time.monotonic() - began)
+        value = "2" if how == "seconds" else email.utils.formatdate(over, usegmt=True)
+        handler.reply(429, **{"Retry-After": value})
+        return True
+
+    objects.faults["a"] = busy
+    download.limits |= {"retrySeconds": 30, "workers": 1}
+    outcome = download(one(objects.url))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"a.bin": BODY}
+    assert len(times) == 2, "the read, and the question how long to wait"
+    assert max(times) < 1
+
+
+def test_a_wait_longer_than_the_time_for_tries_is_given_up_at_once(download: Any, objects: Any) -> None:
+    """Exit 6 in seconds: the Job tries again later."""
+    objects.content["a"] = BODY
+    reads: list[str] = []
+
+    def busy(handler: Any) -> bool:
+        if handler.command == "HEAD" and not reads:
+            return False
+        reads.append(handler.command)
+        handler.reply(429, **{"Retry-After": "3600"})
+        return True
+
+    objects.faults["a"] = busy
+    download.limits |= {"retrySeconds": 60, "workers": 1}
+    began = time.monotonic()
+    assert_failed(download, download(one(objects.url)), 6, "files[0]", "429")
+    assert time.monotonic() - began < 20
+
+
+def test_a_name_without_an_address_is_named(download: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit 6, with what could not be resolved."""
+
+    def resolve(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    outcome = download(one("http://models.example.com"))
+    assert_failed(download, outcome, 6, "files[0]", "models.example.com", "Name or service not known")
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,7 @@ def assert_failed(download: Any, outcome: Any, code: int, *words: str) -> None:
     assert outcome.code == code, outcome.err
     for word in ("git", *words):
         assert word in outcome.line
+    assert "; " in outcome.line, "a next step is missing"
     assert "Traceback" not in outcome.err
     assert TOKEN not in outcome.err
     assert download.files() == {}

@@ -3,8 +3,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 COMMIT = "c" * 40
 LARGE = b"weights" * 100_000
 OID = hashlib.sha256(LARGE).hexdigest()
+_PIECE = 100_000
 TOKEN = "hf_CANARYTOKEN"
 
 
@@ -46,9 +49,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._reply(404, b"{}", **{"X-Error-Code": "RepoNotFound"})
         if "/revision/none" in path:
             return self._reply(404, b"{}", **{"X-Error-Code": "RevisionNotFound"})
-        files = {"config.json": b'{"a": 1}', "model.safetensors": LARGE, "sub/other.txt": b"other"}
+        files = {"config.json": b'{"a": 1}', "model.safetensors": hub.model, "sub/other.txt": b"other"}
         if "/tree/" in path:
-            return self._reply(200, json.dumps([_entry(*file) for file in files.items()]).encode())
+            return self._reply(200, json.dumps([hub.entry(*file) for file in files.items()]).encode())
         if path.startswith("/api/models/"):
             siblings = [{"rfilename": name} for name in files]
             return self._reply(200, json.dumps({"id": "a/b", "sha": COMMIT, "siblings": siblings}).encode())
@@ -61,8 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
                 **{
                     "Location": hub.redirect,
                     "X-Repo-Commit": COMMIT,
-                    "X-Linked-Etag": f'"{OID}"',
-                    "X-Linked-Size": str(len(LARGE)),
+                    "X-Linked-Etag": f'"{hub.oid}"',
+                    "X-Linked-Size": str(len(hub.model)),
                 },
             )
         body = files[name]
@@ -77,26 +80,43 @@ class _Handler(BaseHTTPRequestHandler):
             start = int(asked.removeprefix("bytes=").partition("-")[0])
             extra = {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}"}
             body, status = body[start:], 206
-        self._reply(status, body, ETag=f'"{OID}"', **extra)
-
-
-def _entry(name: str, body: bytes) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": "file", "path": name, "size": len(body), "oid": "1" * 40}
-    if body is LARGE:
-        entry["lfs"] = {"oid": OID, "size": len(body), "pointerSize": 130}
-    return entry
+        self.send_response(status)
+        for name, value in {"ETag": f'"{OID}"', "Content-Length": str(len(body)), **extra}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        for start in range(0, len(body), _PIECE):
+            self.wfile.write(body[start : start + _PIECE])
+            self.server.sent += _PIECE
+            time.sleep(self.server.pause)
 
 
 class Hub(ThreadingHTTPServer):
     """The Hub's interface as its client reads it, with a CDN behind a redirect."""
 
     daemon_threads = True
+    model = LARGE
     large = LARGE
     redirect = ""
+    pause = 0.0
+    sent = 0
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def oid(self) -> str:
+        """What the Hub says of the large file."""
+        return hashlib.sha256(self.model).hexdigest()
+
+    def entry(self, name: str, body: bytes) -> dict[str, Any]:
+        """A file in the listing of a tree."""
+        entry: dict[str, Any] = {"type": "file", "path": name, "size": len(body), "oid": "1" * 40}
+        if body is self.model:
+            entry["lfs"] = {"oid": self.oid, "size": len(body), "pointerSize": 130}
+        return entry
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that go away are part of the tests."""
@@ -141,6 +161,53 @@ def snapshot(download: Any) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+def assert_failed(download: Any, done: Any, code: int, *words: str) -> None:
+    """One line that names the item, the reason and the next step; no file under its final name."""
+    assert done.returncode == code, done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    for word in ("huggingFace[0]", "; ", *words):
+        assert word in line
+    assert "model.safetensors" not in snapshot(download)
+
+
+def test_a_killed_run_goes_on_where_it_was(download: Any, hub: Hub, cdn: Hub) -> None:
+    """What came before is not fetched again, and the content is right."""
+    hub.model = cdn.large = random.Random(1).randbytes(20 * 1024**2)  # noqa: S311 - content, no secret
+    cdn.pause = 0.01
+    item = {"repoId": "a/b", "files": ["model.safetensors"]}
+    env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}"}
+    with subprocess.Popen(
+        download.command({"huggingFace": [item]}), env=env, stderr=subprocess.DEVNULL
+    ) as process:
+        while cdn.sent < len(cdn.large) // 2 and process.poll() is None:
+            time.sleep(0.02)
+        process.kill()
+    assert snapshot(download) == {}
+    cdn.pause = 0.0
+    time.sleep(0.2)  # the server ends what was in flight
+    before = cdn.sent
+    done = run(download, hub, item)
+    assert done.returncode == 0, done.stderr
+    assert snapshot(download) == {"model.safetensors": hub.model}
+    assert cdn.sent - before < 0.7 * len(cdn.large), "what was there was fetched again"
+    assert not list((download.root / "hf" / ".kaiwo-download").glob("hub-*"))
+
+
+@pytest.mark.parametrize("fault", ["content", "short", "redirect"])
+def test_large_files_fail_as_others_do(download: Any, hub: Hub, cdn: Hub, fault: str) -> None:
+    """Wrong content, an answer that ends too early, a redirect to the metadata server."""
+    hub.model = cdn.large = bytes(20 * 1024**2)
+    if fault == "content":
+        cdn.large = hub.model[:-1] + b"x"
+    elif fault == "short":
+        cdn.large = hub.model[:-1]
+    else:
+        hub.redirect = "http://169.254.169.254/latest"
+    code, word = {"content": (4, "sha256"), "short": (6, "early"), "redirect": (2, "metadata")}[fault]
+    done = run(download, hub, {"repoId": "a/b", "files": ["model.safetensors"]})
+    assert_failed(download, done, code, "model.safetensors of a/b", word)
+
+
 def test_a_repository_comes_into_the_cache_through_the_cdn(download: Any, hub: Hub, cdn: Hub) -> None:
     """The layout that the Hub's users read; a second run fetches no content."""
     done = run(download, hub, {"repoId": "a/b"})
@@ -167,10 +234,7 @@ def test_only_the_named_files(download: Any, hub: Hub) -> None:
 
 def test_a_gated_repository_needs_a_token(download: Any, hub: Hub, cdn: Hub) -> None:
     """Exit 3 with what to do; with HF_TOKEN it works, and the CDN does not see the token."""
-    done = run(download, hub, {"repoId": "a/gated"})
-    assert done.returncode == 3, done.stderr
-    assert "gated" in done.stderr
-    assert "HF_TOKEN" in done.stderr
+    assert_failed(download, run(download, hub, {"repoId": "a/gated"}), 3, "gated", "HF_TOKEN")
     assert run(download, hub, {"repoId": "a/gated"}, HF_TOKEN=TOKEN).returncode == 0
     assert not [path for _, path, headers in cdn.requests if TOKEN in str(headers)]
 
@@ -181,28 +245,22 @@ def test_a_gated_repository_needs_a_token(download: Any, hub: Hub, cdn: Hub) -> 
 )
 def test_what_does_not_exist_is_exit_3(download: Any, hub: Hub, item: dict[str, str], word: str) -> None:
     """Repository or revision."""
-    done = run(download, hub, item)
-    assert done.returncode == 3, done.stderr
-    assert word in done.stderr
+    assert_failed(download, run(download, hub, item), 3, word)
 
 
 def test_content_that_is_not_what_the_hub_says_fails(download: Any, hub: Hub, cdn: Hub) -> None:
     """Exit 4, and the file is gone."""
     cdn.large = LARGE[:-1] + b"x"
-    done = run(download, hub, {"repoId": "a/b"})
-    assert done.returncode == 4, done.stderr
-    assert "model.safetensors" not in snapshot(download)
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 4, "model.safetensors")
 
 
 def test_a_redirect_to_the_metadata_server_is_refused(download: Any, hub: Hub) -> None:
     """Exit 2, whoever redirects."""
     hub.redirect = "http://169.254.169.254/latest"
-    done = run(download, hub, {"repoId": "a/b"})
-    assert done.returncode == 2, done.stderr
-    assert "169.254.169.254" in done.stderr
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "169.254.169.254")
 
 
 def test_a_hub_that_does_not_answer_is_a_network_failure(download: Any, hub: Hub) -> None:
     """Exit 6."""
     done = run(download, hub, {"repoId": "a/b"}, HF_ENDPOINT="http://127.0.0.1:1")
-    assert done.returncode == 6, done.stderr
+    assert_failed(download, done, 6, "HF_ENDPOINT")

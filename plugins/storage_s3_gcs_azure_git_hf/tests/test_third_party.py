@@ -49,7 +49,12 @@ def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objec
     outcome = configured({"http": [item(configured, f"{objects.url}/bucket/some/file%20name", body)]})
     assert outcome.code == 0, outcome.err
     assert configured.files() == {"x/file": body}
-    assert {headers["x-token"] for _, _, headers in objects.requests} == {"CANARY"}
+    assert {
+        value
+        for _, _, headers in objects.requests
+        for name, value in headers.items()
+        if name.lower() == "x-token"
+    } == {"CANARY"}
     assert "CANARY" not in outcome.err
 
 

@@ -55,13 +55,18 @@ class NetworkError(DownloadError):
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _BODY_CODE = re.compile(r"<Code>(\w+)</Code>")
-_TOO_MANY, _TIMEOUT, _SERVER = 429, 408, 500
+_TOO_MANY, _TIMEOUT, _SERVER, _UNAVAILABLE = 429, 408, 500, 503
 
 
 def status_of(error: BaseException) -> int | None:
     """HTTP status in an error of the object store library, None when there was no answer."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
+
+
+def busy(error: BaseException) -> bool:
+    """Whether a server asks for patience, in which case it may say for how long."""
+    return status_of(error) in (_TOO_MANY, _UNAVAILABLE)
 
 
 def transient(error: BaseException) -> bool:
@@ -71,14 +76,17 @@ def transient(error: BaseException) -> bool:
     if not isinstance(error, GenericError):
         return isinstance(error, (ConnectionError, TimeoutError, NetworkError))
     status = status_of(error)
-    if status is None:
-        return "NotPartial" not in str(error)
+    return "NotPartial" not in str(error) if status is None else passing(status)
+
+
+def passing(status: int) -> bool:
+    """Whether an HTTP status is one of those that may be another the next time."""
     return status in (_TOO_MANY, _TIMEOUT) or status >= _SERVER
 
 
 def full(error: OSError) -> bool:
-    """Whether a volume has no room left."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Whether a volume has no room left, for anything or for a file of that size."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def explained(where: str, name: str, error: BaseException) -> DownloadError:

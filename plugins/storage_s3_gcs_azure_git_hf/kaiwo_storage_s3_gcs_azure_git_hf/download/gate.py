@@ -28,6 +28,7 @@ class Gate:
         self._private = private
         self._loopback = False
         self._refused: dict[str, str] = {}
+        self._unreached: dict[str, str] = {}
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, name="gate", daemon=True)
@@ -65,6 +66,10 @@ class Gate:
         """What was refused last; None when nothing was."""
         return next(reversed(self._refused.values()), None)
 
+    def unreached(self) -> str | None:
+        """What could not be resolved or reached last, and why; None when everything could."""
+        return next(reversed(self._unreached.values()), None)
+
     def connect(self, host: str, port: int) -> socket.socket:
         """A connection to a checked address.
 
@@ -72,6 +77,13 @@ class Gate:
             relay.RefusedError: every address of the host is refused.
             OSError: it cannot be resolved or reached.
         """
+        try:
+            return self._connected(host, port)
+        except OSError as error:
+            self._unreached[host] = f"{host} cannot be reached ({error.strerror or error})"
+            raise
+
+    def _connected(self, host: str, port: int) -> socket.socket:
         loopback = self._loopback and addresses.written_loopback(host)
         failure: OSError | None = None
         for family, kind, proto, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):

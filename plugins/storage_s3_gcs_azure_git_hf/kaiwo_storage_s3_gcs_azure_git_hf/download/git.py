@@ -178,7 +178,7 @@ class GitTask:
                 return kind(self.where, f"{self.summary}: {what}", step)
         return NetworkError(
             self.where,
-            f"{self.summary}: git could not fetch it ({_last_line(said)})",
+            f"{self.summary}: git could not fetch it ({self.session.gate.unreached() or _last_line(said)})",
             "check the host and the network",
         )
 

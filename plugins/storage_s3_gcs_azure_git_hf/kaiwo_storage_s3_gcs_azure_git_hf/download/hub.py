@@ -1,7 +1,7 @@
 """Repositories of the Hugging Face Hub, by its own client, into the cache layout that its users expect.
 
-``HF_ENDPOINT`` and ``HF_TOKEN`` of the container are honoured. The client keeps unfinished files under other
-names and goes on with them; every file whose name in the cache is a SHA-256 is checked against it.
+``HF_ENDPOINT`` and ``HF_TOKEN`` of the container are honoured. Large files that the client would begin anew
+after an interruption are fetched here first; every file whose name in the cache is a SHA-256 is checked.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import parse
+from kaiwo_storage_s3_gcs_azure_git_hf.download import hub_blobs, parse
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -26,7 +27,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
 from kaiwo_storage_s3_gcs_azure_git_hf.items import HuggingFaceDownloadItem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
     from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
@@ -66,19 +67,29 @@ class HubTask:
             "max_workers": _FILES_AT_ONCE,
         }
 
-        def asked(**more: Any) -> Any:
-            try:
-                return snapshot_download(**arguments, **more)
-            except Exception as error:  # noqa: BLE001 - the client raises errors of four libraries
-                raise self._explained(error) from None
-
-        planned = self.session.retried(lambda: asked(dry_run=True))
+        snapshot = partial(snapshot_download, **arguments)
+        planned = self._asked(partial(snapshot, dry_run=True))
         self._check_files({info.filename for info in planned})
         size = sum(info.file_size or 0 for info in planned if info.will_download)
         progress.expect(size)
-        folder = Path(self.session.retried(asked))
-        progress.add(size)
+        cache = Path(arguments["cache_dir"])
+        find = partial(hub_blobs.wanted, self.where, self.item.repo_id, planned, arguments["endpoint"], cache)
+        blobs: list[hub_blobs.Blob] = self._asked(find)
+        hub_blobs.fetch(blobs, self.volume.own(), self.session, progress)
+        folder = Path(self._asked(snapshot))
+        progress.add(size - sum(blob.size for blob in blobs))
         self._verify(folder)
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        """Ask the Hub, again while its failure may pass."""
+
+        def explained() -> Any:
+            try:
+                return ask()
+            except Exception as error:  # noqa: BLE001 - the client raises errors of four libraries
+                raise self._explained(error) from None
+
+        return self.session.retried(explained)
 
     def _check_files(self, known: set[str]) -> None:
         missing = sorted(set(self.item.files or ()) - known)

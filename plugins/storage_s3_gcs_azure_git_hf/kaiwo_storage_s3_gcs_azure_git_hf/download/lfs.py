@@ -24,6 +24,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     NetworkError,
     NotAvailableError,
     full,
+    passing,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _explained(task: GitTask, what: str, error: Exception) -> DownloadError:
     name = f"{what} of {task.item.repository}"
     if refused := task.session.gate.refused():
         return ConfigError(task.where, f"{name} lead to {refused}", "use a host workloads may reach")
-    if isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429:  # noqa: PLR2004 - HTTP
+    if isinstance(error, urllib.error.HTTPError) and not passing(error.code):
         return NotAvailableError(
             task.where, f"{name} cannot be had (HTTP {error.code})", "check the token and that they exist"
         )

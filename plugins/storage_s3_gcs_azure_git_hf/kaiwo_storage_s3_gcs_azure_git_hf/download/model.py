@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import Headers
     from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
     from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
 
@@ -20,13 +19,13 @@ class Store:
         remote: the object store client (obstore's).
         name: what messages call it; no secrets.
         md5_etag: whether a plain ETag is the MD5 of the content.
-        headers: response headers of one object, for checksums that ETags do not give; None without any.
+        headers: asks for what the client does not show; None where that cannot be asked for.
     """
 
     remote: Any
     name: str
     md5_etag: bool = False
-    headers: Callable[[str], Mapping[str, str]] | None = None
+    headers: Headers | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -78,7 +78,7 @@ def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
         ) -> Store:
             remote = S3Store(name, config=config, **client)
             plain = f"{url}/{name}" if anonymous else None
-            ask = headers.reader(remote, session.gate.url, plain)
+            ask = headers.Headers(remote, session.gate.url, plain)
             return Store(remote, f"{url}/{name}", md5_etag=True, headers=ask)
 
         _buckets(where, "buckets", session, item.buckets, opened)
@@ -118,7 +118,7 @@ def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
             anonymous: bool = anonymous,
         ) -> Store:
             remote = GCSStore(name, config=config, **client)
-            ask = headers.reader(remote, session.gate.url, f"{url}/{name}") if anonymous else None
+            ask = headers.Headers(remote, session.gate.url, f"{url}/{name}") if anonymous else None
             return Store(remote, f"gs://{name}", headers=ask)
 
         _buckets(where, "buckets", session, item.buckets, opened)
@@ -152,7 +152,7 @@ def azure_blob(items: Sequence[dict[str, Any]], session: Session) -> None:
 
         def opened(name: str, client: dict[str, Any] = client, config: Any = config) -> Store:
             remote = AzureStore(name, config=config, **client)
-            ask = headers.reader(remote, session.gate.url, None) if "account_key" in config else None
+            ask = headers.Headers(remote, session.gate.url, None) if "account_key" in config else None
             return Store(remote, f"{config['endpoint']}/{name}", headers=ask)
 
         _buckets(where, "containers", session, item.containers, opened)

@@ -6,12 +6,14 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, secrets
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import Headers
 from kaiwo_storage_s3_gcs_azure_git_hf.download.model import File, Store, Task
 from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Targets, Volume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import retried
@@ -109,7 +111,10 @@ class Session:
         def look() -> list[File]:
             import obstore  # noqa: PLC0415 - only the download container has it
 
-            meta = self._asked(where, f"{store.name}/{key}", lambda: obstore.head(store.remote, key))
+            patience = partial(store.headers.patience, key) if store.headers else float
+            meta = self._asked(
+                where, f"{store.name}/{key}", lambda: obstore.head(store.remote, key), patience
+            )
             return [_file(where, store, meta, volume, path, key=key, sha256=sha256)]
 
         self._lookups.append(look)
@@ -164,7 +169,8 @@ class Session:
         if headers:
             client["client_options"]["default_headers"] = dict(headers)
         root = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
-        store = Store(HTTPStore(root, **client), root)
+        remote = HTTPStore(root, **client)
+        store = Store(remote, root, headers=Headers(remote, self.gate.url, root, headers))
         self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
 
     def claim_folder(self, where: str, volume: Volume, path: str) -> None:
@@ -190,9 +196,11 @@ class Session:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _asked(self, where: str, name: str, ask: Callable[[], Any]) -> Any:
+    def _asked(
+        self, where: str, name: str, ask: Callable[[], Any], patience: Callable[[], float] = float
+    ) -> Any:
         try:
-            return self.retried(ask)
+            return retried(ask, self.config.limits, self.stop, patience)
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
             raise self.explained(where, name, error) from None
 
@@ -211,7 +219,17 @@ class Session:
             return ConfigError(
                 where, f"{name} leads to {refused}", "use an endpoint that workloads may reach"
             )
-        return errors.explained(where, name, error)
+        found = errors.explained(where, name, error)
+        unreached = self.gate.unreached()
+        if (
+            unreached
+            and isinstance(found, errors.NetworkError)
+            and not isinstance(error, errors.DownloadError)
+        ):
+            return errors.NetworkError(
+                where, f"{name} could not be read: {unreached}", "check the endpoint and the network"
+            )
+        return found
 
     @staticmethod
     def _listed(store: Store, prefix: str) -> list[Any]:

@@ -52,8 +52,19 @@ def content_key(file: File) -> str:
     return fingerprint(file.store.name, file.key, file.etag, file.version, file.size, file.sha256)
 
 
-def retried(action: Callable[[], _T], limits: DownloadLimits, stop: threading.Event) -> _T:
+def retried(
+    action: Callable[[], _T],
+    limits: DownloadLimits,
+    stop: threading.Event,
+    patience: Callable[[], float] = float,
+) -> _T:
     """Run an action until it works, it fails for good, or its time is over.
+
+    Args:
+        action: what to do.
+        limits: how long it is tried.
+        stop: set when nothing is to be tried any more.
+        patience: seconds that a server which said it is busy wants to be left alone.
 
     Returns:
         What the action returns.
@@ -66,10 +77,12 @@ def retried(action: Callable[[], _T], limits: DownloadLimits, stop: threading.Ev
         try:
             return action()
         except Exception as error:
-            spent = time.monotonic() - began
-            if stop.is_set() or not errors.transient(error) or spent + pause > limits.retry_seconds:
+            if stop.is_set() or not errors.transient(error):
                 raise
-            stop.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads retries, no secret
+            asked = patience() if errors.busy(error) else 0.0
+            if time.monotonic() - began + max(pause, asked) > limits.retry_seconds:
+                raise
+            stop.wait(max(asked, pause * random.uniform(0.75, 1.25)))  # noqa: S311 - spreads retries, no secret
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 
@@ -169,7 +182,7 @@ class _Open:
         """A digest that only a request of its own tells; asked for by the worker that wrote the last part."""
         if self.file.store.headers is None or not self.file.size:
             return None
-        expected = checks.from_headers(self.file.store.headers(self.file.key))
+        expected = checks.from_headers(self.file.store.headers.of(self.file.key))
         if expected is None:
             return None
         digest = checks.InOrder(expected, self.fd, self.sizes)
@@ -182,7 +195,7 @@ class _Open:
         headers = self.file.store.headers
         if expected.origin != "the ETag" or headers is None:
             return False
-        given = {name.lower(): value for name, value in headers(self.file.key).items()}
+        given = {name.lower(): value for name, value in headers.of(self.file.key).items()}
         return "kms" in given.get("x-amz-server-side-encryption", "") or (
             "x-amz-server-side-encryption-customer-algorithm" in given
         )
@@ -258,7 +271,9 @@ class Transfer:
                 return
             opened, index = taken
             try:
-                retried(partial(self._fetch, opened, index), self._limits, self._stop)
+                headers = opened.file.store.headers
+                patience = partial(headers.patience, opened.file.key) if headers else float
+                retried(partial(self._fetch, opened, index), self._limits, self._stop, patience)
                 left = opened.arrived(index)
             except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
                 self._fail(self._explained(opened.file.where, opened.file.name, error))
