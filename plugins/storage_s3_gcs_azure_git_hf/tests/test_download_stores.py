@@ -91,6 +91,17 @@ def test_gcs_content_that_is_not_what_the_header_says_fails(download: Any, gcs: 
     assert download.files() == {}
 
 
+@pytest.mark.parametrize(("value", "code"), [("4waSgw==", 0), ("4waShA==", 4)])
+def test_gcs_composed_objects_are_checked_by_crc32c(download: Any, gcs: Any, value: str, code: int) -> None:
+    """They have no MD5. The right value is the check value of the CRC catalogue."""
+    gcs.content = {"other": b"123456789"}
+    gcs.headers = lambda _: {"x-goog-hash": f"crc32c={value}"}
+    outcome = download({"gcs": [{"buckets": [{"name": "bucket", "files": ITEM["buckets"][0]["files"]}]}]})
+    assert outcome.code == code, outcome.err
+    assert download.files() == ({} if code else {"o": b"123456789"})
+    assert "crc32c" in outcome.line or not code
+
+
 @pytest.mark.usefixtures("gcs")
 def test_gcs_credentials_that_are_no_key_are_named(download: Any) -> None:
     """Exit 2 without their text."""
