@@ -86,7 +86,11 @@ class Gate:
     def _connected(self, host: str, port: int) -> socket.socket:
         loopback = self._loopback and addresses.written_loopback(host)
         failure: OSError | None = None
-        for family, kind, proto, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except UnicodeError:
+            raise OSError("it is no host name") from None
+        for family, kind, proto, _, place in found:
             address = addresses.literal(str(place[0]))
             why = address and addresses.refusal(address, private=self._private, loopback=loopback)
             if why or address is None:
