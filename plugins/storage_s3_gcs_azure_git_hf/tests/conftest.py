@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
     def serve(self, key: str) -> None:
         objects = self.server.objects
         body, etag = objects.content[key], objects.etag(key)
-        extra = objects.headers(key)
+        extra = {"Accept-Ranges": "bytes", **objects.headers(key)}
         if self.headers.get("If-Match", etag) != etag:
             return self.reply(412, b"<Error><Code>PreconditionFailed</Code></Error>")
         if asked := self.headers.get("Range"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,21 @@ def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objec
         if name.lower() == "x-token"
     } == {"CANARY"}
     assert "CANARY" not in outcome.err
+
+
+def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objects: Any) -> None:
+    """Many serve none; the file is larger than a part, and its content is checked all the same."""
+    body = random.Random(1).randbytes(500_000)  # noqa: S311 - content, no secret
+    objects.content["file"] = body
+
+    def plain(handler: Any) -> bool:
+        handler.reply(200, body)
+        return True
+
+    objects.faults["file"] = plain
+    outcome = configured({"http": [item(configured, f"{objects.url}/bucket/file", body)]})
+    assert outcome.code == 0, outcome.err
+    assert configured.files() == {"x/file": body}
 
 
 @pytest.mark.parametrize(

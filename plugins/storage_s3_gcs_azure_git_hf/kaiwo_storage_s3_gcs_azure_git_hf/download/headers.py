@@ -45,6 +45,11 @@ class Headers:
         except (urllib.error.URLError, OSError):
             return {}
 
+    def ranged(self, key: str) -> bool:
+        """Whether an object can be read in ranges (RFC 9110 14.3)."""
+        given = {name.lower(): value.lower() for name, value in self.of(key).items()}
+        return given.get("accept-ranges", "").strip() == "bytes"
+
     def patience(self, key: str) -> float:
         """Seconds that a busy store asks to wait before the next request; 0 when it does not say."""
         try:

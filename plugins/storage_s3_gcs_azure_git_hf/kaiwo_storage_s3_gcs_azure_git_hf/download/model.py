@@ -19,12 +19,14 @@ class Store:
         remote: the object store client (obstore's).
         name: what messages call it; no secrets.
         md5_etag: whether a plain ETag is the MD5 of the content.
+        plain: whether it is a web server, which need not serve ranges.
         headers: asks for what the client does not show; None where that cannot be asked for.
     """
 
     remote: Any
     name: str
     md5_etag: bool = False
+    plain: bool = False
     headers: Headers | None = None
 
 
@@ -42,6 +44,7 @@ class File:
         volume: the volume it goes to.
         path: absolute path it gets.
         sha256: digest the user demands, lower case.
+        ranged: whether it can be read in ranges; else it comes in one piece, and begins anew when that fails.
     """
 
     where: str
@@ -53,6 +56,7 @@ class File:
     volume: Volume
     path: str
     sha256: str | None
+    ranged: bool = True
 
     @property
     def name(self) -> str:

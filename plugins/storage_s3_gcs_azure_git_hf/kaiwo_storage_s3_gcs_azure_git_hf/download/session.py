@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -115,7 +116,10 @@ class Session:
             meta = self._asked(
                 where, f"{store.name}/{key}", lambda: obstore.head(store.remote, key), patience
             )
-            return [_file(where, store, meta, volume, path, key=key, sha256=sha256)]
+            file = _file(where, store, meta, volume, path, key=key, sha256=sha256)
+            if store.plain and store.headers and file.size > self.config.limits.part_size:
+                file = replace(file, ranged=store.headers.ranged(key))
+            return [file]
 
         self._lookups.append(look)
 
@@ -170,7 +174,7 @@ class Session:
             client["client_options"]["default_headers"] = dict(headers)
         root = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
         remote = HTTPStore(root, **client)
-        store = Store(remote, root, headers=Headers(remote, self.gate.url, root, headers))
+        store = Store(remote, root, plain=True, headers=Headers(remote, self.gate.url, root, headers))
         self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
 
     def claim_folder(self, where: str, volume: Volume, path: str) -> None:

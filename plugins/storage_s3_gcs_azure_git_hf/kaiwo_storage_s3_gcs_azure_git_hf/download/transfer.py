@@ -92,9 +92,9 @@ class _Open:
     def __init__(self, file: File, journal: Journal, part_size: int) -> None:
         self.file = file
         self.key = content_key(file)
+        part_size = part_size if file.ranged else max(file.size, 1)
         self.partial = Path(f"{file.path}.part")
         self._journal = journal
-        self._part_size = part_size
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
         self._closed = False
