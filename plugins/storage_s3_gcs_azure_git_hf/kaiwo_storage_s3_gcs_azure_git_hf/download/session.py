@@ -30,6 +30,8 @@ _T = TypeVar("_T")
 
 _LOOKUPS = 16
 _SLOWEST_PART = timedelta(minutes=30)
+_SLOWEST_FILE = timedelta(days=1)
+"""For servers that do not serve parts. A silent connection is given up long before."""
 
 
 class Session:
@@ -170,6 +172,7 @@ class Session:
         if place.scheme not in ("http", "https") or not place.hostname or place.query:
             raise ConfigError(where, "the URL is not one of http or https without a query", "correct url")
         client = self.client(where, url)
+        client["client_options"]["timeout"] = _SLOWEST_FILE
         if headers:
             client["client_options"]["default_headers"] = dict(headers)
         root = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
