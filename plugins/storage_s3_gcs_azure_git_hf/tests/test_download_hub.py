@@ -219,8 +219,11 @@ def test_a_repository_comes_into_the_cache_through_the_cdn(download: Any, hub: H
     }
     before = len(cdn.requests)
     assert before
+    killed = download.root / "hf" / "hub" / "models--a--b" / "blobs" / "0.1.incomplete"
+    killed.write_bytes(b"what a killed client left")
     assert run(download, hub, {"repoId": "a/b"}).returncode == 0
     assert len(cdn.requests) == before
+    assert not killed.exists()
 
 
 def test_only_the_named_files(download: Any, hub: Hub) -> None:

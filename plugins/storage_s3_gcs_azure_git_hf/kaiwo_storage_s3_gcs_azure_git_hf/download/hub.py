@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,12 +43,21 @@ _FILES_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class HubTask:
-    """One repository."""
+    """One repository.
+
+    Attributes:
+        where: the item, for messages.
+        item: what is wanted.
+        session: the run.
+        volume: where it goes.
+        alone: whether no other item names the same repository.
+    """
 
     where: str
     item: HuggingFaceDownloadItem
     session: Session
     volume: Volume
+    alone: bool
 
     @property
     def summary(self) -> str:
@@ -67,12 +77,14 @@ class HubTask:
             "max_workers": _FILES_AT_ONCE,
         }
 
+        cache = Path(arguments["cache_dir"])
+        if self.alone:
+            hub_blobs.clean(cache, self.item.repo_id)
         snapshot = partial(snapshot_download, **arguments)
         planned = self._asked(partial(snapshot, dry_run=True))
         self._check_files({info.filename for info in planned})
         size = sum(info.file_size or 0 for info in planned if info.will_download)
         progress.expect(size)
-        cache = Path(arguments["cache_dir"])
         find = partial(hub_blobs.wanted, self.where, self.item.repo_id, planned, arguments["endpoint"], cache)
         blobs: list[hub_blobs.Blob] = self._asked(find)
         hub_blobs.fetch(blobs, self.volume.own(), self.session, progress)
@@ -206,7 +218,12 @@ def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
     if why := session.gate.written(url):
         raise ConfigError("huggingFace", why, "correct HF_ENDPOINT")
     _configure(session)
-    for number, raw in enumerate(items):
-        where = f"huggingFace[{number}]"
-        item = parse.item(where, HuggingFaceDownloadItem, raw)
-        session.tasks.append(HubTask(where, item, session, volume))
+    wanted = {
+        f"huggingFace[{number}]": parse.item(f"huggingFace[{number}]", HuggingFaceDownloadItem, raw)
+        for number, raw in enumerate(items)
+    }
+    named = Counter(item.repo_id for item in wanted.values())
+    session.tasks += [
+        HubTask(where, item, session, volume, alone=named[item.repo_id] == 1)
+        for where, item in wanted.items()
+    ]

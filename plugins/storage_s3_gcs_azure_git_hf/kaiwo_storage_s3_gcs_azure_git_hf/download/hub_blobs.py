@@ -57,6 +57,17 @@ class Blob:
     path: Path
 
 
+def _folder(cache: Path, repo_id: str) -> Path:
+    """Where the client keeps the content of a repository's files."""
+    return cache / f"models--{repo_id.replace('/', '--')}" / "blobs"
+
+
+def clean(cache: Path, repo_id: str) -> None:
+    """Remove what clients that were killed left of a repository; none goes on with it."""
+    for left in _folder(cache, repo_id).glob("*.incomplete"):
+        left.unlink(missing_ok=True)
+
+
 def wanted(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache: Path) -> list[Blob]:
     """Of the files that the client would fetch, those that are fetched here.
 
@@ -77,7 +88,7 @@ def wanted(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache:
     )
 
     xet = importlib.util.find_spec("hf_xet") is not None and not constants.HF_HUB_DISABLE_XET
-    blobs = cache / f"models--{repo_id.replace('/', '--')}" / "blobs"
+    blobs = _folder(cache, repo_id)
     found = []
     for info in infos:
         if not info.will_download or (info.file_size or 0) < LEAST:
