@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -22,6 +22,7 @@ from kaiwo.api.download import SECRETS_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from kaiwo.engine.resource import Object
 
@@ -79,6 +80,7 @@ class LocalDownload:
         Raises:
             MountError: a ConfigMap, a Secret, or a key of one does not exist.
         """
+        self.root.mkdir(parents=True, exist_ok=True)
         volumes = {volume["name"]: volume for volume in self._pod["volumes"]}
         for mount in self._container["volumeMounts"]:
             content = self._content(volumes[mount["name"]])
@@ -98,12 +100,15 @@ class LocalDownload:
         """Run the container's command to its end.
 
         Args:
-            program: what stands for the command's first word; by default the script of that name beside this
-                interpreter.
+            program: what stands for the command's first word; by default the installed script of that name,
+                run by this interpreter.
+
+        Raises:
+            FileNotFoundError: no such script is installed.
         """
         name: str = self._container["command"][0]
         words: list[str] = [*self._container["command"][1:], *self._container["args"]]
-        first = list(program) or [str(Path(sys.executable).with_name(name))]
+        first = list(program) or _installed(name)
         places = ["--target-root", str(self.root), "--termination-log", str(self.path(TERMINATION_LOG))]
         done = subprocess.run(
             [*first, *map(self._place, words), *places],
@@ -167,6 +172,14 @@ class LocalDownload:
                 return {**value, "file": str(self.path(value.get("file") or usual))}
             return {key: self._moved(item) for key, item in value.items()}
         return [self._moved(item) for item in value] if isinstance(value, list) else value
+
+
+def _installed(name: str) -> list[str]:
+    """The command line that runs an installed script, also where its file was not made."""
+    for script in entry_points(group="console_scripts", name=name):
+        module, _, function = script.value.partition(":")
+        return [sys.executable, "-c", f"import sys; from {module} import {function}; sys.exit({function}())"]
+    raise FileNotFoundError(f"no installed package has the program {name}")
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -13,13 +13,13 @@ import pytest
 import yaml
 from rich.text import Text
 
-from kaiwo.cli.demo import remains
+from kaiwo.cli.demo import remains, stores
 from kaiwo.cli.demo.board import _fit
-from kaiwo.cli.demo.script import BARE, JOINING_NODE, NODES, QUEUES, WHOLE, Script
+from kaiwo.cli.demo.script import BARE, FETCHING, JOINING_NODE, NODES, QUEUES, WHOLE, Script
 from kaiwo.cli.demo.story import Story
 
 KAIWO = [sys.executable, "-c", "from kaiwo.cli.main import main; main()"]
-SCRIPTS = pytest.mark.parametrize("script", [BARE, WHOLE], ids=["bare", "whole"])
+SCRIPTS = pytest.mark.parametrize("script", [BARE, WHOLE, FETCHING], ids=["bare", "whole", "fetching"])
 
 
 def _object(
@@ -43,17 +43,19 @@ ENDS = {
     "urgent": _object("urgent", "COMPLETE", started=_time(20)),
     "patient": _object("patient", "COMPLETE", started=_time(30)),
     "needs-nvidia": _object("needs-nvidia", "COMPLETE"),
+    "with-data": _object("with-data", "COMPLETE"),
 }
 WAITS = {
     "urgent": _object("urgent", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
     "patient": _object("patient", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
     "needs-nvidia": _object("needs-nvidia", "ERROR", "NoGPUs", "no node has NVIDIA GPUs"),
+    "with-data": _object("with-data", "PENDING", "Downloading", "Downloading"),
 }
 WAITING = [*(each for name, each in ENDS.items() if name not in WAITS), *WAITS.values()]
 
 
 def _files(script: Script) -> list[dict[str, Any]]:
-    directories = [*script.files, *([script.later] if script.later else [])]
+    directories = [*script.files, *(each for each in (script.later, script.downloads) if each)]
     return [
         yaml.safe_load(path.read_text())
         for directory in directories
@@ -88,13 +90,14 @@ def test_the_queues_make_the_rivals_wait_and_no_longer_than_told() -> None:
         )
         for queue in yaml.safe_load(QUEUES.read_text())["spec"]["clusterQueues"]
     }
-    asked = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(WHOLE)}
+    asked = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(FETCHING)}
     stay = asked["chat"] + asked["image-typo"]
     there = sum(
         int(n["status"]["capacity"].get("amd.com/gpu", 0)) for n in yaml.safe_load_all(NODES.read_text())
     )
     assert sum(quota.values()) == there
-    assert quota["research"] < asked["ray-train"] <= there - stay - asked["train"] - asked["exits-3"]
+    short = asked["train"] + asked["exits-3"] + asked["with-data"]
+    assert quota["research"] < asked["ray-train"] <= there - stay - short
     for rival in ("urgent", "patient"):
         assert asked["ray-train"] + asked[rival] > there - stay
         assert asked[rival] <= there - stay
@@ -127,10 +130,10 @@ def test_the_rivals_come_when_the_first_has_passed_its_queue() -> None:
 @pytest.mark.parametrize("name", WAITS)
 def test_a_job_that_never_waited_is_not_the_story(name: str) -> None:
     """COMPLETE without the waiting before it does not count for a job that has to wait."""
-    story = Story(WHOLE)
+    story = Story(FETCHING)
     story.see([each for each in WAITING if each is not WAITS[name]])
     story.see(ENDS.values())
-    [chapter] = [chapter for chapter in WHOLE.chapters if not story.as_told(chapter)]
+    [chapter] = [chapter for chapter in FETCHING.chapters if not story.as_told(chapter)]
     assert chapter.name == name
     assert chapter.first is not None
     assert f"should have been {chapter.first.status} first" in story.missing(chapter)
@@ -228,7 +231,9 @@ def test_the_demo_tells_its_story_and_leaves_nothing(tmp_path: Path) -> None:
     words = " ".join(ended.stdout.split())
     assert "no container really runs, nothing is computed" in words
     assert "Kueue, KubeRay and AppWrapper" in words
-    for chapter in WHOLE.chapters:
+    script = FETCHING if stores.available() else WHOLE
+    assert ("Only the download of one job is real" in words) == (script is FETCHING)
+    for chapter in script.chapters:
         assert f"✔ {chapter.name:<13} {chapter.lesson}" in ended.stdout
     seen = ("RUNNING", "COMPLETE", "ERROR", "FAILED", "READY", "ImagePullBackOff", "adds a node")
     for said in (*seen, "insufficient unused quota for amd.com/gpu"):

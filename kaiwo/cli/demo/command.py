@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli import kit
-from kaiwo.cli.demo import remains
+from kaiwo.cli.demo import remains, stores
 from kaiwo.cli.demo import stage as stage_module
 from kaiwo.cli.demo.board import Board
-from kaiwo.cli.demo.script import BARE, JOBS, JOINING_NODE, MORE, NAMESPACE, QUEUES, WHOLE
+from kaiwo.cli.demo.script import BARE, FETCHING, JOBS, JOINING_NODE, MORE, NAMESPACE, QUEUES, WHOLE
 from kaiwo.cli.demo.stage import Stage
 from kaiwo.cli.demo.story import Story
 from kaiwo.cli.kinds import WORKLOADS
@@ -44,9 +44,13 @@ _READING_SECONDS = 2.0
 INTRODUCTION = (
     "A real Kubernetes control plane on this machine (etcd, API server, scheduler), {controllers}"
     "Kaiwo's operator on it, and {cast}. The GPU nodes are fake: they report GPUs and play what kubelets "
-    "would do. So no container really runs, nothing is computed, and no GPU is needed. It takes less than "
-    "a minute once the control plane's programs are there; the first time it may have to make them, and "
-    "says so."
+    "would do. So no container really runs, nothing is computed, and no GPU is needed. {besides}It takes "
+    "less than a minute once the control plane's programs are there; the first time it may have to make "
+    "them, and says so."
+)
+DOWNLOADED = (
+    "Only the download of one job is real: instead of a kubelet the demo runs the download program on this "
+    "machine, against a little S3 store and git server of its own. "
 )
 CONTROLLERS = "the real controllers of Kueue, KubeRay and AppWrapper, "
 REMOVED = "Everything is removed at the end; --keep leaves it running."
@@ -63,7 +67,7 @@ def demo(*, bare: bool, keep: bool, stop: bool) -> int:
         return _stop()
     if remains.kept() is not None:
         raise kit.Failure("the demo of before still runs (it was started with --keep)", "kaiwo demo --stop")
-    script = BARE if bare else WHOLE
+    script = BARE if bare else FETCHING if stores.available() else WHOLE
     board = Board(color=kit.settings().color)
     board.say(_introduction(script, keep=keep))
     stage = Stage(script)
@@ -83,7 +87,11 @@ def demo(*, bare: bool, keep: bool, stop: bool) -> int:
 
 
 def _introduction(script: Script, *, keep: bool) -> str:
-    text = INTRODUCTION.format(controllers=CONTROLLERS if script.addons else "", cast=script.cast)
+    text = INTRODUCTION.format(
+        controllers=CONTROLLERS if script.addons else "",
+        cast=script.cast,
+        besides=DOWNLOADED if script.downloads else "",
+    )
     return "\n".join((*textwrap.wrap(text, _WIDTH), KEPT if keep else REMOVED, ""))
 
 
@@ -129,6 +137,9 @@ def _build(board: Board, stage: Stage, script: Script) -> None:
     command = " ".join(("kaiwo submit", *(f"-f {files.name}" for files in script.files)))
     with board.step("submitting them", command):
         stage.submit(*script.files, say=board.detail)
+    if script.downloads:
+        with board.step("serving data and code", "a little S3 store and a git server on this machine"):
+            stage.serve()
     board.say()
 
 
@@ -137,6 +148,7 @@ def _play(board: Board, stage: Stage, script: Script) -> Story:
     story = Story(script)
     # In a thread, because the table goes on while another command submits.
     with ThreadPoolExecutor(1) as aside, stage.cluster() as cluster, board.showing(story):
+        fetching: Future[None] | None = None
         submitting: Future[None] | None = None
         deadline = time.monotonic() + _TIME_LIMIT
         join_at: float | None = None
@@ -148,6 +160,12 @@ def _play(board: Board, stage: Stage, script: Script) -> Story:
                 submitting = aside.submit(stage.submit, script.later)
             if submitting is not None and submitting.done():
                 submitting.result()
+                if script.downloads and fetching is None:
+                    # After the rivals, which must come while the GPUs are taken.
+                    board.aside(f"kaiwo submit -f {script.downloads.name}: data and code come first")
+                    fetching = aside.submit(stage.submit, script.downloads, sets=stage.addresses)
+            if fetching is not None and fetching.done():
+                fetching.result()
             if story.node_may_join():
                 join_at = join_at or time.monotonic() + _READING_SECONDS
                 if time.monotonic() >= join_at:

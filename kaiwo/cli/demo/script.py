@@ -5,12 +5,13 @@ Each chapter is a real file, submitted as it is; the demo only knows what to exp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).parent
 JOBS = HERE / "jobs"
 PLATFORM = HERE / "platform"
+DOWNLOADS = HERE / "downloads"
 RIVALS = HERE / "rivals"
 MORE = HERE / "more"
 NODES = HERE / "cluster" / "nodes.yaml"
@@ -85,6 +86,7 @@ class Script:
         addons: controllers that the control plane runs besides Kubernetes' own.
         plugins: what the story needs, and no more: another plugin may ask for what is not there.
         queues: the file that describes the queues.
+        downloads: a directory of workloads that download what the demo serves.
     """
 
     cast: str
@@ -95,6 +97,7 @@ class Script:
     addons: tuple[str, ...] = ()
     plugins: tuple[str, ...]
     queues: Path | None = None
+    downloads: Path | None = None
 
 
 _TRAIN = Chapter(
@@ -157,6 +160,14 @@ _PATIENT = Chapter(
     after="urgent",
 )
 
+_DATA = Chapter(
+    name="with-data",
+    asks="1 AMD, data",
+    lesson="32 MiB from S3 and code from git came first, and took no GPU.",
+    first=Moment("PENDING", ("Downloading",)),
+    end=Moment("COMPLETE"),
+)
+
 BARE = Script(
     cast="five jobs",
     chapters=(_TRAIN, _SIXTEEN, _EXITS, _IMAGE, _NVIDIA),
@@ -176,3 +187,12 @@ WHOLE = Script(
     queues=QUEUES,
 )
 """The whole platform: queues, services, Ray."""
+
+FETCHING = replace(
+    WHOLE,
+    cast="nine jobs and a service",
+    chapters=(*WHOLE.chapters[:1], _DATA, *WHOLE.chapters[1:]),
+    plugins=(*WHOLE.plugins, "storage_s3_gcs_azure_git_hf"),
+    downloads=DOWNLOADS,
+)
+"""The same with a job whose data are downloaded first, where the download program can run."""

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli import kit
-from kaiwo.cli.demo import remains
+from kaiwo.cli.demo import remains, stores
 from kaiwo.cli.demo.script import NAMESPACE, NODES
+from kaiwo.cli.demo.stores import Stores
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, Resource
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ SANDBOX = "demo"
 QUEUE_CONFIG = Resource(
     "kaiwo.silogen.ai", "v1alpha1", "KaiwoQueueConfig", "kaiwoqueueconfigs", namespaced=False
 )
+SECRET = Resource("", "v1", "Secret", "secrets")
 
+_LOCAL_NODE = (sys.executable, "-m", "kaiwo.testing.local_node", "--namespace", NAMESPACE)
 _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 60.0
@@ -63,6 +66,8 @@ class Stage:
         self.operator_log = self.directory / "operator.log"
         self._operator: subprocess.Popen[bytes] | None = None
         self._control_plane = False
+        self._stores: Stores | None = None
+        self._node: subprocess.Popen[bytes] | None = None
 
     @property
     def standing(self) -> bool:
@@ -188,10 +193,52 @@ class Stage:
                     )
                 time.sleep(_POLL_SECONDS)
 
-    def submit(self, *directories: Path, say: Callable[[str], None] = lambda _line: None) -> None:
-        """Submit files of the story; `say` receives what the command says of each."""
+    def submit(
+        self,
+        *directories: Path,
+        say: Callable[[str], None] = lambda _line: None,
+        sets: Sequence[str] = (),
+    ) -> None:
+        """Submit files of the story; `say` receives what the command says of each; `sets` changes fields."""
         files = (word for directory in directories for word in ("-f", str(directory)))
-        self._run(("submit", "-n", NAMESPACE, *files), say=say)
+        changes = (word for change in sets for word in ("--set", change))
+        self._run(("submit", "-n", NAMESPACE, *files, *changes), say=say)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where what workloads download is served, as ``kaiwo submit --set`` takes it."""
+        return self._stores.addresses if self._stores is not None else ()
+
+    def serve(self) -> None:
+        """Serve what workloads download, and stand in for the kubelet of their download pods."""
+        self._stores = Stores(self.directory)
+        self._stores.start()
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": stores.SECRET, "namespace": NAMESPACE},
+            "stringData": {"id": stores.USER, "key": stores.KEY},
+        }
+        with self.cluster() as cluster:
+            cluster.apply(SECRET, secret)
+        with (self.directory / "downloads.log").open("wb") as log:
+            self._node = subprocess.Popen(
+                (*_LOCAL_NODE, "--kubeconfig", self.kubeconfig, "--directory", self.directory / "pods"),
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _end_downloads(self) -> None:
+        if self._node is not None:
+            self._node.terminate()
+            self._node.wait(_PATIENCE_SECONDS)
+            self._node = None
+        if self._stores is not None:
+            self._stores.close()
+            self._stores = None
 
     def cluster(self) -> AbstractContextManager[kit.Cluster]:
         """A connection to the control plane, as `kit.cluster` gives."""
@@ -201,6 +248,7 @@ class Stage:
 
     def keep(self) -> None:
         """Leave it all running; `remains.stop` can end it later."""
+        self._end_downloads()
         if self._operator is not None:
             remains.record(self._operator.pid)
         self._operator = None
@@ -210,6 +258,7 @@ class Stage:
         """End what was started and remove its files. Ctrl-C cannot interrupt it."""
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
+            self._end_downloads()
             if self._operator is not None:
                 self._operator.terminate()
                 try:
