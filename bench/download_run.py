@@ -69,9 +69,11 @@ def served(folder: Path, many: int = 0) -> Iterator[str]:
     """The loopback server over a folder; its URL."""
     command = [sys.executable, "-m", "bench.download_server", str(folder), str(many)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        line = process.stdout.readline() if process.stdout else ""
-        yield f"http://127.0.0.1:{line.strip()}"
-        process.terminate()
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            yield f"http://127.0.0.1:{line.strip()}"
+        finally:
+            process.terminate()
 
 
 def config(path: Path, url: str, target: Path, prefix: str) -> Path:

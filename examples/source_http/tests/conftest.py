@@ -158,8 +158,10 @@ def cluster(installed: Installed) -> Iterator[Any]:
                 stderr=log,
             ) as operator,
         ):
-            yield sandbox
-            operator.terminate()
+            try:
+                yield sandbox
+            finally:
+                operator.terminate()
     finally:
         sandbox.down()
 

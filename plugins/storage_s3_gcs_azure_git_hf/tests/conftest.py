@@ -255,13 +255,15 @@ def moto() -> Iterator[str]:
         [program, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         url = f"http://127.0.0.1:{port}"
-        _wait(f"{url}/moto-api/data.json")
-        yield url
-        process.terminate()
+        try:
+            _wait(f"{url}/moto-api/data.json")
+            yield url
+        finally:
+            process.terminate()
 
 
 def _wait(url: str) -> None:
-    for _ in range(120):
+    for _ in range(480):
         try:
             urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - a loopback server of this test
         except OSError:
@@ -286,9 +288,11 @@ def azurite() -> Iterator[str]:
     flags = ["--silent", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
     with subprocess.Popen([program, *place, *flags], stdout=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
-        for _ in range(240):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            time.sleep(0.25)
-        yield f"{url}/devstoreaccount1"
-        process.terminate()
+        try:
+            for _ in range(480):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                    break
+                time.sleep(0.25)
+            yield f"{url}/devstoreaccount1"
+        finally:
+            process.terminate()
