@@ -74,7 +74,10 @@ def plan_live(case: Case, switched: str) -> Plan:
     else:
         change = _with_tuning(case, edits(case, record, queueing.admission, switched))
     warnings = (*spec_warnings(case.workload, case.registry, case.backend), *change.warnings)
-    return _plan(case, observed, queueing, replace(change, warnings=warnings))
+    volumes = volume_state(case.workload, record.resolved, case.facts) if record else Volumes()
+    if ended:
+        volumes = replace(volumes, wake_after=None, puzzled=None)
+    return _plan(case, observed, queueing, replace(change, warnings=warnings), volumes)
 
 
 def _with_tuning(case: Case, change: Edits) -> Edits:
@@ -105,12 +108,9 @@ def _plan(
     observed: Observed,
     queueing: _Queueing,
     change: Edits,
+    volumes: Volumes,
 ) -> Plan:
     uid = lenient_map(lenient_map(case.facts.live).get("metadata")).get("uid")
-    record = decode(case.facts.live or {})
-    volumes = volume_state(case.workload, record.resolved, case.facts) if record else Volumes()
-    if observed.status in TERMINAL:
-        volumes = replace(volumes, wake_after=None, puzzled=None)
     wakes = [seconds for seconds in (observed.wake_after, volumes.wake_after) if seconds is not None]
     conditions = [
         schedulable(case.workload, change.allocation) if change.allocation else None,

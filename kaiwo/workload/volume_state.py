@@ -100,7 +100,8 @@ def _claim(name: str, claim: Object | None, facts: Facts) -> _Claim:
     annotations = lenient_map(lenient_map(claim.get("metadata")).get("annotations"))
     if phase == "Pending" and known is not None and known.waits and _SELECTED not in annotations:
         return _Claim("waits", f"{what} is bound when its first pod has a node (storage class: {given})")
-    text = f"{what} is {phase} (storage class: {given or 'none'}){_class_trouble(given, facts)}"
+    exists = ", which exists" if known is not None else ""
+    text = f"{what} is {phase} (storage class: {given or 'none'}{exists}){_class_trouble(given, facts)}"
     complaint = facts.complaint_of(claim)
     if complaint is not None:
         text = f"{text}: {complaint.message}"
