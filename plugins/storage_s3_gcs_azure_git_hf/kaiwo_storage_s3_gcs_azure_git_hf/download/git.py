@@ -49,6 +49,9 @@ _EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"
 _REFUSED = r"unadvertised|not our ref|upload-pack|promisor"
 """How git says that a server does not serve objects by hash."""
 
+_UNREACHED = r"unable to access|rpc failed|timed? ?out|too slow"
+"""How git says that it did not reach a server, or lost it."""
+
 _LONGEST_SAID = 200
 """Characters of git's own words in a message: one line of a terminal or two."""
 
@@ -234,7 +237,7 @@ class _Repository:
         try:
             return self._attempt(whole=False)
         except _GitError as error:
-            if not re.search(_REFUSED, str(error), re.IGNORECASE):
+            if not _whole_may_help(str(error)):
                 raise
             return self._attempt(whole=True)
 
@@ -317,6 +320,14 @@ class _Repository:
         if process.returncode:
             raise _GitError(said.decode(errors="replace"))
         return out.decode(errors="replace")
+
+
+def _whole_may_help(said: str) -> bool:
+    """Whether a server may give whole objects where it gave no single ones: it said so, or nothing known."""
+    known = [_UNREACHED, *(pattern for pattern, *_ in _REASONS)]
+    return bool(re.search(_REFUSED, said, re.IGNORECASE)) or not any(
+        re.search(pattern, said, re.IGNORECASE) for pattern in known
+    )
 
 
 def _last_line(said: str) -> str:
