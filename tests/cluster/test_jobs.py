@@ -80,7 +80,7 @@ async def test_nothing_is_written_at_rest(
     await asyncio.sleep(3)
     before = len(proxy.writes())
 
-    await asyncio.sleep(10)
+    await asyncio.sleep(6)
     assert proxy.writes()[before:] == []
 
     assert await asyncio.to_thread(process.stop) == 0

@@ -60,7 +60,7 @@ _UNSERVED_RETRY = 30.0  # seconds, where KaiwoQueueConfig itself is not served
 _FAILED_RETRY = 10.0  # seconds until writes that failed are tried again; doubled each time
 _LONGEST_RETRY = 300.0
 _STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
-_KUEUE_CHECK = 10.0  # seconds between looks for Kueue while it is not there
+_KUEUE_CHECK = 5.0  # seconds between looks for Kueue while it is not there
 _KIND_CHECK = 300.0  # seconds between looks for a kind that this Kueue does not have
 
 
