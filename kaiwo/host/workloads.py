@@ -150,11 +150,12 @@ class WorkloadController:
             return None
         memory = self._memories.of(key, entry.uid)
         clock = self._clock()
-        if memory.same(self._fingerprint(entry), clock):
+        seen = self._fingerprint(entry)
+        if memory.same(seen, clock):
             self._downloads.resume(key)
             return None if memory.due is None else memory.due - clock
         try:
-            return await self._look(key, entry, memory)
+            return await self._look(key, entry, memory, seen)
         except (Stale, Conflict) as error:
             _log.debug("%s %s/%s: %s", self._kind, key.namespace, key.name, error)
             return _STALE_RETRY
@@ -177,9 +178,9 @@ class WorkloadController:
             progress.text if progress is not None else "",
         )
 
-    async def _look(self, key: Key, entry: Entry, memory: Memory) -> float | None:
+    async def _look(self, key: Key, entry: Entry, memory: Memory, before: Fingerprint) -> float | None:
         # What is read after this may be newer than what was planned from; then the next look is not skipped.
-        before, wakes = self._fingerprint(entry), self._memories.wakes
+        wakes = self._memories.wakes
         now, clock = datetime.now(UTC), self._clock()
         obj = entry.full()
         backend: BackEnd | None = None
