@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 NAMESPACES = ("team-a", "team-b", "team-c", "team-d")
+_LOG_MEGABYTES = 10_000  # the log is read as it grows and must not begin anew
 _START_SECONDS = 60.0
 _CRD_SECONDS = 60.0
 _REQUEST_SECONDS = 300.0  # deleting thousands of objects is one request
@@ -98,6 +99,7 @@ class Server:
             f"--audit-policy-file={self.directory / 'audit.yaml'}",
             f"--audit-log-path={self.directory / 'audit.log'}",
             "--audit-log-mode=blocking",
+            f"--audit-log-maxsize={_LOG_MEGABYTES}",
         ]
 
     def run(self, name: str, command: list[str]) -> Program:
