@@ -7,27 +7,25 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import web
 
 from kaiwo.engine.resource import (
     CONFIG_MAP,
     DEPLOYMENT,
     EVENT,
     JOB,
+    NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
-    STORAGE_CLASS,
 )
 from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
-from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from kaiwo.engine.credentials import Connection
     from kaiwo.engine.resource import Object
+    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
@@ -68,17 +66,6 @@ async def download_pod(lab: Any, name: str) -> Object:
     raise AssertionError(f"no download pod of {name}")
 
 
-async def says(lab: Any, name: str, text: str, resource: Any = KAIWO_JOB) -> Object:
-    """Wait until the workload's message has a text in it; its status."""
-    found = await until(
-        lab.client, resource, lab.namespace, name,
-        lambda obj: text in ((obj or {}).get("status") or {}).get("message", ""),
-    )  # fmt: skip
-    assert found is not None
-    status: Object = found["status"]
-    return status
-
-
 async def test_a_job_starts_when_its_download_has_succeeded(
     operator: Start, lab: Any, condition: Any
 ) -> None:
@@ -109,6 +96,23 @@ async def test_a_job_starts_when_its_download_has_succeeded(
         lab.client, KAIWO_JOB, lab.namespace, "train",
         lambda obj: condition((obj or {})["status"], "DownloadJobSucceeded").get("status") == "True",
     )  # fmt: skip
+
+
+async def test_the_download_pod_is_taken_where_only_restricted_pods_are(operator: Start, lab: Any) -> None:
+    """With everything that a user can add: Secrets at two places, variables, a Hugging Face cache."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await lab.client.merge_patch(NAMESPACE, None, lab.namespace, {"metadata": {"labels": labels}})
+    await operator()
+    apart = {"secretName": "git.login", "secretKey": "user", "file": "/run/git/user"}
+    section = storage(huggingFace={"storageSize": "1Gi", "preCacheRepos": [{"repoId": "org/model"}]})
+    section["data"]["download"] = {"git": [{**GIT, "username": apart}]}
+    await lab.submit("strict", storage=section, env=[{"name": "HF_HUB_OFFLINE", "value": "0"}], pods=HOLD)
+    pod = await download_pod(lab, "strict")
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    mounts = {mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts == {
+        "/config", "/tmp", "/workload", "/hf_cache", "/app/secrets/git.login", "/run/git/user",
+    }  # fmt: skip
 
 
 async def test_the_whole_way_takes_one_write_for_each_state(
@@ -218,48 +222,6 @@ def _kubelet_says(obj: Object, reason: str, message: str) -> Object:
     }  # fmt: skip
 
 
-async def test_a_volume_of_a_class_that_does_not_exist_says_so(
-    operator: Start, lab: Any, condition: Any
-) -> None:
-    """The class, and which there are; the volume controller's own words as well."""
-    await operator()
-    await lab.submit("classless", storage=storage(storageClassName="nowhere"))
-    status = await lab.reaches("classless", "PENDING", reason="VolumePending")
-    assert "no StorageClass 'nowhere' exists; existing: " in status["message"]
-    assert condition(status, "StorageReady")["status"] == "False"
-    told = await says(lab, "classless", '"nowhere" not found')
-    assert told["status"] == "PENDING"
-
-
-async def test_a_class_that_waits_for_a_pod_is_no_error(
-    operator: Start, lab: Any, condition: Any, waiting_class: str
-) -> None:
-    """Nothing is said to be wrong with the claim; what keeps its first pod from a node is."""
-    await operator()
-    await lab.submit("patient", storage=storage(storageClassName=waiting_class))
-    status = await lab.reaches("patient", "PENDING", reason="VolumeNotBound")
-    ready = condition(status, "StorageReady")
-    assert (ready["status"], ready["reason"]) == ("Unknown", "WaitForFirstConsumer")
-
-
-@pytest.fixture
-async def waiting_class(lab: Any) -> AsyncIterator[str]:
-    """A StorageClass whose claims wait for their first pod, and that has no volumes."""
-    name = f"waits-{lab.namespace}"
-    await lab.client.create(
-        STORAGE_CLASS,
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": name},
-            "provisioner": "kubernetes.io/no-provisioner",
-            "volumeBindingMode": "WaitForFirstConsumer",
-        },
-    )
-    yield name
-    await lab.client.delete(STORAGE_CLASS, None, name)
-
-
 async def test_a_finished_download_is_not_repeated(operator: Start, lab: Any) -> None:
     """Its Job deleted, the operator restarted, the Deployment deleted: a new one, and no new download."""
     process = await operator()
@@ -305,84 +267,6 @@ async def test_a_crash_between_the_writes_leaves_one_download(
     assert {job["metadata"]["name"] for job in await lab.jobs()} == {"crash", "crash-download"}
 
 
-class LogProxy(FaultProxy):
-    """A proxy that answers for the kubelet when somebody follows a log: fake pods write none."""
-
-    def __init__(self, upstream: Connection) -> None:
-        super().__init__(upstream)
-        self.lines: list[bytes] = []
-        self.opened = 0
-        self.news = asyncio.Event()
-
-    def write(self, done: int, total: int) -> None:
-        """A further line of the download program."""
-        self.lines.append(json.dumps({"event": "progress", "bytesDone": done, "bytesTotal": total}).encode())
-        self.news.set()
-
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if not request.path.endswith("/log"):
-            return await super()._handle(request)
-        assert request.query["tailLines"] == "1"
-        self.opened += 1
-        response = web.StreamResponse()
-        response.content_type = "text/plain"
-        await response.prepare(request)
-        sent = max(0, len(self.lines) - 1)
-        while True:
-            self.news.clear()
-            for line in self.lines[sent:]:
-                await response.write(line + b"\n")
-            sent = len(self.lines)
-            await self.news.wait()
-
-
-@pytest.fixture
-async def logs(connection: Connection) -> AsyncIterator[LogProxy]:
-    """A proxy whose pods have logs."""
-    async with LogProxy(connection) as made:
-        yield made
-
-
-async def test_progress_is_told_and_seldom_written(
-    operator: Start, lab: Any, logs: LogProxy, tmp_path: Path
-) -> None:
-    """The first number at once, no other within the minute; one stream; a restart changes nothing."""
-    process = await operator(kubeconfig=logs.write_kubeconfig(tmp_path / "kubeconfig"))
-    gib = 1024**3
-    logs.write(26 * gib, 64 * gib)
-    await lab.submit("slow", storage=storage(), pods=FOREVER)
-    status = await says(lab, "slow", "Downloading 40 % of 64 GiB")
-    assert (status["status"], status["reason"]) == ("PENDING", "Downloading")
-    await asyncio.sleep(1)  # a change is seen a moment before the proxy notes the request that made it
-    before = len(logs.writes())
-    for share in range(41, 60):
-        logs.write(share * gib * 64 // 100 + gib, 64 * gib)
-        await asyncio.sleep(0.2)
-    assert logs.writes()[before:] == []
-    assert logs.opened == 1
-
-    assert await asyncio.to_thread(process.stop) == 0
-    await asyncio.to_thread(process.start().wait_ready)
-    for _ in range(40):
-        if logs.opened == 2:
-            break
-        await asyncio.sleep(0.5)
-    await asyncio.sleep(2)
-    assert logs.opened == 2
-    assert logs.writes()[before:] == []
-
-
-async def test_a_log_that_cannot_be_read_harms_nothing(
-    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
-) -> None:
-    """The workload downloads without a number, and starts."""
-    proxy.answer(403, path="/log$", times=1000)
-    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
-    await lab.submit("mute", storage=storage(), pods={"kaiwo-sandbox/run-time": "4s"})
-    await says(lab, "mute", "Downloading")
-    await lab.reaches("mute", "COMPLETE", timeout=60.0)
-
-
 async def test_a_deleted_workload_takes_its_download_with_it(operator: Start, lab: Any) -> None:
     """ConfigMap, Job and pod are owned."""
     await operator()
@@ -409,59 +293,3 @@ async def test_a_changed_download_is_begun_anew(operator: Start, lab: Any) -> No
     )  # fmt: skip
     config = await lab.client.get(CONFIG_MAP, lab.namespace, "changes-download")
     assert "targetPath: other" in config["data"]["config.yaml"]
-
-
-async def test_a_volume_grows_where_its_class_allows_it(
-    operator: Start, lab: Any, condition: Any, growing_class: Callable[[bool], Awaitable[str]]
-) -> None:
-    """Otherwise the workload runs on and a condition says why it does not grow."""
-    await operator()
-    for name, expands in (("grows", True), ("stays", False)):
-        plain = {
-            "storageEnabled": True,
-            "storageClassName": await growing_class(expands),
-            "data": {"storageSize": "1Gi"},
-        }
-        await lab.submit(name, storage=plain, pods=FOREVER)
-        await lab.reaches(name, "RUNNING")
-        more = {"spec": {"storage": {"data": {"storageSize": "2Gi"}}}}
-        await lab.client.merge_patch(KAIWO_JOB, lab.namespace, name, more)
-    grown = await until(
-        lab.client, PERSISTENT_VOLUME_CLAIM, lab.namespace, "grows-data",
-        lambda obj: (obj or {})["spec"]["resources"]["requests"]["storage"] == "2Gi",
-    )  # fmt: skip
-    assert grown is not None
-    refused = await until(
-        lab.client, KAIWO_JOB, lab.namespace, "stays",
-        lambda obj: condition((obj or {}).get("status", {}), "StorageReady").get("status") == "False",
-    )  # fmt: skip
-    assert refused is not None
-    ready = condition(refused["status"], "StorageReady")
-    assert ready["reason"] == "VolumeNotExpandable"
-    assert "allowVolumeExpansion" in ready["message"]
-    assert refused["status"]["status"] == "RUNNING"
-
-
-@pytest.fixture
-async def growing_class(lab: Any) -> AsyncIterator[Callable[[bool], Awaitable[str]]]:
-    """A function that makes a StorageClass with the sandbox's provisioner, which lets volumes grow or not."""
-    made: list[str] = []
-
-    async def make(expands: bool) -> str:
-        name = f"{'grows' if expands else 'stays'}-{lab.namespace}"
-        await lab.client.create(
-            STORAGE_CLASS,
-            {
-                "apiVersion": "storage.k8s.io/v1",
-                "kind": "StorageClass",
-                "metadata": {"name": name},
-                "provisioner": "kubernetes.io/host-path",
-                "allowVolumeExpansion": expands,
-            },
-        )
-        made.append(name)
-        return name
-
-    yield make
-    for name in made:
-        await lab.client.delete(STORAGE_CLASS, None, name)
