@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.download import item_key
 from kaiwo.workload.storage import requests
@@ -25,15 +25,23 @@ def downloads(workload: Workload) -> list[str]:
     return lines
 
 
-def _text(value: object) -> str:
+def _is_secret(value: Any) -> bool:
+    return isinstance(value, dict) and "secretName" in value and "secretKey" in value
+
+
+def _text(value: Any) -> str:
+    if _is_secret(value):
+        return f"secret {value['secretName']}/{value['secretKey']}"
     if isinstance(value, dict):
-        if "secretName" in value and "secretKey" in value:
-            return f"secret {value['secretName']}/{value['secretKey']}"
-        return " ".join(_field(str(name), part) for name, part in value.items())
+        # The API server sorts fields by name; the plain ones say most.
+        fields = sorted(
+            value.items(), key=lambda field: (_is_secret(field[1]), isinstance(field[1], dict | list))
+        )
+        return " ".join(_field(str(name), part) for name, part in fields)
     if isinstance(value, list):
         return "; ".join(_text(part) for part in value)
     return str(value)
 
 
-def _field(name: str, value: object) -> str:
+def _field(name: str, value: Any) -> str:
     return f"{name}({_text(value)})" if isinstance(value, dict | list) else f"{name}={value}"

@@ -171,7 +171,7 @@ def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cl
         manifest,
         outcome,
         tuple(rendered),
-        tuple(downloads(workload)) if outcome.later else (),
+        tuple(downloads(workload)) if outcome.writes and outcome.later else (),
         patches,
         refusals,
         reported if isinstance(reported, dict) else {},

@@ -147,7 +147,7 @@ def test_downloads_are_shown_before_what_waits_for_them(cli: Cli) -> None:
     ) in result.err
     assert (
         "job/fetch: would download git[0]: repository=https://git.example.org/r.git "
-        "token(secret login/token) targetPath=src"
+        "targetPath=src token(secret login/token)"
     ) in result.err
 
 
