@@ -92,6 +92,7 @@ async def test_downloads_take_no_rights_beyond_those_that_are_given(site: Any, t
     assert [request for request in requests if request[2] in (401, 403)] == []
     done = {(method, path.rsplit("/", 1)[-1]) for method, path, _ in requests}
     assert {("PATCH", "fetch-download"), ("DELETE", "fetch-download"), ("WATCH", "log")} <= done
+    assert 200 in {code for _, path, code in requests if path.endswith("/log")}
 
 
 async def test_the_operators_account_may_not_do_more(site: Any) -> None:
