@@ -17,7 +17,6 @@ from kaiwo.workload.status import Verdict, documents
 
 if TYPE_CHECKING:
     from conftest import World
-
     from kaiwo.engine.resource import Object
 
 BEGUN = "2026-01-02T03:04:10Z"

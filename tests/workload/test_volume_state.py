@@ -18,7 +18,6 @@ from kaiwo.workload.storageclasses import StorageClass
 
 if TYPE_CHECKING:
     from conftest import World
-
     from kaiwo.engine.resource import Object
 
 REGISTRY = Registry.of(plugins(kaiwo_batch_job.plugin, kaiwo_storage_s3_gcs_azure_git_hf.plugin))
