@@ -24,6 +24,8 @@ DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 ABSOLUTE_PATH = r"^/[^:]*$"
 WHOLE_UNITS = r"^([0-9]+(s|m|h))+$"
+HTTP_URL = r"^https?://[^\s/]\S*$"
+RELATIVE_PATH = r"^([^/].*)?$"
 
 PATTERN_WORDS: dict[str, str] = {
     SUBDOMAIN: "lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part",
@@ -31,6 +33,8 @@ PATTERN_WORDS: dict[str, str] = {
     DNS_LABEL: "lower-case letters, digits and '-', with a letter or digit at both ends",
     LABEL_VALUE: "letters, digits, '-', '_' and '.', with a letter or digit at both ends",
     ABSOLUTE_PATH: "a path that starts with / and has no colon",
+    HTTP_URL: "a URL that starts with http:// or https://",
+    RELATIVE_PATH: "a relative path; it begins in the volume, without /",
     WHOLE_UNITS: "a duration in whole hours, minutes and seconds, for example 24h or 1h30m",
 }
 """The patterns in words, for messages."""

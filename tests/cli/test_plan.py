@@ -155,7 +155,7 @@ def test_downloads_are_shown_before_what_waits_for_them(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        ("https://git", "ssh://git", "fetch.yaml:13:13: spec.storage.data.download.git[0].repository"),
+        ("https://git", "ssh://git", "is not a URL that starts with http:// or https://"),
         ("targetPath: src", "targetPath: ../src", "fetch.yaml:15:13: "),
         ("            targetPath: src\n", "", "fetch.yaml:13:13: "),
         ("secretKey: token", "secretKye: token", "fetch.yaml:14:40: "),

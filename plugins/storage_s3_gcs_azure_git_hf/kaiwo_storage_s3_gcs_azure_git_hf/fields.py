@@ -9,6 +9,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from kaiwo.api.scalars import HTTP_URL, RELATIVE_PATH
+
 
 def _inside(path: str) -> str:
     if ".." in path.split("/"):
@@ -16,7 +18,7 @@ def _inside(path: str) -> str:
     return path
 
 
-Url: TypeAlias = Annotated[str, StringConstraints(max_length=2048, pattern=r"^https?://[^\s/]\S*$")]
+Url: TypeAlias = Annotated[str, StringConstraints(max_length=2048, pattern=HTTP_URL)]
 """An http or https URL; nothing else is ever fetched from."""
 
 Path: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
@@ -26,7 +28,7 @@ Prefix: TypeAlias = Annotated[str, StringConstraints(max_length=1024)]
 """A folder inside a store; empty or ``.`` is the whole bucket."""
 
 TargetPath: TypeAlias = Annotated[
-    str, StringConstraints(max_length=1024, pattern=r"^([^/].*)?$"), AfterValidator(_inside)
+    str, StringConstraints(max_length=1024, pattern=RELATIVE_PATH), AfterValidator(_inside)
 ]
 """Where a download goes, relative to the volume; it cannot leave it."""
 
