@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.download import item_key
-from kaiwo.workload.storage import requests
+from kaiwo.workload.storage.volumes import requests
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload

@@ -30,11 +30,11 @@ from kaiwo.engine.resource import (
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.vendors import NodeGpus
-from kaiwo.workload.download_job import DOWNLOADER
+from kaiwo.workload.download.job import DOWNLOADER
 from kaiwo.workload.labels import RUN_ID, TYPE
 from kaiwo.workload.model import Facts
 from kaiwo.workload.nodes import expected_nodes, node_fact
-from kaiwo.workload.storageclasses import storage_class
+from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.registry import Plugins
-    from kaiwo.workload.storageclasses import StorageClass
+    from kaiwo.workload.storage.classes import StorageClass
 
 NO_NODES = "none"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.entry import Projection
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.workload.nodes import expected_nodes, node_fact
-from kaiwo.workload.storageclasses import storage_class
+from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cache import Cache, Event
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.vendors import GpuVendor
-    from kaiwo.workload.storageclasses import StorageClass
+    from kaiwo.workload.storage.classes import StorageClass
 
 _log = logging.getLogger(__name__)
 

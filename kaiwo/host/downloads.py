@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.engine.errors import EngineError
-from kaiwo.workload.download_job import CONTAINER
-from kaiwo.workload.progress import progress_of
+from kaiwo.workload.download.job import CONTAINER
+from kaiwo.workload.download.progress import progress_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.queue import Key
-    from kaiwo.workload.progress import Progress
+    from kaiwo.workload.download.progress import Progress
 
 _log = logging.getLogger(__name__)
 

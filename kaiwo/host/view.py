@@ -11,7 +11,7 @@ from kaiwo.engine.resource import CONFIG_MAP, JOB, NAMESPACE, PERSISTENT_VOLUME_
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import ask
 from kaiwo.workload.choice import choose
-from kaiwo.workload.download_job import DOWNLOADER
+from kaiwo.workload.download.job import DOWNLOADER
 from kaiwo.workload.labels import RUN_ID, TYPE
 from kaiwo.workload.model import Facts
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kaiwo.host.config import LiveConfig
     from kaiwo.plugin.backends import BackEnd
     from kaiwo.plugin.queues import QueueSystem
+    from kaiwo.workload.download.progress import Progress
     from kaiwo.workload.model import Registry, Rejection, Tombstone
-    from kaiwo.workload.progress import Progress
 
 _BESIDE = (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
 """Kinds of what a workload owns beside its child and the child's companions."""

@@ -21,7 +21,7 @@ from kaiwo.engine.resource import (
 from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.workload import podtruth
-from kaiwo.workload.download_job import DOWNLOADER
+from kaiwo.workload.download.job import DOWNLOADER
 from kaiwo.workload.labels import RUN_ID, TYPE
 from kaiwo.workload.model import Tombstone
 

@@ -21,7 +21,7 @@ from kaiwo.engine.credentials import load
 from kaiwo.engine.errors import EngineError
 from kaiwo.engine.resource import CONFIG_MAP, POD, Resource
 from kaiwo.testing.local_download import Ended, LocalDownload, MountError
-from kaiwo.workload.download_job import CONTAINER, DOWNLOADER
+from kaiwo.workload.download.job import CONTAINER, DOWNLOADER
 from kaiwo.workload.labels import TYPE
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition
 from kaiwo.plugin.backends import Finding, Rendered, RenderInput
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import ask, claims, companions, download, lost, storage
+from kaiwo.workload import ask, companions, lost
 from kaiwo.workload.changes import content, own_keys, paths_set
 from kaiwo.workload.choice import ignored_blocks
-from kaiwo.workload.download_state import beginning
-from kaiwo.workload.download_step import next_step
+from kaiwo.workload.download import wanted
+from kaiwo.workload.download.state import beginning
+from kaiwo.workload.download.step import next_step
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.labels import RESOLVED, owner_reference, system_labels
 from kaiwo.workload.model import Apply, Create, Plan
@@ -21,15 +22,18 @@ from kaiwo.workload.refused import REJECTED_RETRY_SECONDS, of_rejection, refused
 from kaiwo.workload.resolve import resolve
 from kaiwo.workload.resolved import Record, encode, fingerprint
 from kaiwo.workload.status import Verdict, documents, events
-from kaiwo.workload.volume_state import volume_state
+from kaiwo.workload.storage import claims
+from kaiwo.workload.storage.state import volume_state
+from kaiwo.workload.storage.volumes import check as check_storage
+from kaiwo.workload.storage.volumes import warnings as storage_warnings
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.plugin.backends import BackEnd, Resolved
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import QueueAssignment
-    from kaiwo.workload.download_state import State
-    from kaiwo.workload.download_step import Step
+    from kaiwo.workload.download.state import State
+    from kaiwo.workload.download.step import Step
     from kaiwo.workload.model import Case, Facts, Registry
 
 
@@ -92,7 +96,7 @@ def check(workload: Workload, backend: BackEnd) -> Refusal | None:
         raise SpecError(
             "spec.preferredTopologyLabel", "cannot be used together with spec.requiredTopologyLabel; keep one"
         )
-    storage.check(workload)
+    check_storage(workload)
     if problems := ask.problems(backend, workload):
         return Refusal("InvalidSpec", "; ".join(f"{path}: {text}" for path, text in problems))
     return None
@@ -114,7 +118,7 @@ def unavailable(backend: BackEnd, facts: Facts) -> Refusal | None:
 
 def spec_warnings(workload: Workload, registry: Registry, backend: BackEnd) -> list[str]:
     """What of the spec is not used."""
-    warnings = [*ignored_blocks(workload, backend, registry), *storage.warnings(workload)]
+    warnings = [*ignored_blocks(workload, backend, registry), *storage_warnings(workload)]
     if workload.spec.cluster_queue and registry.queue is None:
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
     return warnings
@@ -133,7 +137,7 @@ def plan_absent(case: Case) -> Plan:
     refusal = (
         check(case.workload, case.backend)
         or unavailable(case.backend, case.facts)
-        or download.unserved(case.workload, case.registry)
+        or wanted.unserved(case.workload, case.registry)
     )
     if refusal is None:
         answer = resolve(case, check_capacity=True)

@@ -10,7 +10,7 @@ from kaiwo.engine.compare import contains
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import ask, claims, companions, create, replacement, storage
+from kaiwo.workload import ask, companions, create, replacement
 from kaiwo.workload.changes import (
     changed,
     content,
@@ -25,6 +25,7 @@ from kaiwo.workload.refused import of_rejection
 from kaiwo.workload.resolve import queue_facts, renew, resolve
 from kaiwo.workload.resolved import ANNOTATIONS, LABELS, fingerprint
 from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.storage import claims, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from kaiwo.workload.resolved import Record
 
 _SIZES = {
-    "storage.data.storageSize": storage.DATA,
-    "storage.huggingFace.storageSize": storage.HF,
+    "storage.data.storageSize": volumes.DATA,
+    "storage.huggingFace.storageSize": volumes.HF,
 }
 _QUEUE_FIELDS = ("clusterQueue", "priorityClass")
 
@@ -142,7 +143,7 @@ def _cannot_grow(case: Case, changes: Collection[str]) -> str:
     """Why a volume that was asked to grow cannot; empty when none is, or all can."""
     for path in changes:
         if path in _SIZES:
-            name = storage.claim_name(case.workload, _SIZES[path])
+            name = volumes.claim_name(case.workload, _SIZES[path])
             live = case.facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
             grows = _growth(case.workload, case.facts, path)
             if (
@@ -166,7 +167,7 @@ def _growth(workload: Workload, facts: Facts, path: str) -> int | None:
     section = (spec.data if path.startswith("storage.data") else spec.hugging_face) if spec else None
     if section is None or not section.storage_size:
         return None
-    claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, storage.claim_name(workload, _SIZES[path])))
+    claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volumes.claim_name(workload, _SIZES[path])))
     if claim is None:
         return None
     requests = lenient_map(lenient_map(lenient_map(claim.get("spec")).get("resources")).get("requests"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.shapes import as_maps
-from kaiwo.workload.storage import HF, volumes
+from kaiwo.workload.storage.volumes import HF, volumes
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object

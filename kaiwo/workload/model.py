@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
-    from kaiwo.workload.progress import Progress
-    from kaiwo.workload.storageclasses import StorageClass
+    from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.storage.classes import StorageClass
 
 
 @dataclass(frozen=True, slots=True)

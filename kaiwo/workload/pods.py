@@ -18,9 +18,9 @@ from kaiwo.workload.labels import (
 )
 from kaiwo.workload.lists import merged, tidy
 from kaiwo.workload.placement import place
+from kaiwo.workload.pod_volumes import add_volumes
 from kaiwo.workload.resources import Needs, spec_defaults, with_resources
 from kaiwo.workload.shapes import as_map, as_maps, as_strings, lenient_map, without_nulls
-from kaiwo.workload.volumes import add_volumes
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object

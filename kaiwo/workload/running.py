@@ -10,7 +10,7 @@ from kaiwo.api.status import TERMINAL
 from kaiwo.plugin.backends import Observation, Observed
 from kaiwo.workload import ask, companions, podtruth, replacement
 from kaiwo.workload.create import schedulable, spec_warnings
-from kaiwo.workload.download_step import told_of_running
+from kaiwo.workload.download.step import told_of_running
 from kaiwo.workload.edits import Edits, edits
 from kaiwo.workload.errors import PluginFailure, SpecError
 from kaiwo.workload.model import Delete, Event, Plan
@@ -19,7 +19,7 @@ from kaiwo.workload.resolve import queue_facts
 from kaiwo.workload.resolved import Record, decode
 from kaiwo.workload.shapes import lenient_map
 from kaiwo.workload.status import Verdict, document, documents, events
-from kaiwo.workload.volume_state import Volumes, volume_state
+from kaiwo.workload.storage.state import Volumes, volume_state
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload

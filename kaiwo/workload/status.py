@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import format_time, merge_conditions
 from kaiwo.api.status import TERMINAL
-from kaiwo.workload import download
 from kaiwo.workload.choice import BACKEND
+from kaiwo.workload.download import wanted
 from kaiwo.workload.model import Event
 from kaiwo.workload.podtruth import PROBLEMS
 
@@ -139,7 +139,7 @@ def _document(workload: Workload, before: Object, verdict: Verdict, now: datetim
         "message": _cut(verdict.message, _MAX_MESSAGE),
     }
     said = {condition.type for condition in verdict.conditions}
-    planned = _PLANNED if download.wants(workload) else (*_PLANNED, download.CONDITION)
+    planned = _PLANNED if wanted.wants(workload) else (*_PLANNED, wanted.CONDITION)
     drop = [name for name in planned if name not in said]
     if conditions := merge_conditions(before.get("conditions", []), verdict.conditions, now, drop):
         final["conditions"] = conditions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.errors import ConnectionLost, Forbidden
 from kaiwo.engine.queue import Key
 from kaiwo.host.downloads import Downloads
-from kaiwo.workload.progress import Progress
+from kaiwo.workload.download.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

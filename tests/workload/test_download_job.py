@@ -19,7 +19,7 @@ import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.api.download import DownloadConfig
 from kaiwo.plugin.sources import SecretReference, secret_references
 from kaiwo.testing import assert_golden, config, job, node, plugins, render, service
-from kaiwo.workload.download_secrets import secret_mounts, volume_name
+from kaiwo.workload.download.secret_mounts import secret_mounts, volume_name
 from kaiwo.workload.errors import SpecError
 
 if TYPE_CHECKING:

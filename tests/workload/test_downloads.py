@@ -20,12 +20,11 @@ from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Finding
 from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.download.progress import Progress
 from kaiwo.workload.model import Registry, Tombstone
-from kaiwo.workload.progress import Progress
 
 if TYPE_CHECKING:
     from conftest import World
-
     from kaiwo.engine.resource import Object
 
 REGISTRY = Registry.of(plugins(kaiwo_batch_job.plugin, kaiwo_storage_s3_gcs_azure_git_hf.plugin))

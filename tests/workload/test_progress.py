@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.workload.progress import Progress, progress_of, size
+from kaiwo.workload.download.progress import Progress, progress_of, size
 
 
 @pytest.mark.parametrize(

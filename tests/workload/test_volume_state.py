@@ -14,7 +14,7 @@ from kaiwo.plugin.backends import Finding
 from kaiwo.testing import job, plugins
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.model import Registry
-from kaiwo.workload.storageclasses import StorageClass
+from kaiwo.workload.storage.classes import StorageClass
 
 if TYPE_CHECKING:
     from conftest import World

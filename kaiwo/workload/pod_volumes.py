@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.shapes import as_maps
-from kaiwo.workload.storage import check_mounts, volumes
+from kaiwo.workload.storage.volumes import check_mounts, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

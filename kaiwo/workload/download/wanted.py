@@ -14,7 +14,7 @@ from kaiwo.workload import ask
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.resolved import digest
 from kaiwo.workload.shapes import as_maps
-from kaiwo.workload.storage import enabled, requests
+from kaiwo.workload.storage.volumes import enabled, requests
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload

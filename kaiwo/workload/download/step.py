@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.engine.resource import CONFIG_MAP, JOB
 from kaiwo.plugin.backends import Finding
-from kaiwo.workload import download, download_job
-from kaiwo.workload.download import CONDITION
-from kaiwo.workload.download_state import State, observe
+from kaiwo.workload.download import job, wanted
+from kaiwo.workload.download.state import State, observe
+from kaiwo.workload.download.wanted import CONDITION
 from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.model import Apply, Create, Delete
 from kaiwo.workload.ownership import conflict, is_ours
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import Rendered, Resolved
     from kaiwo.plugin.facts import Refusal
-    from kaiwo.workload.download_job import Prepared
+    from kaiwo.workload.download.job import Prepared
     from kaiwo.workload.model import Case, Facts, Write
 
 
@@ -58,21 +58,21 @@ def next_step(case: Case, resolved: Resolved, child: Object) -> Step:
         PluginFailure: a source failed to name its Secrets.
     """
     workload, facts = case.workload, case.facts
-    if not download.wants(workload):
+    if not wanted.wants(workload):
         return Step()
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     if (live is None or _going(live)) and _remembered(workload):
-        return Step(condition=_done(workload, download.fingerprint(workload)))
+        return Step(condition=_done(workload, wanted.fingerprint(workload)))
     for found in (live, config_map):
         if found is not None and not is_ours(found, workload):
             return Step(refusal=conflict(found, "Job" if found is live else "ConfigMap", workload))
-    if live is not None and _fetched(live) == download.fingerprint(workload) and not _going(live):
+    if live is not None and _fetched(live) == wanted.fingerprint(workload) and not _going(live):
         state = observe(workload, live, facts)
         if state.phase == "done":
-            return Step(condition=_done(workload, download.fingerprint(workload)))
+            return Step(condition=_done(workload, wanted.fingerprint(workload)))
         if state.phase == "failed":
             return Step(state=state, condition=_told(workload, "False", "JobFailed", state.finding.message))
-    return _begin(case, download_job.prepare(case, resolved, child), live, config_map)
+    return _begin(case, job.prepare(case, resolved, child), live, config_map)
 
 
 def _begin(case: Case, prepared: Prepared, live: Object | None, config_map: Object | None) -> Step:
@@ -85,10 +85,10 @@ def _begin(case: Case, prepared: Prepared, live: Object | None, config_map: Obje
     if _going(live):
         text = "is being deleted; then it is created again"
         return _waits(workload, (), rendered, State("waits", _about(workload, text)))
-    if _stamp(live) != download_job.stamp(workload):
+    if _stamp(live) != job.stamp(workload):
         # Two downloads must not write to one volume: its pods are gone before it is.
         uid = str(lenient_map(live.get("metadata")).get("uid", ""))
-        name = download_job.name_of(workload)
+        name = job.name_of(workload)
         gone = Delete(JOB, workload.namespace, name, uid, propagation="Foreground")
         text = "is replaced, because what is to be downloaded changed"
         return _waits(workload, (gone,), rendered, State("waits", _about(workload, text)))
@@ -98,18 +98,18 @@ def _begin(case: Case, prepared: Prepared, live: Object | None, config_map: Obje
 
 def told_of_running(workload: Workload, facts: Facts) -> Condition | None:
     """What is told of the downloads of a workload with a child: it exists, so they succeeded."""
-    if not download.wants(workload):
+    if not wanted.wants(workload):
         return None
     before = find_condition(workload.status.conditions, CONDITION)
     if before is not None and before.get("status") == "True":
         message = str(before.get("message", ""))
         return Condition(CONDITION, "True", "JobCompleted", message, workload.generation or None)
     live = _live(workload, facts, JOB)
-    return _done(workload, _fetched(live) if live is not None else download.fingerprint(workload))
+    return _done(workload, _fetched(live) if live is not None else wanted.fingerprint(workload))
 
 
 def _live(workload: Workload, facts: Facts, kind: Resource) -> Object | None:
-    return facts.auxiliaries.get((kind, download_job.name_of(workload)))
+    return facts.auxiliaries.get((kind, job.name_of(workload)))
 
 
 def _stamp(live: Object) -> str:
@@ -131,11 +131,11 @@ def _remembered(workload: Workload) -> bool:
     before = find_condition(workload.status.conditions, CONDITION)
     if before is None or before.get("status") != "True":
         return False
-    return str(before.get("message", "")) == _done(workload, download.fingerprint(workload)).message
+    return str(before.get("message", "")) == _done(workload, wanted.fingerprint(workload)).message
 
 
 def _done(workload: Workload, fetched: str) -> Condition:
-    text = f"Job {download_job.name_of(workload)} fetched everything (configuration {fetched})"
+    text = f"Job {job.name_of(workload)} fetched everything (configuration {fetched})"
     return _told(workload, "True", "JobCompleted", text)
 
 
@@ -144,7 +144,7 @@ def _told(workload: Workload, truth: Truth, reason: str, message: str) -> Condit
 
 
 def _about(workload: Workload, what: str) -> Finding:
-    return Finding("Downloading", f"Job {download_job.name_of(workload)}, which downloads, {what}")
+    return Finding("Downloading", f"Job {job.name_of(workload)}, which downloads, {what}")
 
 
 def _waits(
@@ -154,13 +154,13 @@ def _waits(
     return Step(writes, rendered, state, _told(workload, "False", reason, state.finding.message))
 
 
-def _config_map(wanted: Rendered, live: Object | None, workload: Workload) -> tuple[Write, ...]:
+def _config_map(rendered: Rendered, live: Object | None, workload: Workload) -> tuple[Write, ...]:
     """The write that makes the ConfigMap, or restores one that somebody edited.
 
     What KaiwoConfig said when it was made stays in it.
     """
     if live is not None:
-        made = download_job.config_stamp(download.fingerprint(workload), live.get("data"))
+        made = job.config_stamp(wanted.fingerprint(workload), live.get("data"))
         if _stamp(live) == made or _going(live):
             return ()
-    return (Apply(CONFIG_MAP, wanted.child),)
+    return (Apply(CONFIG_MAP, rendered.child),)

@@ -10,7 +10,7 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.workload import podtruth
 from kaiwo.workload.shapes import lenient_map
-from kaiwo.workload.storage import volumes
+from kaiwo.workload.storage.volumes import volumes
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload

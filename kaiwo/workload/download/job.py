@@ -9,8 +9,8 @@ import yaml
 
 from kaiwo.api.download import DownloadConfig, DownloadPolicy
 from kaiwo.plugin.backends import Rendered
-from kaiwo.workload.download import fetches, fingerprint
-from kaiwo.workload.download_secrets import secret_mounts
+from kaiwo.workload.download.secret_mounts import secret_mounts
+from kaiwo.workload.download.wanted import fetches, fingerprint
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.labels import RESOLVED, copied, embedded, layered, owner_reference, system_labels
 from kaiwo.workload.lists import merged
@@ -19,7 +19,7 @@ from kaiwo.workload.origins import Origins
 from kaiwo.workload.pods import USER_ID
 from kaiwo.workload.resolved import digest
 from kaiwo.workload.shapes import lenient_maps
-from kaiwo.workload.storage import DATA, HF, check_mounts, volumes
+from kaiwo.workload.storage.volumes import DATA, HF, check_mounts, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Resolved
-    from kaiwo.workload.download import Fetch
+    from kaiwo.workload.download.wanted import Fetch
     from kaiwo.workload.model import Case
 
 DOWNLOADER = "downloader"

@@ -9,7 +9,7 @@ import msgspec
 
 from kaiwo.plugin.backends import Finding
 from kaiwo.workload import podtruth
-from kaiwo.workload.download_job import name_of
+from kaiwo.workload.download.job import name_of
 from kaiwo.workload.shapes import lenient_map, lenient_maps
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kaiwo.workload.model import Apply
 from kaiwo.workload.origins import Origins
 from kaiwo.workload.ownership import conflict, is_ours
 from kaiwo.workload.shapes import lenient_map
-from kaiwo.workload.storage import enabled, volumes
+from kaiwo.workload.storage.volumes import enabled, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
