@@ -109,7 +109,7 @@ def from_headers(headers: Mapping[str, str]) -> Expected | None:
     parts = (part.strip().partition("=") for part in given.get("x-goog-hash", "").split(","))
     google = {name: value for name, _, value in parts}
     if can_crc32c:
-        # Every object has it, composed ones too; it is ten times as quick as MD5, and what Google's tools check.
+        # Every object has it, composed ones too; Google's own tools check it, and it is far quicker than MD5.
         candidates.append(("crc32c", google.get("crc32c", ""), "x-goog-hash"))
     candidates.append(("md5", google.get("md5", ""), "x-goog-hash"))
     candidates.append(("md5", given.get("content-md5", ""), "Content-MD5"))
