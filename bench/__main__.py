@@ -40,7 +40,7 @@ def _measure(names: list[str], *, quick: bool) -> tuple[list[report.Figure], lis
         _say(f"{name} took {time.monotonic() - began:.0f} s")
 
     for name in (name for name in names if name in OFFLINE):
-        measured(name, OFFLINE[name])
+        measured(name, partial(OFFLINE[name], size))
     on_server = [name for name in names if name in ON_SERVER]
     if on_server:
         _say("starting etcd and kube-apiserver …")
@@ -61,7 +61,7 @@ def main() -> int:
     every = [*OFFLINE, *ON_SERVER, *ON_PLATFORM]
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of the operator.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(every)}; default all")
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, under three minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, about ten minutes")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(every))
     if unknown:

@@ -103,10 +103,10 @@ def evenness(figures: list[Figure], size: Size) -> list[Figure]:
     return [Figure(what, many.value / few.value * 100, "%", floor, Target(85, "at least"))]
 
 
-OFFLINE: dict[str, Callable[[], list[Figure]]] = {
-    "cli": cli_start.run,
-    "plan": plan.run,
-    "download": download.figures,
+OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
+    "cli": lambda _: cli_start.run(),
+    "plan": lambda _: plan.run(),
+    "download": lambda size: download.figures(quick=size is QUICK),
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "raw": lambda server, size: raw.run(server, size.raw),

@@ -14,7 +14,6 @@ from kaiwo.testing.builders import NOW
 
 if TYPE_CHECKING:
     from conftest import World
-
     from kaiwo.engine.resource import Object
 
 BEGUN = "2026-01-02T03:04:10Z"

@@ -10,7 +10,6 @@ from kaiwo.workload.model import Create, Tombstone
 
 if TYPE_CHECKING:
     from conftest import World
-
     from kaiwo.engine.resource import Object
 
 STARTED = "2026-01-02T03:04:10Z"

@@ -15,7 +15,6 @@ from kaiwo.workload.pods import PodRole, pod_template
 
 if TYPE_CHECKING:
     from conftest import World
-
     from kaiwo.engine.resource import Object
 
 ROLE = PodRole(path="spec.job.spec.template")
