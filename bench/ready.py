@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 WORKERS = 16
+_NOT_FOUND = 404
 JOB_NAME = "batch.kubernetes.io/job-name"
 
 
@@ -92,7 +93,8 @@ async def follow(access: Access) -> None:
                 pod = await waiting.get()
                 path = f"{KAIWO_JOBS.format(namespace=pod.namespace)}/{pod.labels[JOB_NAME]}/status"
                 async with session.patch(path, data=status, headers=patch) as response:
-                    await check(response)
+                    if response.status != _NOT_FOUND:  # a Job of somebody else has no KaiwoJob
+                        await check(response)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WORKERS):
