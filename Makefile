@@ -8,7 +8,7 @@ PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
 STORAGE := plugins/storage_s3_gcs_azure_git_hf
 FOLDERS := . $(patsubst %/pyproject.toml,%,$(PLUGINS:$(STORAGE)/%=)) $(STORAGE)[download]
 # Two at a time, each with control planes of its own: most of the time goes into waiting for controllers.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --maxfail 20
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --maxfail 20 --durations 15
 STAMP  := $(VENV)/.installed
 
 .PHONY: demo test test-matrix test-pure lint bench install clean
