@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.download import item_key
+from kaiwo.plugin.sources import secret_reference
 from kaiwo.workload.storage.volumes import requests
 
 if TYPE_CHECKING:
@@ -25,17 +26,14 @@ def downloads(workload: Workload) -> list[str]:
     return lines
 
 
-def _is_secret(value: Any) -> bool:
-    return isinstance(value, dict) and "secretName" in value and "secretKey" in value
-
-
 def _text(value: Any) -> str:
-    if _is_secret(value):
-        return f"secret {value['secretName']}/{value['secretKey']}"
+    if reference := secret_reference(value):
+        return f"secret {reference.name}/{reference.key}"
     if isinstance(value, dict):
         # The API server sorts fields by name; the plain ones say most.
         fields = sorted(
-            value.items(), key=lambda field: (_is_secret(field[1]), isinstance(field[1], dict | list))
+            value.items(),
+            key=lambda field: (secret_reference(field[1]) is not None, isinstance(field[1], dict | list)),
         )
         return " ".join(_field(str(name), part) for name, part in fields)
     if isinstance(value, list):

@@ -30,8 +30,8 @@ from kaiwo.engine.resource import (
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.vendors import NodeGpus
-from kaiwo.workload.download.job import DOWNLOADER
-from kaiwo.workload.labels import RUN_ID, TYPE
+from kaiwo.workload.download.job import downloads
+from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Facts
 from kaiwo.workload.nodes import expected_nodes, node_fact
 from kaiwo.workload.storage.classes import storage_class
@@ -196,7 +196,7 @@ def present(cluster: Cluster, workload: Workload, child: Resource) -> Present:
 
 
 def _is_download(pod: Object) -> bool:
-    return bool((pod["metadata"].get("labels") or {}).get(TYPE) == DOWNLOADER)
+    return downloads(pod["metadata"].get("labels"))
 
 
 def with_nodes(base: Surroundings, source: str, plugins: Plugins) -> Surroundings:

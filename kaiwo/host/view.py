@@ -11,8 +11,8 @@ from kaiwo.engine.resource import CONFIG_MAP, JOB, NAMESPACE, PERSISTENT_VOLUME_
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import ask
 from kaiwo.workload.choice import choose
-from kaiwo.workload.download.job import DOWNLOADER
-from kaiwo.workload.labels import RUN_ID, TYPE
+from kaiwo.workload.download.job import downloads
+from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Facts
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from kaiwo.host.config import LiveConfig
     from kaiwo.plugin.backends import BackEnd
     from kaiwo.plugin.queues import QueueSystem
-    from kaiwo.workload.download.progress import Progress
-    from kaiwo.workload.model import Registry, Rejection, Tombstone
+    from kaiwo.workload.model import Registry
 
 _BESIDE = (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
 """Kinds of what a workload owns beside its child and the child's companions."""
@@ -113,8 +112,8 @@ class FactsReader:
             child=child,
             live=child.full() if child is not None else None,
             auxiliaries={(entry.resource, entry.name): entry.full() for entry in beside},
-            pods=[pod for pod in pods if pod.labels.get(TYPE) != DOWNLOADER],
-            download_pods=[pod for pod in pods if pod.labels.get(TYPE) == DOWNLOADER],
+            pods=[pod for pod in pods if not downloads(pod.labels)],
+            download_pods=[pod for pod in pods if downloads(pod.labels)],
         )
 
     def facts(
@@ -124,11 +123,8 @@ class FactsReader:
         backend: BackEnd | None,
         *,
         now: datetime,
-        lost: Tombstone | None = None,
-        rejection: Rejection | None = None,
-        progress: Progress | None = None,
     ) -> Facts:
-        """What the plan is given."""
+        """What the plan is given of the cluster and the configuration."""
         owners: dict[tuple[str, ...], str] = {}
         if view.child is not None and backend is not None:
             for path in backend.owned_paths:
@@ -145,12 +141,9 @@ class FactsReader:
             live=view.live,
             pods=tuple(entry.full() for entry in view.pods),
             download_pods=tuple(entry.full() for entry in view.download_pods),
-            progress=progress,
             auxiliaries=view.auxiliaries,
-            lost=lost,
             queue_facts=self._queue_facts(namespace, view, now),
             owners=owners,
-            rejection=rejection,
             settings=self._settings_of(),
         )
 

@@ -21,8 +21,8 @@ from kaiwo.engine.resource import (
 from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.workload import podtruth
-from kaiwo.workload.download.job import DOWNLOADER
-from kaiwo.workload.labels import RUN_ID, TYPE
+from kaiwo.workload.download.job import downloads
+from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Tombstone
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def bury_pod(event: Event, memories: Memories, cache: Cache) -> None:
     """
     uid = event.entry.labels.get(RUN_ID)
     key = memories.key_of(uid) if uid and event.new is None else None
-    if key is None or uid is None or event.entry.labels.get(TYPE) == DOWNLOADER:
+    if key is None or uid is None or downloads(event.entry.labels):
         return
     workload = cache.get(WORKLOADS["KaiwoJob"], key.namespace, key.name)
     if workload is None or workload.uid != uid or workload.part("status", "status") in TERMINAL:

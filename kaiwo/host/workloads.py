@@ -223,17 +223,11 @@ class WorkloadController:
         sent: tuple[Write, ...] = ()
         for _ in range(_ROUNDS):
             rejection = memory.in_force(workload.generation, self._clock())
-            facts = self._reader.facts(
-                view,
-                workload.namespace,
-                backend,
-                now=now,
+            facts = replace(
+                self._reader.facts(view, workload.namespace, backend, now=now),
                 lost=memory.lost,
                 rejection=rejection,
                 progress=self._downloads.progress(Key(workload.namespace, workload.name)),
-            )
-            facts = replace(
-                facts,
                 gone_pods=memory.gone_pods,
                 complaint=memory.complaint,
                 complaint_about=memory.complaint_about,

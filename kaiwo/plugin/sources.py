@@ -38,12 +38,21 @@ def secret_references(item: Mapping[str, Any]) -> tuple[SecretReference, ...]:
     return tuple(dict.fromkeys(_references(item)))
 
 
+def secret_reference(value: object) -> SecretReference | None:
+    """The reference that an object ``{secretName, secretKey, file?}`` is; None for any other value."""
+    if not isinstance(value, Mapping):
+        return None
+    name, key, file = (value.get(field) for field in ("secretName", "secretKey", "file"))
+    if not isinstance(name, str) or not isinstance(key, str):
+        return None
+    return SecretReference(name, key, file if isinstance(file, str) else "")
+
+
 def _references(value: object) -> Iterator[SecretReference]:
+    if reference := secret_reference(value):
+        yield reference
+        return
     if isinstance(value, Mapping):
-        name, key, file = (value.get(field) for field in ("secretName", "secretKey", "file"))
-        if isinstance(name, str) and isinstance(key, str):
-            yield SecretReference(name, key, file if isinstance(file, str) else "")
-            return
         value = list(value.values())
     if isinstance(value, list | tuple):
         for part in value:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from kaiwo.api.download import SECRETS_PATH
+from kaiwo.plugin.sources import secret_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,9 +168,9 @@ class LocalDownload:
     def _moved(self, value: Any) -> Any:
         """The configuration with every reference to a Secret at its place below the directory."""
         if isinstance(value, dict):
-            if "secretName" in value and "secretKey" in value:
-                usual = f"{SECRETS_PATH}/{value['secretName']}/{value['secretKey']}"
-                return {**value, "file": str(self.path(value.get("file") or usual))}
+            if reference := secret_reference(value):
+                usual = f"{SECRETS_PATH}/{reference.name}/{reference.key}"
+                return {**value, "file": str(self.path(reference.file or usual))}
             return {key: self._moved(item) for key, item in value.items()}
         return [self._moved(item) for item in value] if isinstance(value, list) else value
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kaiwo.api.conditions import format_time
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.errors import EngineError
-from kaiwo.engine.resource import CONFIG_MAP, POD, Resource
+from kaiwo.engine.resource import CONFIG_MAP, POD, SECRET
 from kaiwo.testing.local_download import Ended, LocalDownload, MountError
 from kaiwo.workload.download.job import CONTAINER, DOWNLOADER
 from kaiwo.workload.labels import TYPE
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
-SECRET = Resource("", "v1", "Secret", "secrets")
 _SELECTOR = f"{TYPE}={DOWNLOADER}"
 _CANNOT_RUN = 127  # as a shell says that there is no such command
 _PAUSE = 1.0  # seconds before pods are listed again when a watch has ended
@@ -104,7 +104,7 @@ async def run_pod(client: Client, pod: Object, root: Path) -> Ended | None:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_time(datetime.now(UTC))
 
 
 async def _report(client: Client, pod: Object, phase: str, state: Object) -> None:

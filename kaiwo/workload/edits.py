@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
 from kaiwo.engine.compare import contains
-from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
+from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Refusal
 from kaiwo.workload import ask, companions, create, replacement
@@ -142,39 +142,32 @@ def _allowed(
 def _cannot_grow(case: Case, changes: Collection[str]) -> str:
     """Why a volume that was asked to grow cannot; empty when none is, or all can."""
     for path in changes:
-        if path in _SIZES:
-            name = volumes.claim_name(case.workload, _SIZES[path])
-            live = case.facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
-            grows = _growth(case.workload, case.facts, path)
-            if (
-                live is not None
-                and grows
-                and grows > 0
-                and (problem := claims.not_expandable(live, case.facts))
-            ):
-                return problem
+        claim = _claim(case.workload, case.facts, path) if path in _SIZES else None
+        if claim is None or (_growth(case.workload, claim, path) or 0) <= 0:
+            continue
+        if problem := claims.not_expandable(claim, case.facts):
+            return problem
     return ""
 
 
 def _grows(workload: Workload, facts: Facts, path: str) -> bool:
-    growth = _growth(workload, facts, path)
+    claim = _claim(workload, facts, path)
+    growth = _growth(workload, claim, path) if claim is not None else None
     return growth is not None and growth >= 0
 
 
-def _growth(workload: Workload, facts: Facts, path: str) -> int | None:
+def _claim(workload: Workload, facts: Facts, path: str) -> Object | None:
+    return facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volumes.claim_name(workload, _SIZES[path])))
+
+
+def _growth(workload: Workload, claim: Object, path: str) -> int | None:
     """By how much (billionths of a byte) a volume is asked to grow; None when that cannot be said."""
     spec = workload.spec.storage
     section = (spec.data if path.startswith("storage.data") else spec.hugging_face) if spec else None
-    if section is None or not section.storage_size:
-        return None
-    claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volumes.claim_name(workload, _SIZES[path])))
-    if claim is None:
-        return None
-    requests = lenient_map(lenient_map(lenient_map(claim.get("spec")).get("resources")).get("requests"))
-    try:
-        return parse_quantity(section.storage_size).nano - parse_quantity(requests.get("storage", "0")).nano
-    except InvalidQuantity:
-        return None
+    wanted = quantity(section.storage_size) if section and section.storage_size else None
+    found = claims.size(claim)
+    have = quantity("0" if found is None else found)
+    return wanted.nano - have.nano if wanted is not None and have is not None else None
 
 
 def _write(

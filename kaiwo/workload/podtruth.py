@@ -72,11 +72,7 @@ def current(pods: Iterable[Object], owner_uid: str | None = None) -> list[Object
     kept = []
     for pod in pods:
         metadata = lenient_map(pod.get("metadata"))
-        owners = [
-            item.get("uid")
-            for item in lenient_maps(metadata.get("ownerReferences"))
-            if item.get("controller")
-        ]
+        owners = controllers(pod)
         if metadata.get("deletionTimestamp") or (owner_uid and owners and owner_uid not in owners):
             continue
         kept.append(pod)
@@ -85,14 +81,13 @@ def current(pods: Iterable[Object], owner_uid: str | None = None) -> list[Object
 
 def owned(pods: Iterable[Object], uid: str | None) -> list[Object]:
     """The pods that an object controls, those that are being deleted included."""
-    return [
-        pod
-        for pod in pods
-        if any(
-            item.get("controller") and item.get("uid") == uid
-            for item in lenient_maps(lenient_map(pod.get("metadata")).get("ownerReferences"))
-        )
-    ]
+    return [pod for pod in pods if uid in controllers(pod)]
+
+
+def controllers(pod: Object) -> list[object]:
+    """Uids of the objects that control a pod: one, or none."""
+    references = lenient_maps(lenient_map(pod.get("metadata")).get("ownerReferences"))
+    return [item.get("uid") for item in references if item.get("controller")]
 
 
 def since(pods: Iterable[Object], child: Object) -> tuple[Object, ...]:

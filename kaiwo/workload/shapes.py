@@ -99,3 +99,8 @@ def lenient_map(value: Any) -> Object:
 def lenient_maps(value: Any) -> list[Object]:
     """The objects in a list, other items left out: for live objects that somebody else wrote."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def holding(conditions: Any) -> dict[str, Object]:
+    """The conditions of a status that are true, by type; odd values count as absent."""
+    return {str(item.get("type")): item for item in lenient_maps(conditions) if item.get("status") == "True"}

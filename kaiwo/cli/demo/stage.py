@@ -22,7 +22,7 @@ from kaiwo.cli import kit
 from kaiwo.cli.demo import remains, stores
 from kaiwo.cli.demo.script import NAMESPACE, NODES
 from kaiwo.cli.demo.stores import Stores
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, Resource
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, SECRET, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,6 @@ SANDBOX = "demo"
 QUEUE_CONFIG = Resource(
     "kaiwo.silogen.ai", "v1alpha1", "KaiwoQueueConfig", "kaiwoqueueconfigs", namespaced=False
 )
-SECRET = Resource("", "v1", "Secret", "secrets")
 
 _LOCAL_NODE = (sys.executable, "-m", "kaiwo.testing.local_node", "--namespace", NAMESPACE)
 _READY_SECONDS = 60.0

@@ -12,7 +12,7 @@ from kaiwo.plugin.backends import Rendered
 from kaiwo.workload.download.secret_mounts import secret_mounts
 from kaiwo.workload.download.wanted import fetches, fingerprint
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.labels import RESOLVED, copied, embedded, layered, owner_reference, system_labels
+from kaiwo.workload.labels import RESOLVED, TYPE, copied, embedded, layered, owner_reference, system_labels
 from kaiwo.workload.lists import merged
 from kaiwo.workload.names import derived_name
 from kaiwo.workload.origins import Origins
@@ -65,6 +65,11 @@ class Prepared:
 
     config_map: Rendered
     job: Rendered
+
+
+def downloads(labels: Mapping[str, str] | None) -> bool:
+    """Whether a pod with these labels is one of a download Job."""
+    return (labels or {}).get(TYPE) == DOWNLOADER
 
 
 def name_of(workload: Workload) -> str:

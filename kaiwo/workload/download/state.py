@@ -10,7 +10,7 @@ import msgspec
 from kaiwo.plugin.backends import Finding
 from kaiwo.workload import podtruth
 from kaiwo.workload.download.job import name_of
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.shapes import holding, lenient_map, lenient_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,11 +62,7 @@ def observe(workload: Workload, job: Object, facts: Facts) -> State:
     metadata = lenient_map(job.get("metadata"))
     name, uid = str(metadata.get("name", "")), metadata.get("uid")
     owned = podtruth.owned(facts.download_pods, uid if isinstance(uid, str) else None)
-    conditions = {
-        str(item.get("type")): item
-        for item in lenient_maps(lenient_map(job.get("status")).get("conditions"))
-        if item.get("status") == "True"
-    }
+    conditions = holding(lenient_map(job.get("status")).get("conditions"))
     if "Complete" in conditions or "SuccessCriteriaMet" in conditions:
         return State("done", Finding("JobCompleted", f"Job {name} succeeded"), began=True)
     if failed := conditions.get("Failed"):

@@ -54,12 +54,12 @@ def reconciled(case: Case, rendered: Iterable[Rendered]) -> Claims:
             return Claims(refusal=conflict(live, "PersistentVolumeClaim", case.workload, "StorageReady"))
         if problem := _fixed(case.workload, live):
             return Claims(refusal=Refusal("VolumeImmutable", problem, condition="StorageReady"))
-        wanted, have = quantity(_size(claim.child)), quantity(_size(live))
+        wanted, have = quantity(size(claim.child)), quantity(size(live))
         if wanted is None or have is None or wanted == have:
             continue
         if wanted < have:
             warnings.append(
-                f"PersistentVolumeClaim {name} has {_size(live)} already, more than the {_size(claim.child)} "
+                f"PersistentVolumeClaim {name} has {size(live)} already, more than the {size(claim.child)} "
                 "asked for: a volume cannot shrink"
             )
         elif problem := not_expandable(live, case.facts):
@@ -106,7 +106,8 @@ def _fixed(workload: Workload, live: Object) -> str:
     return ""
 
 
-def _size(claim: Object) -> object:
+def size(claim: Object) -> object:
+    """What a claim requests, as it is written."""
     resources = lenient_map(lenient_map(claim.get("spec")).get("resources"))
     return lenient_map(resources.get("requests")).get("storage")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Finding, Observed
 from kaiwo.workload import podtruth
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.shapes import holding, lenient_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,11 +30,7 @@ def observe(seen: Observation) -> Observed:
     uid = metadata.get("uid")
     pods = podtruth.current(seen.pods, uid if isinstance(uid, str) else None)
     begun = podtruth.moment(status.get("startTime"))
-    conditions = {
-        str(item.get("type")): item
-        for item in lenient_maps(status.get("conditions"))
-        if item.get("status") == "True"
-    }
+    conditions = holding(status.get("conditions"))
     name = str(metadata.get("name", ""))
     if done := conditions.get("Complete") or conditions.get("SuccessCriteriaMet"):
         completed = podtruth.moment(status.get("completionTime")) or _since(done)
@@ -138,12 +134,7 @@ def _gone(seen: Observation) -> list[Object]:
 
 def _of(child: Object, pods: Iterable[Object]) -> list[Object]:
     uid = lenient_map(child.get("metadata")).get("uid")
-    return [pod for pod in pods if not (owners := _owners(pod)) or uid in owners]
-
-
-def _owners(pod: Object) -> list[object]:
-    references = lenient_maps(lenient_map(pod.get("metadata")).get("ownerReferences"))
-    return [item.get("uid") for item in references if item.get("controller")]
+    return [pod for pod in pods if not (owners := podtruth.controllers(pod)) or uid in owners]
 
 
 def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> Observed | None:

@@ -11,7 +11,7 @@ import yaml
 
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
-from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, POD, SERVICE, Resource
+from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, POD, SECRET, SERVICE
 from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.operator import until
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 RBAC = "rbac.authorization.k8s.io"
-SECRET = Resource("", "v1", "Secret", "secrets")
 
 
 @pytest.fixture(scope="session")
