@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING
 from bench import facts, report
 from bench.platform import Platform
 from bench.scenarios import FULL, OFFLINE, ON_PLATFORM, ON_SERVER, QUICK, evenness
-from bench.server import Server
+from bench.server import Server, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _measure(names: list[str], *, quick: bool) -> tuple[list[report.Figure], list[str]]:
@@ -30,26 +26,26 @@ def _measure(names: list[str], *, quick: bool) -> tuple[list[report.Figure], lis
     failed: list[str] = []
 
     def measured(name: str, run: Callable[[], list[report.Figure]]) -> None:
-        _say(f"{name} …")
+        say(f"{name} …")
         began = time.monotonic()
         try:
             figures.extend(run())
         except (RuntimeError, OSError, subprocess.SubprocessError) as error:
             failed.append(name)
-            _say(f"{name} failed: {error}")
-        _say(f"{name} took {time.monotonic() - began:.0f} s")
+            say(f"{name} failed: {error}")
+        say(f"{name} took {time.monotonic() - began:.0f} s")
 
     for name in (name for name in names if name in OFFLINE):
         measured(name, partial(OFFLINE[name], size))
     on_server = [name for name in names if name in ON_SERVER]
     if on_server:
-        _say("starting etcd and kube-apiserver …")
+        say("starting etcd and kube-apiserver …")
         with Server() as server:
             for name in on_server:
                 measured(name, partial(ON_SERVER[name], server, size))
     on_platform = [name for name in names if name in ON_PLATFORM]
     if on_platform:
-        _say("starting the platform with Kueue …")
+        say("starting the platform with Kueue …")
         with Platform() as platform:
             for name in on_platform:
                 measured(name, partial(ON_PLATFORM[name], platform, size))
@@ -74,7 +70,7 @@ def main() -> int:
         return 130
     machine["Load average after"] = facts.load()
     print(report.markdown(machine, figures))
-    _say(f"written to {report.save(machine, figures)}")
+    say(f"written to {report.save(machine, figures)}")
     met = all(f.target is None or f.target.met(f.value, f.floor) is not False for f in figures)
     return 0 if met and not failed else 1
 

@@ -10,29 +10,26 @@ import msgspec
 if TYPE_CHECKING:
     from pathlib import Path
 
-POLICY = """\
+_POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: None
   verbs: [get, list, watch]
-- level: Metadata
+{more}- level: Metadata
 """
 
-POLICY_WITH_STATUS = """\
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: None
-  verbs: [get, list, watch]
+POLICY = _POLICY.format(more="")
+
+POLICY_WITH_STATUS = _POLICY.format(
+    more="""\
 - level: Request
   resources:
   - {group: kaiwo.silogen.ai, resources: [kaiwojobs/status]}
   - {group: batch, resources: [jobs/status]}
-- level: Metadata
 """
+)
 """The same, and what was written into the status of KaiwoJobs and Jobs."""
 
 

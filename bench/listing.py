@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from bench.access import ALL_KAIWO_JOBS, Access, check
-from bench.floor import READY
+from bench.following import READY
 
 ALL_JOBS = "/apis/batch/v1/jobs"
 _PAGE = 500

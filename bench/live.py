@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import fanout, rest, restart
 from bench.access import FLOOR, JOBS, LOAD, OPERATOR, Access, check, encode
-from bench.floor import READY
+from bench.following import READY
 from bench.load import CLIENTS
 from bench.process import Program, until
 from bench.report import Figure, Target

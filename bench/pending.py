@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench.access import FLOOR, OPERATOR
 from bench.fanout import load_command
-from bench.floor import READY
+from bench.following import READY
 from bench.idle import percentiles
 from bench.platform import GPUS, QUEUED, statuses
 from bench.process import Program, until

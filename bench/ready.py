@@ -6,22 +6,20 @@ no cache and decides nothing. A process of its own (``python -m bench.ready``).
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import msgspec
 
 from bench.access import KAIWO_JOBS, Access, check, encode
-from bench.floor import READY
+from bench.following import events, serve
 from bench.platform import PODS
 from bench.subject import first_status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import aiohttp
 
 WORKERS = 16
 _NOT_FOUND = 404
@@ -54,31 +52,15 @@ class _Event(msgspec.Struct):
     object: _Pod
 
 
-class _List(msgspec.Struct):
-    metadata: _Metadata
-
-
 async def _got_ready(session: aiohttp.ClientSession) -> AsyncIterator[_Metadata]:
     """Pods that get ready, from now on."""
-    async with session.get(PODS, params={"limit": "1"}) as response:
-        version = msgspec.json.decode(await check(response), type=_List).metadata.resource_version
-    print(READY, flush=True)
-    decode = msgspec.json.Decoder(_Event).decode
     known: set[tuple[str, str]] = set()
-    while True:
-        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "3600"}
-        async with session.get(PODS, params=query, timeout=aiohttp.ClientTimeout(total=None)) as response:
-            rest = b""
-            async for chunk in response.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    event = decode(line)
-                    metadata = event.object.metadata
-                    version = metadata.resource_version
-                    key = (metadata.namespace, metadata.name)
-                    if event.object.ready and key not in known:
-                        known.add(key)
-                        yield metadata
+    async for event in events(session, PODS, _Event):
+        metadata = event.object.metadata
+        key = (metadata.namespace, metadata.name)
+        if event.object.ready and key not in known:
+            known.add(key)
+            yield metadata
 
 
 async def follow(access: Access) -> None:
@@ -104,20 +86,5 @@ async def follow(access: Access) -> None:
                     waiting.put_nowait(metadata)
 
 
-async def _until_stopped(access: Access) -> None:
-    following = asyncio.create_task(follow(access))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, following.cancel)
-    await asyncio.wait([following])
-    if not following.cancelled():
-        following.result()
-
-
-def main() -> None:
-    """Entry point of the process."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--access", type=Path, required=True)
-    asyncio.run(_until_stopped(Access.read(parser.parse_args().access)))
-
-
 if __name__ == "__main__":
-    main()
+    serve(follow, __doc__)

@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bench import floor
+from bench import following
 from bench.access import FLOOR, OPERATOR
 from bench.process import Program, until
 from bench.subject import PLUGINS
@@ -39,7 +39,7 @@ def _floor(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
     log = server.directory / "floor.log"
     command = [sys.executable, "-m", "bench.floor", "--access", str(server.access_file(FLOOR))]
     with Program(command, log) as program:
-        yield program, lambda: floor.READY.encode() in log.read_bytes()
+        yield program, lambda: following.READY.encode() in log.read_bytes()
 
 
 @contextlib.contextmanager

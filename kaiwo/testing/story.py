@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Times = Literal["none", "started", "restarted", "kept", "ended", "unstarted"]
-"""What the times of a status must be: no times; a start and no end; a start after the last one seen; the
-start last seen; a start, an end and the seconds between; an end without a start."""
+Times = Literal["none", "started", "awaited", "restarted", "kept", "ended", "unstarted"]
+"""What the times of a status must be: no times; a start and no end; the same, where the start may be told
+after the word and is waited for; a start after the last one seen; the start last seen; a start, an end and
+the seconds between; an end without a start."""
 
 FINE = {"Schedulable": "True/Schedulable", "SpecApplied": "True/Applied"}
 """Conditions of a workload that runs without a queue."""
@@ -155,7 +156,7 @@ class Story:
         """
         try:
             async with asyncio.timeout(timeout):
-                found = await self._next(word, reasons, message)
+                found = await self._next(word, reasons, message, started=times == "awaited")
         except TimeoutError:
             raise AssertionError(
                 f"{self._name} never said {word}/{'|'.join(reasons)} {message!r}:\n{self.tale()}"
@@ -179,7 +180,7 @@ class Story:
             self._child = child
         return status
 
-    async def _next(self, word: str, reasons: Sequence[str], message: str) -> int:
+    async def _next(self, word: str, reasons: Sequence[str], message: str, *, started: bool) -> int:
         looked = self._at
         while True:
             self._news.clear()
@@ -189,6 +190,7 @@ class Story:
                     status.get("status") == word
                     and (not reasons or status.get("reason") in reasons)
                     and re.search(message, str(status.get("message", "")))
+                    and ("startTime" in status or not started)
                 ):
                     return index
             looked = len(self.history)
