@@ -65,9 +65,10 @@ def run_to_end(command: Sequence[str], environment: dict[str, str] | None = None
 
 
 @contextmanager
-def served(folder: Path, many: int = 0) -> Iterator[str]:
+def served(folder: Path, many: int = 0, *, plain: bool = False) -> Iterator[str]:
     """The loopback server over a folder; its URL."""
     command = [sys.executable, "-m", "bench.download_server", str(folder), str(many)]
+    command += ["--plain"] if plain else []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""

@@ -1,17 +1,23 @@
 """A loopback server of S3's read calls that costs next to nothing: files are sent by the kernel.
 
-A process of its own (``python -m bench.download_server FOLDER [COUNT]``); prints its port. Objects are the
-files of FOLDER, in the bucket ``bucket``; with COUNT, the listing of ``many`` has so many small objects.
+A process of its own (``python -m bench.download_server FOLDER [COUNT] [--plain]``); prints its port. Objects
+are the files of FOLDER, in the bucket ``bucket``; with COUNT, the listing of ``many`` has so many small ones.
 ``/sent`` tells how many bytes of objects were sent so far.
+
+As Amazon S3 does, it keeps the CRC-64/NVME of every object from when it came, and tells it to who reads a
+whole one and asks (``x-amz-checksum-mode: ENABLED``). With ``--plain`` it knows no checksums but ETags, as
+older stores.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import os
 import socket
 import threading
 import urllib.parse
+from importlib import import_module
 from pathlib import Path
 
 _MULTIPART = 8 * 1024**2
@@ -27,12 +33,22 @@ def _etag(path: Path) -> str:
     return f'"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}"'
 
 
+def _crc(path: Path) -> str:
+    model, value = import_module("anycrc").Model("CRC64-NVME"), 0
+    with path.open("rb") as file:
+        while data := file.read(_MULTIPART):
+            value = model.calc(data, value)
+    encoded = base64.b64encode(value.to_bytes(8)).decode()
+    return f"x-amz-checksum-crc64nvme: {encoded}\r\nx-amz-checksum-type: FULL_OBJECT\r\n"
+
+
 class Served:
     """The bucket."""
 
-    def __init__(self, folder: Path, many: int) -> None:
+    def __init__(self, folder: Path, many: int, *, plain: bool) -> None:
         self.files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
         self.etags = {key: _etag(path) for key, path in self.files.items()}
+        self.checksums = {key: "" if plain else _crc(path) for key, path in self.files.items()}
         self.many = many
         self.sent = 0
 
@@ -91,6 +107,8 @@ def _answer(client: socket.socket, served: Served, head: str) -> None:
         low, _, high = asked.removeprefix("bytes=").partition("-")
         start, end, status = int(low), min(int(high or size) + 1, size), "206 Partial Content"
         extra = f"Content-Range: bytes {start}-{end - 1}/{size}\r\n"
+    elif headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
+        extra = served.checksums[key]
     client.sendall(
         f"HTTP/1.1 {status}\r\nContent-Length: {end - start}\r\nETag: {served.etags[key]}\r\n{extra}"
         "Accept-Ranges: bytes\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n".encode()
@@ -128,8 +146,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("many", type=int, nargs="?", default=0)
+    parser.add_argument("--plain", action="store_true")
     given = parser.parse_args()
-    served = Served(given.folder, given.many)
+    served = Served(given.folder, given.many, plain=given.plain)
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     print(listener.getsockname()[1], flush=True)
     while True:

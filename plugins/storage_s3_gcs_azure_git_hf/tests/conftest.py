@@ -25,7 +25,7 @@ import pytest
 from kaiwo_storage_s3_gcs_azure_git_hf.download import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 AZURITE_VERSION = "3.35.0"
 MOTO_VERSION = "5.2.5"
@@ -75,6 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
         objects = self.server.objects
         body, etag = objects.content[key], objects.etag(key)
         extra = {"Accept-Ranges": "bytes", **objects.headers(key)}
+        if self.headers.get("x-amz-checksum-mode") == "ENABLED" and not self.headers.get("Range"):
+            extra |= objects.checksums.get(key, {})
         if self.headers.get("If-Match", etag) != etag:
             return self.reply(412, b"<Error><Code>PreconditionFailed</Code></Error>")
         if asked := self.headers.get("Range"):
@@ -113,6 +115,7 @@ class Objects:
     content: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, Callable[[_Handler], bool]] = field(default_factory=dict)
     etags: dict[str, str] = field(default_factory=dict)
+    checksums: dict[str, dict[str, str]] = field(default_factory=dict)
     goog: bool = False
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     allowed: Callable[[dict[str, str]], bool] = lambda _: True
@@ -134,7 +137,7 @@ class Objects:
         return f'"{hashlib.md5(self.content[key], usedforsecurity=False).hexdigest()}"'
 
     def headers(self, key: str) -> dict[str, str]:
-        """Checksums in headers."""
+        """Checksums in headers that nobody has to ask for."""
         if not self.goog:
             return {}
         digest = hashlib.md5(self.content[key], usedforsecurity=False).digest()
@@ -216,6 +219,31 @@ class Runner:
         module = "kaiwo_storage_s3_gcs_azure_git_hf.download.main"
         return [sys.executable, "-m", module, str(self.config(items)), *self._flags(flags)]
 
+    @staticmethod
+    def s3(url: str, *, files: list[Any] | None = None, folders: list[Any] | None = None) -> dict[str, Any]:
+        """One S3 item of one bucket."""
+        bucket = {"name": "bucket", "files": files, "folders": folders}
+        return {"s3": [{"endpointUrl": url, "buckets": [{k: v for k, v in bucket.items() if v is not None}]}]}
+
+    def one(self, url: str, **more: str) -> dict[str, Any]:
+        """The object ``a``."""
+        return self.s3(url, files=[{"path": "a", "targetPath": "a.bin", **more}])
+
+    def assert_failed(self, outcome: Outcome, code: int, *words: str) -> None:
+        """One line that names the item and the reason; nothing under a final name."""
+        assert outcome.code == code, outcome.err
+        for word in words:
+            assert word in outcome.line
+        assert "; " in outcome.line, "a next step is missing"
+        assert "Debug source" not in outcome.err
+        assert "Traceback" not in outcome.err
+        assert self.files() == {}
+
+    def process(self, items: dict[str, Any], before: Sequence[str] = ()) -> Outcome:
+        """Run it in a process of its own, which other words may start."""
+        done = subprocess.run([*before, *self.command(items)], capture_output=True, text=True, check=False)
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
     def __call__(self, items: dict[str, Any], *flags: str) -> Outcome:
         """Run it in this process."""
         self.capsys.readouterr()
@@ -247,7 +275,7 @@ def moto() -> Iterator[str]:
     program = PEERS / "moto" / "bin" / "moto_server"
     if not program.exists():
         subprocess.run([sys.executable, "-m", "venv", PEERS / "moto"], check=True)
-        pip = [PEERS / "moto" / "bin" / "python", "-m", "pip", "install", "--quiet"]
+        pip = [str(PEERS / "moto" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, f"moto[server,s3]=={MOTO_VERSION}"], check=True)
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as probe:
         port = probe.server_address[1]

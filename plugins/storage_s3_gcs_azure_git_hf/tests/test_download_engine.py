@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -16,15 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import addresses, checks, globs, journal
+from kaiwo_storage_s3_gcs_azure_git_hf.download import addresses, globs, journal
 
 MIB = 1024**2
-
-
-def s3(url: str, *, files: list[Any] | None = None, folders: list[Any] | None = None) -> dict[str, Any]:
-    """One S3 item of one bucket."""
-    bucket = {"name": "bucket", "files": files, "folders": folders}
-    return {"s3": [{"endpointUrl": url, "buckets": [{k: v for k, v in bucket.items() if v is not None}]}]}
 
 
 @pytest.fixture
@@ -61,7 +54,7 @@ NAMES = {
 
 def test_a_real_s3_server_gives_every_object_once(download: Any, bucket: str) -> None:
     """Unicode, spaces, brackets, empty objects; folder markers are no files."""
-    items = s3(
+    items = download.s3(
         bucket,
         files=[{"path": "x/dir/y", "targetPath": "single"}],
         folders=[{"path": "x", "targetPath": "out"}],
@@ -76,7 +69,7 @@ def test_a_real_s3_server_gives_every_object_once(download: Any, bucket: str) ->
 
 def test_nothing_but_the_mounted_files_holds_a_secret(download: Any, bucket: str) -> None:
     """Not the output, the termination message, the journal, the plan or the arguments."""
-    items = s3(bucket, folders=[{"path": "x", "targetPath": "out"}])
+    items = download.s3(bucket, folders=[{"path": "x", "targetPath": "out"}])
     items["s3"][0]["accessKeyId"] = download.secret("id", "CANARYKEY")
     items["s3"][0]["secretKey"] = download.secret("key", "CANARYSECRET")
     (download.root / "termination-log").touch()
@@ -93,7 +86,7 @@ def test_nothing_but_the_mounted_files_holds_a_secret(download: Any, bucket: str
 def test_a_dry_run_prints_the_plan_and_fetches_nothing(download: Any, objects: Any) -> None:
     """Size, source, target and item of each file."""
     objects.content["a"] = b"12345"
-    outcome = download(s3(objects.url, files=[{"path": "a", "targetPath": "t/a"}]), "--dry-run")
+    outcome = download(download.s3(objects.url, files=[{"path": "a", "targetPath": "t/a"}]), "--dry-run")
     assert outcome.code == 0
     assert "5 B" in outcome.out
     assert "t/a" in outcome.out
@@ -104,7 +97,7 @@ def test_a_dry_run_prints_the_plan_and_fetches_nothing(download: Any, objects: A
 def test_a_rerun_transfers_nothing_and_a_changed_object_is_fetched_anew(download: Any, objects: Any) -> None:
     """Finished files are known by store, ETag and size, and by not having been touched."""
     objects.content = {f"d/{number}": bytes([number]) * 1000 for number in range(50)}
-    items = s3(objects.url, folders=[{"path": "d", "targetPath": "d"}])
+    items = download.s3(objects.url, folders=[{"path": "d", "targetPath": "d"}])
     assert download(items).code == 0
     listed = objects.sent
     assert download(items).code == 0
@@ -125,7 +118,7 @@ def test_a_killed_run_goes_on_where_it_was(download: Any, objects: Any) -> None:
     objects.etags["a"] = '"multipart-2"'
     objects.delay = 0.05
     download.limits |= {"partSize": MIB // 4, "workers": 4}
-    items = s3(objects.url, files=[{"path": "a", "targetPath": "a"}])
+    items = download.s3(objects.url, files=[{"path": "a", "targetPath": "a"}])
     command = download.command(items)
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while objects.sent < 0.6 * len(body) and process.poll() is None:
@@ -157,7 +150,7 @@ def test_a_large_object_needs_little_memory(download: Any, objects: Any) -> None
     objects.content["a"] = bytes(256 * MIB)
     objects.etags["a"] = '"multipart-32"'
     download.limits |= {"partSize": 8 * MIB, "workers": 8}
-    arguments = download.command(s3(objects.url, files=[{"path": "a", "targetPath": "a"}]))[3:]
+    arguments = download.command(download.s3(objects.url, files=[{"path": "a", "targetPath": "a"}]))[3:]
     done = subprocess.run(
         [sys.executable, "-c", TELLS_ITS_PEAK, *arguments], capture_output=True, text=True, check=True
     )
@@ -173,7 +166,7 @@ def test_two_runs_do_not_write_to_one_volume(download: Any, objects: Any) -> Non
     own = download.volume / ".kaiwo-download"
     own.mkdir()
     held = journal.Journal(own)
-    outcome = download(s3(objects.url, files=[{"path": "a", "targetPath": "a"}]))
+    outcome = download(download.s3(objects.url, files=[{"path": "a", "targetPath": "a"}]))
     held.close()
     assert outcome.code == 2
     assert "another download" in outcome.line
@@ -206,24 +199,6 @@ def test_no_glob_crashes(glob: str, name: str) -> None:
         globs.compiled(glob).fullmatch(name)
     except ValueError as error:
         assert "glob" in str(error)  # noqa: PT017 - either outcome is right
-
-
-@given(st.permutations(range(6)))
-def test_a_digest_does_not_depend_on_the_order_of_parts(order: list[int]) -> None:
-    """Parts arrive in any order."""
-    body = b"".join(bytes([index]) * (10 if index < 5 else 3) for index in range(6))
-    fd = os.memfd_create("parts")
-    try:
-        os.pwrite(fd, body, 0)
-        expected = checks.Expected("sha256", "", "")
-        digest = checks.InOrder(expected, fd, [10] * 5 + [3])
-        for index in order:
-            digest.arrived(index)
-        plain = expected.hash()
-        plain.update(body)
-        assert digest.digest() == plain.hexdigest()
-    finally:
-        os.close(fd)
 
 
 @given(st.binary(max_size=200))

@@ -61,6 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "model.safetensors":
             return self._reply(
                 302,
+                b"",
                 **{
                     "Location": hub.redirect,
                     "X-Repo-Commit": COMMIT,

@@ -15,9 +15,9 @@ import pytest
 from kaiwo.api.crds import KAIWO_JOB, render_crds
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
-from kaiwo.engine.resource import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD
+from kaiwo.engine.resource import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, SECRET
 from kaiwo.plugin.loader import load as load_plugins
-from kaiwo.testing.local_node import SECRET, run_pod
+from kaiwo.testing.local_node import run_pod
 from kaiwo.testing.operator import OperatorProcess, until
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Checksums of content: which ones a store gives, and computing them while parts arrive."""
+"""Checksums of content: which one a store gives, and computing it while parts arrive in any order.
+
+CRCs of parts can be put together to that of the whole, so each is computed by who writes the part. Digests
+of hashlib cannot, so they follow the parts that are there, from the beginning of the file.
+"""
 
 from __future__ import annotations
 
@@ -6,65 +10,24 @@ import base64
 import binascii
 import hashlib
 import importlib
-import importlib.util
 import os
 import re
 import threading
-import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-_CRC32C_MODULE = "google_crc32c"
-"""What computes CRC-32C; the extra ``download`` has it."""
+_CRCS: Final = {"crc64nvme": ("CRC64-NVME", 16), "crc32c": ("CRC32C", 8), "crc32": ("CRC32", 8)}
+"""Names of the catalogue of parametrised CRC algorithms, and hexadecimal digits, by the stores' names."""
 
-_MD5_ETAG = re.compile(r'"?([0-9a-f]{32})"?')
-_READ = 1024**2
+_S3_HEADERS: Final = (*_CRCS, "sha256", "sha1")
+"""Algorithms of ``x-amz-checksum-*``; an object has one of them."""
 
-
-class Hash(Protocol):
-    """What hashlib's objects do."""
-
-    def update(self, data: bytes | memoryview, /) -> None:
-        """Take more bytes."""
-        ...
-
-    def hexdigest(self) -> str:
-        """The digest in hexadecimal."""
-        ...
-
-
-class Crc32:
-    """zlib's CRC-32, as hashlib's objects look."""
-
-    def __init__(self) -> None:
-        self._value = 0
-
-    def update(self, data: bytes | memoryview, /) -> None:
-        """Take more bytes."""
-        self._value = zlib.crc32(data, self._value)
-
-    def hexdigest(self) -> str:
-        """The checksum in hexadecimal, most significant byte first."""
-        return f"{self._value:08x}"
-
-
-class Crc32c:
-    """CRC-32C (RFC 9260, appendix A), which Google Cloud Storage gives for every object."""
-
-    def __init__(self) -> None:
-        self._extend = importlib.import_module(_CRC32C_MODULE).extend
-        self._value = 0
-
-    def update(self, data: bytes | memoryview, /) -> None:
-        """Take more bytes."""
-        self._value = self._extend(self._value, bytes(data))
-
-    def hexdigest(self) -> str:
-        """The checksum in hexadecimal, most significant byte first."""
-        return f"{self._value:08x}"
+_MD5_ETAG: Final = re.compile(r'"?([0-9a-f]{32})"?')
+_READ: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +35,7 @@ class Expected:
     """A digest that content must have.
 
     Attributes:
-        algorithm: ``sha256``, ``sha1``, ``md5``, ``crc32`` or ``crc32c``.
+        algorithm: ``crc64nvme``, ``crc32c``, ``crc32``, or what hashlib calls it.
         digest: in hexadecimal, lower case.
         origin: who says so, for messages.
     """
@@ -80,14 +43,6 @@ class Expected:
     algorithm: str
     digest: str
     origin: str
-
-    def hash(self) -> Hash:
-        """A new computation."""
-        if self.algorithm == "crc32":
-            return Crc32()
-        if self.algorithm == "crc32c":
-            return Crc32c()
-        return hashlib.new(self.algorithm, usedforsecurity=False)
 
 
 def from_etag(etag: str | None) -> Expected | None:
@@ -97,23 +52,20 @@ def from_etag(etag: str | None) -> Expected | None:
 
 
 def from_headers(headers: Mapping[str, str]) -> Expected | None:
-    """The best whole-object checksum in response headers that can be computed here."""
-    given = {name.lower(): value for name, value in headers.items()}
-    can_crc32c = importlib.util.find_spec(_CRC32C_MODULE) is not None
+    """The best checksum of the whole object in response headers; names of headers are in lower case."""
     candidates: list[tuple[str, str, str]] = []
-    if given.get("x-amz-checksum-type", "FULL_OBJECT").upper() == "FULL_OBJECT":
-        candidates += [
-            (algorithm, given.get(f"x-amz-checksum-{algorithm}", ""), f"x-amz-checksum-{algorithm}")
-            for algorithm in ("sha256", "sha1", "crc32", *(["crc32c"] if can_crc32c else []))
-        ]
-    parts = (part.strip().partition("=") for part in given.get("x-goog-hash", "").split(","))
+    if headers.get("x-amz-checksum-type", "FULL_OBJECT").upper() == "FULL_OBJECT":
+        for algorithm in _S3_HEADERS:
+            name = f"x-amz-checksum-{algorithm}"
+            candidates.append((algorithm, headers.get(name, ""), name))
+    parts = (part.strip().partition("=") for part in headers.get("x-goog-hash", "").split(","))
     google = {name: value for name, _, value in parts}
-    if can_crc32c:
-        # Every object has it, composed ones too; Google's own tools check it, and it is far quicker than MD5.
-        candidates.append(("crc32c", google.get("crc32c", ""), "x-goog-hash"))
+    # Every object has a CRC, composed ones too; Google's own tools check it, and it is far quicker than MD5.
+    candidates.append(("crc32c", google.get("crc32c", ""), "x-goog-hash"))
     candidates.append(("md5", google.get("md5", ""), "x-goog-hash"))
-    candidates.append(("md5", given.get("content-md5", ""), "Content-MD5"))
+    candidates.append(("md5", headers.get("content-md5", ""), "Content-MD5"))
     for algorithm, value, origin in candidates:
+        # One that ends in "-<number>" is a checksum of the checksums of parts, whose bounds are not told.
         if value and "-" not in value and (digest := _from_base64(value)):
             return Expected(algorithm, digest, origin)
     return None
@@ -126,12 +78,87 @@ def _from_base64(value: str) -> str:
         return ""
 
 
+class Check(Protocol):
+    """A digest over a file whose parts arrive in any order."""
+
+    expected: Expected
+
+    def begin(self, index: int) -> None:
+        """A part begins, or begins anew."""
+        ...
+
+    def take(self, index: int, data: Any) -> None:
+        """Bytes of a part on their way to the file, in their order; anything with the buffer protocol."""
+        ...
+
+    def arrived(self, index: int) -> None:
+        """A part is in the file."""
+        ...
+
+    def digest(self) -> str:
+        """The digest in hexadecimal, once every part arrived."""
+        ...
+
+
+def check(expected: Expected, fd: int, sizes: list[int]) -> Check:
+    """What computes a digest.
+
+    Args:
+        expected: what it should be.
+        fd: the file; it is read where parts were not seen on their way.
+        sizes: bytes of each part.
+    """
+    if expected.algorithm in _CRCS:
+        return Combined(expected, fd, sizes)
+    return InOrder(expected, fd, sizes)
+
+
+class Combined:
+    """A CRC: computed part by part, then put together."""
+
+    def __init__(self, expected: Expected, fd: int, sizes: list[int]) -> None:
+        model, self._digits = _CRCS[expected.algorithm]
+        self._crc = importlib.import_module("anycrc").Model(model)
+        self.expected = expected
+        self._fd = fd
+        self._sizes = sizes
+        self._parts: dict[int, int] = {}
+
+    def begin(self, index: int) -> None:
+        """A part begins, or begins anew."""
+        self._parts[index] = self._crc.calc(b"")
+
+    def take(self, index: int, data: Any) -> None:
+        """Bytes of a part on their way to the file."""
+        self._parts[index] = self._crc.calc(data, self._parts[index])
+
+    def arrived(self, index: int) -> None:
+        """A part is in the file; one that an earlier run fetched is read there at the end."""
+
+    def digest(self) -> str:
+        """The digest, once every part arrived."""
+        value, offset = self._crc.calc(b""), 0
+        for index, size in enumerate(self._sizes):
+            if index not in self._parts:
+                self._read(index, offset)
+            value = self._crc.combine(value, self._parts[index], size)
+            offset += size
+        return f"{value:0{self._digits}x}"
+
+    def _read(self, index: int, offset: int) -> None:
+        self.begin(index)
+        end = offset + self._sizes[index]
+        while data := os.pread(self._fd, min(_READ, end - offset), offset):
+            self.take(index, data)
+            offset += len(data)
+
+
 class InOrder:
-    """A digest over a file whose parts arrive in any order: it follows the parts that are there."""
+    """A digest of hashlib: a file of one part is taken in on its way, others as their parts are there."""
 
     def __init__(self, expected: Expected, fd: int, sizes: list[int]) -> None:
         self.expected = expected
-        self._hash = expected.hash()
+        self._hash = hashlib.new(expected.algorithm, usedforsecurity=False)
         self._fd = fd
         self._sizes = sizes
         self._there: set[int] = set()
@@ -139,16 +166,18 @@ class InOrder:
         self._offset = 0
         self._lock = threading.Lock()
 
-    def restart(self) -> None:
-        """Forget everything: the file begins anew."""
-        self._hash = self.expected.hash()
-        self._there.clear()
-        self._next = self._offset = 0
+    def begin(self, index: int) -> None:
+        """A part begins, or begins anew."""
+        if len(self._sizes) == 1:
+            self._hash = hashlib.new(self.expected.algorithm, usedforsecurity=False)
+            self._there.discard(index)
+            self._next = self._offset = 0
 
-    def take(self, data: memoryview) -> None:
-        """Take in bytes on their way to the file; they follow each other from its beginning."""
-        self._hash.update(data)
-        self._offset += len(data)
+    def take(self, index: int, data: Any) -> None:  # noqa: ARG002 - a file of one part has no other
+        """Bytes of a part on their way to the file."""
+        if len(self._sizes) == 1:
+            self._hash.update(data)
+            self._offset += len(data)
 
     def arrived(self, index: int) -> None:
         """Note a part, and take in what can be taken unless another worker is doing so."""
@@ -175,3 +204,13 @@ class InOrder:
                 self._hash.update(data)
                 self._offset += len(data)
             self._next += 1
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,9 +10,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import addresses, relay
+
+if TYPE_CHECKING:
+    import urllib.request
 
 _CONNECT_SECONDS = 15.0
 
@@ -21,7 +25,8 @@ class Gate:
     """A checking proxy for http (absolute form) and https (CONNECT).
 
     Attributes:
-        url: its address, to be given to clients.
+        address: its host and port.
+        url: likewise, as it is given to clients.
     """
 
     def __init__(self, *, private: bool) -> None:
@@ -30,7 +35,8 @@ class Gate:
         self._refused: dict[str, str] = {}
         self._unreached: dict[str, str] = {}
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.address: tuple[str, int] = self._listener.getsockname()
+        self.url = "http://{}:{}".format(*self.address)
         self._thread = threading.Thread(target=self._serve, name="gate", daemon=True)
         self._thread.start()
 
@@ -41,6 +47,13 @@ class Gate:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listener.close()
+
+    def opener(self) -> urllib.request.OpenerDirector:
+        """Python's own HTTP client, which follows redirects, on its way through the gate."""
+        import urllib.request  # noqa: PLC0415 - a start would pay for it, and few runs need it
+
+        proxy = urllib.request.ProxyHandler({"http": self.url, "https": self.url})
+        return urllib.request.build_opener(proxy)
 
     def written(self, url: str) -> str | None:
         """Take note of a URL that a user wrote: loopback may be reached when it is written as such.

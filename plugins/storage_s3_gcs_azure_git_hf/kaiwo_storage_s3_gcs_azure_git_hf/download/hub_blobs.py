@@ -139,8 +139,6 @@ def _fetch(blob: Blob, kept: Path, session: Session, progress: Progress) -> None
 
 def _go_on(blob: Blob, kept: Path, session: Session, progress: Progress) -> None:
     """Fetch what is missing of a file; what came stays when it breaks off."""
-    gate = session.gate.url
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": gate, "https": gate}))
     there = kept.stat().st_size if kept.exists() else 0
     if there == blob.size:
         return
@@ -150,7 +148,7 @@ def _go_on(blob: Blob, kept: Path, session: Session, progress: Progress) -> None
     if 0 < there < blob.size:
         request.add_header("Range", f"bytes={there}-")
     try:
-        with opener.open(request, timeout=session.config.limits.stall_seconds) as answer:
+        with session.gate.opener().open(request, timeout=session.config.limits.stall_seconds) as answer:
             goes_on = answer.status == http.client.PARTIAL_CONTENT
             with kept.open("ab" if goes_on else "wb") as file:
                 have = file.tell()

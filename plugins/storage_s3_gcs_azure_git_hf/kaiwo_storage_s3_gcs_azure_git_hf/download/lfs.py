@@ -69,11 +69,6 @@ def _pointers(source: Path) -> dict[Path, tuple[str, int]]:
     return found
 
 
-def _opener(task: GitTask) -> urllib.request.OpenerDirector:
-    gate = task.session.gate.url
-    return urllib.request.build_opener(urllib.request.ProxyHandler({"http": gate, "https": gate}))
-
-
 def _credentials(task: GitTask) -> dict[str, str]:
     item = task.item
     if not item.token:
@@ -101,7 +96,9 @@ def _ask(task: GitTask, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the gate checks
     _sign(request, _credentials(task))
     try:
-        with _opener(task).open(request, timeout=task.session.config.limits.stall_seconds) as answer:
+        with task.session.gate.opener().open(
+            request, timeout=task.session.config.limits.stall_seconds
+        ) as answer:
             objects = json.load(answer)["objects"]
             return {entry["oid"]: entry.get("actions", {}).get("download", {}) for entry in objects}
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -127,7 +124,9 @@ def _download(
     partial = path.with_name(path.name + ".part")
     try:
         with (
-            _opener(task).open(request, timeout=task.session.config.limits.stall_seconds) as answer,
+            task.session.gate.opener().open(
+                request, timeout=task.session.config.limits.stall_seconds
+            ) as answer,
             partial.open("wb") as out,
         ):
             while got <= size and (data := answer.read(_CHUNK)):

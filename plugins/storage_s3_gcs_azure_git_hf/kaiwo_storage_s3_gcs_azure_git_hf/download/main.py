@@ -193,8 +193,7 @@ def run(argv: Sequence[str]) -> int:
         if arguments.target_root:
             roots = {name: arguments.target_root + path for name, path in roots.items() if path}
         gate = Gate(private=config.policy.allow_private_endpoints)
-        with contextlib.closing(gate):
-            session = Session(config, gate, roots)
+        with contextlib.closing(gate), contextlib.closing(Session(config, gate, roots)) as session:
             _declare(config, session)
             summary = _execute(session, arguments)
     except DownloadError as error:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import headers, parse
+from kaiwo_storage_s3_gcs_azure_git_hf.download import parse, sigv4
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.model import Store
 from kaiwo_storage_s3_gcs_azure_git_hf.items import (
@@ -18,13 +19,17 @@ from kaiwo_storage_s3_gcs_azure_git_hf.items import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import Address
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
 
 GCS_URL = "https://storage.googleapis.com"
 AZURITE_ACCOUNT = "devstoreaccount1"
 DEFAULT_REGION = "us-east-1"
+
+_CHECKSUMS: Final = {"x-amz-checksum-mode": "ENABLED"}
+_VALID: Final = timedelta(minutes=5)
 
 
 def _buckets(
@@ -62,26 +67,50 @@ def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
         client = session.client(where, url)
         config: Any = {"endpoint": url, "region": item.region or _aws_region(url)}
         config["virtual_hosted_style_request"] = False
-        anonymous = False
+        keys: sigv4.Keys | None = None
         if item.access_key_id and item.secret_key:
             config["access_key_id"] = session.secret(where, item.access_key_id)
             config["secret_access_key"] = session.secret(where, item.secret_key)
+            keys = sigv4.Keys(config["access_key_id"], config["secret_access_key"], config["region"])
         elif not session.config.policy.ambient_credentials:
-            config["skip_signature"] = anonymous = True
+            config["skip_signature"] = True
 
         def opened(
             name: str,
-            url: str = url,
             client: dict[str, Any] = client,
             config: Any = config,
-            anonymous: bool = anonymous,
+            keys: sigv4.Keys | None = keys,
         ) -> Store:
-            remote = S3Store(name, config=config, **client)
-            plain = f"{url}/{name}" if anonymous else None
-            ask = headers.Headers(remote, session.gate.url, plain)
-            return Store(remote, f"{url}/{name}", md5_etag=True, headers=ask)
+            remote, place = S3Store(name, config=config, **client), f"{config['endpoint']}/{name}"
+            known = keys or "skip_signature" in config
+            address = _s3_address(place, keys) if known else _presigned(remote)
+            return Store(remote, place, md5_etag=True, headers=session.headers(address))
 
         _buckets(where, "buckets", session, item.buckets, opened)
+
+
+def _s3_address(url: str, keys: sigv4.Keys | None) -> Address:
+    """HEAD requests that ask S3 for checksums, which it does not give otherwise."""
+
+    def address(key: str) -> tuple[str, Mapping[str, str]]:
+        place = f"{url}/{quote(key)}"
+        if keys is None:
+            return place, _CHECKSUMS
+        return place, sigv4.signed(keys, "HEAD", place, _CHECKSUMS, datetime.now(UTC))
+
+    return address
+
+
+def _plain(url: str, query: str = "") -> Address:
+    """HEAD requests of who needs no signature, or has it in a query."""
+    return lambda key: (f"{url}/{quote(key)}{query}", {})
+
+
+def _presigned(remote: Any) -> Address:
+    """HEAD requests that the object store client signs."""
+    import obstore  # noqa: PLC0415 - only the download container has it
+
+    return lambda key: (obstore.sign(remote, "HEAD", key, _VALID), {})
 
 
 def _aws_region(url: str) -> str:
@@ -118,7 +147,7 @@ def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
             anonymous: bool = anonymous,
         ) -> Store:
             remote = GCSStore(name, config=config, **client)
-            ask = headers.Headers(remote, session.gate.url, f"{url}/{name}") if anonymous else None
+            ask = session.headers(_plain(f"{url}/{name}")) if anonymous else None
             return Store(remote, f"gs://{name}", headers=ask)
 
         _buckets(where, "buckets", session, item.buckets, opened)
@@ -152,8 +181,10 @@ def azure_blob(items: Sequence[dict[str, Any]], session: Session) -> None:
 
         def opened(name: str, client: dict[str, Any] = client, config: Any = config) -> Store:
             remote = AzureStore(name, config=config, **client)
-            ask = headers.Headers(remote, session.gate.url, None) if "account_key" in config else None
-            return Store(remote, f"{config['endpoint']}/{name}", headers=ask)
+            url = f"{config['endpoint']}/{name}"
+            signed = "account_key" in config
+            address = _presigned(remote) if signed else _plain(url, f"?{config['sas_key']}")
+            return Store(remote, url, headers=session.headers(address))
 
         _buckets(where, "containers", session, item.containers, opened)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, secrets
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.download import DownloadConfig
     from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import Address
 
 _T = TypeVar("_T")
 
@@ -52,6 +53,7 @@ class Session:
         self._volumes: dict[str, Volume] = {}
         self._targets = Targets()
         self._lookups: list[Callable[[], list[File]]] = []
+        self._asking: list[Headers] = []
         self.stop = threading.Event()
 
     def volume(self, name: str) -> Volume:
@@ -77,6 +79,17 @@ class Session:
         if not isinstance(reference, ValueReference):
             reference = ValueReference.parse(dict(reference))
         return secrets.read(where, reference)
+
+    def headers(self, address: Address) -> Headers:
+        """What asks a store for the headers of its objects; :meth:`close` ends its connections."""
+        asking = Headers(self.gate, address)
+        self._asking.append(asking)
+        return asking
+
+    def close(self) -> None:
+        """End what was opened."""
+        for asking in self._asking:
+            asking.close()
 
     def client(self, where: str, url: str) -> dict[str, Any]:
         """How an object store client reaches `url`: through the gate, http only when it is written so.
@@ -177,7 +190,9 @@ class Session:
             client["client_options"]["default_headers"] = dict(headers)
         root = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
         remote = HTTPStore(root, **client)
-        store = Store(remote, root, plain=True, headers=Headers(remote, self.gate.url, root, headers))
+        more = dict(headers or {})
+        ask = self.headers(lambda key: (f"{root}/{quote(key)}", more))
+        store = Store(remote, root, plain=True, headers=ask)
         self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
 
     def claim_folder(self, where: str, volume: Volume, path: str) -> None:

@@ -6,24 +6,29 @@ whatever the number and size of files.
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors
-from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal, fingerprint
+from kaiwo_storage_s3_gcs_azure_git_hf.download import errors
+from kaiwo_storage_s3_gcs_azure_git_hf.download.unfinished import (
+    Unfinished,
+    content_key,
+    must_be_asked_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from concurrent.futures import Future
 
     from obstore import GetOptions
 
     from kaiwo.api.download import DownloadLimits
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
     from kaiwo_storage_s3_gcs_azure_git_hf.download.model import File, Task
     from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
     from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
@@ -36,6 +41,9 @@ Explained: TypeAlias = "Callable[[str, str, BaseException], errors.DownloadError
 _CHUNK = 64 * 1024
 """Least bytes of a piece of an answer: what the client has read so far, or joined from smaller reads."""
 
+_BATCH = 512 * 1024
+"""Bytes from which pieces are written: few system calls, and little memory for each worker."""
+
 _SYNC_EVERY = 8
 """Parts after which a file is synced in the background, so that the disk works while more arrives."""
 
@@ -43,13 +51,12 @@ _FINISHERS = 8
 _UNFINISHED = 64
 """Whole files that may wait for the disk; each is an open file descriptor."""
 
+_ASKING = 4
+_AHEAD = 32
+"""Files whose stores are asked for checksums before their turn, so that no worker waits for the answer."""
+
 _TASKS_AT_ONCE = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 20.0
-
-
-def content_key(file: File) -> str:
-    """What tells whether two files have the same content: store, key, version and size."""
-    return fingerprint(file.store.name, file.key, file.etag, file.version, file.size, file.sha256)
 
 
 def retried(
@@ -86,121 +93,6 @@ def retried(
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-class _Open:
-    """A file under way."""
-
-    def __init__(self, file: File, journal: Journal, part_size: int) -> None:
-        self.file = file
-        self.key = content_key(file)
-        part_size = part_size if file.ranged else max(file.size, 1)
-        self.partial = Path(f"{file.path}.part")
-        self._journal = journal
-        self._lock = threading.Lock()
-        self._syncing = threading.Lock()
-        self._closed = False
-        self.sizes = [min(part_size, file.size - start) for start in range(0, file.size, part_size)] or [
-            0
-        ]  # an empty object is one empty part
-        self.part_key = fingerprint(self.key, part_size)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        done = journal.parts(file.path, self.part_key)
-        if done and not self.partial.exists():
-            done = set()
-        file.volume.ready(file.where, file.path)
-        self.fd = os.open(self.partial, flags if done else flags | os.O_TRUNC, 0o644)
-        os.ftruncate(self.fd, file.size)
-        self.missing = [index for index in range(len(self.sizes)) if index not in done]
-        self.there = sum(self.sizes[index] for index in done)
-        self._left = len(self.missing)
-        self.digest = self._digest(done)
-
-    def _digest(self, done: set[int]) -> checks.InOrder | None:
-        expected = self._expected()
-        if expected is None:
-            return None
-        digest = checks.InOrder(expected, self.fd, self.sizes)
-        for index in sorted(done):
-            digest.arrived(index)
-        return digest
-
-    def _expected(self) -> checks.Expected | None:
-        file = self.file
-        if file.sha256:
-            return checks.Expected("sha256", file.sha256, "the item's sha256")
-        if file.store.md5_etag and (expected := checks.from_etag(file.etag)):
-            return expected
-        return None
-
-    def arrived(self, index: int) -> int:
-        """Note a part; how many are missing now."""
-        if self.digest:
-            self.digest.arrived(index)
-        if len(self.sizes) > 1:
-            self._journal.part(self.file.path, self.part_key, index)
-        with self._lock:
-            self._left -= 1
-            return self._left
-
-    def sync(self) -> None:
-        """Bring to the disk what is there, unless that is going on; parts may arrive meanwhile."""
-        if not self._syncing.acquire(blocking=False):
-            return
-        try:
-            if not self._closed:
-                self._journal.mark(self.file.path)
-                os.fdatasync(self.fd)
-                self._journal.synced(self.file.path)
-        finally:
-            self._syncing.release()
-
-    def finish(self) -> None:
-        """Check, sync and rename.
-
-        Raises:
-            IntegrityError: the content is not what it should be; nothing is left of it.
-        """
-        with self._syncing:
-            self._closed = True
-            self._finish(self.digest or self._late_digest(), self.file)
-
-    def _finish(self, digest: checks.InOrder | None, file: File) -> None:
-        if digest and digest.digest() != digest.expected.digest and not self._encrypted(digest.expected):
-            os.close(self.fd)
-            self.partial.unlink()
-            expected = digest.expected
-            raise errors.IntegrityError(
-                file.where,
-                f"{file.name} has not the {expected.algorithm} that {expected.origin} says",
-                "check the source, and the sha256 of the item if it has one",
-            )
-        os.fsync(self.fd)
-        os.close(self.fd)
-        self.partial.replace(file.path)
-        self._journal.finish(file.path, self.key)
-
-    def _late_digest(self) -> checks.InOrder | None:
-        """A digest that only a request of its own tells; asked for by the worker that wrote the last part."""
-        if self.file.store.headers is None or not self.file.size:
-            return None
-        expected = checks.from_headers(self.file.store.headers.of(self.file.key))
-        if expected is None:
-            return None
-        digest = checks.InOrder(expected, self.fd, self.sizes)
-        for index in range(len(self.sizes)):
-            digest.arrived(index)
-        return digest
-
-    def _encrypted(self, expected: checks.Expected) -> bool:
-        """Whether the ETag is no MD5 after all, as of objects that S3 encrypts with a key of its own."""
-        headers = self.file.store.headers
-        if expected.origin != "the ETag" or headers is None:
-            return False
-        given = {name.lower(): value for name, value in headers.of(self.file.key).items()}
-        return "kms" in given.get("x-amz-server-side-encryption", "") or (
-            "x-amz-server-side-encryption-customer-algorithm" in given
-        )
-
-
 class Transfer:
     """One run over a plan."""
 
@@ -220,6 +112,7 @@ class Transfer:
         self._lock = threading.Lock()
         self._failure: errors.DownloadError | None = None
         self._finishers = ThreadPoolExecutor(_FINISHERS, "finish")
+        self._asking = ThreadPoolExecutor(_ASKING, "ask")
         self._unfinished = threading.BoundedSemaphore(_UNFINISHED)
 
     def finished(self, file: File) -> bool:
@@ -234,6 +127,7 @@ class Transfer:
         """
         parts = self._parts(files)
         with (
+            self._asking,
             self._finishers,
             ThreadPoolExecutor(self._limits.workers, "part") as workers,
             ThreadPoolExecutor(_TASKS_AT_ONCE, "task") as others,
@@ -250,10 +144,10 @@ class Transfer:
         if self._failure:
             raise self._failure
 
-    def _parts(self, files: Iterable[File]) -> Iterator[tuple[_Open, int]]:
-        for file in files:
+    def _parts(self, files: Iterable[File]) -> Iterator[tuple[Unfinished, int]]:
+        for file, headers in self._ahead(files):
             try:
-                opened = _Open(file, self._journals[file.volume], self._limits.part_size)
+                opened = Unfinished(file, self._journals[file.volume], self._limits.part_size, headers)
             except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
                 self._fail(self._explained(file.where, file.name, error))
                 return
@@ -263,7 +157,23 @@ class Transfer:
             for index in opened.missing:
                 yield opened, index
 
-    def _worker(self, parts: Iterator[tuple[_Open, int]]) -> None:
+    def _ahead(self, files: Iterable[File]) -> Iterator[tuple[File, Future[Mapping[str, str]] | None]]:
+        """Files in their order, with what their stores are asked for some files earlier."""
+        waiting: deque[tuple[File, Future[Mapping[str, str]] | None]] = deque()
+        for file in files:
+            asked = must_be_asked_for(file)
+            waiting.append((file, self._asking.submit(self._ask, file) if asked else None))
+            if len(waiting) > _AHEAD:
+                yield waiting.popleft()
+        yield from waiting
+
+    def _ask(self, file: File) -> Mapping[str, str]:
+        headers = file.store.headers
+        if headers is None or self._stop.is_set():
+            return {}
+        return retried(partial(headers.of, file.key), self._limits, self._stop)
+
+    def _worker(self, parts: Iterator[tuple[Unfinished, int]]) -> None:
         while not self._stop.is_set():
             with self._lock:
                 taken = None if self._stop.is_set() else next(parts, None)
@@ -283,19 +193,19 @@ class Transfer:
             elif left % _SYNC_EVERY == 0:
                 self._finishers.submit(self._settle, opened, opened.sync)
 
-    def _to_finish(self, opened: _Open) -> None:
+    def _to_finish(self, opened: Unfinished) -> None:
         """Have a whole file checked, synced and renamed, while workers fetch more."""
         self._unfinished.acquire()
         done = self._finishers.submit(self._settle, opened, opened.finish)
         done.add_done_callback(lambda _: self._unfinished.release())
 
-    def _settle(self, opened: _Open, action: Callable[[], None]) -> None:
+    def _settle(self, opened: Unfinished, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the item's one line
             self._fail(self._explained(opened.file.where, opened.file.name, error))
 
-    def _fetch(self, opened: _Open, index: int) -> None:
+    def _fetch(self, opened: Unfinished, index: int) -> None:
         import obstore  # noqa: PLC0415 - only the download container has it
 
         file, size = opened.file, opened.sizes[index]
@@ -305,28 +215,37 @@ class Transfer:
             options["if_match"] = file.etag
         if len(opened.sizes) > 1:
             options["range"] = (start, start + size)
-        offset = start
-        # A file of one part is checked on its way, larger ones are read again from memory in their order.
-        digest = opened.digest if len(opened.sizes) == 1 else None
-        if digest:
-            digest.restart()
+        check = opened.check()
+        if check:
+            check.begin(index)
+        pieces: list[Any] = []
+        got = held = 0
         try:
             # Streamed in chunks: a whole part in memory would be copied once more by the client.
-            for chunk in obstore.get(file.store.remote, file.key, options=options).stream(_CHUNK):
-                data = memoryview(chunk)
-                self._check_goes_on(file, offset + len(data) - start, size)
-                if digest:
-                    digest.take(data)
-                while data:
-                    written = os.pwrite(opened.fd, data, offset)
-                    offset += written
-                    self._progress.add(written)
-                    data = data[written:]
+            for piece in obstore.get(file.store.remote, file.key, options=options).stream(_CHUNK):
+                pieces.append(piece)
+                held += len(piece)
+                if held >= _BATCH:
+                    got += self._write(opened, index, pieces, start + got)
+                    pieces, held = [], 0
+            got += self._write(opened, index, pieces, start + got)
         finally:
-            if offset != start + size:
-                self._progress.add(start - offset)
-        if offset != start + size:
+            if got != size:
+                self._progress.add(-got)
+        if got != size:
             raise ConnectionError("the answer ended too early")
+
+    def _write(self, opened: Unfinished, index: int, pieces: list[Any], offset: int) -> int:
+        """Check and write what came of a part; how many bytes that was."""
+        count = sum(map(len, pieces))
+        start, size = index * self._limits.part_size, opened.sizes[index]
+        self._check_goes_on(opened.file, offset + count - start, size)
+        if check := opened.check():
+            for piece in pieces:
+                check.take(index, piece)
+        opened.write(pieces, offset)
+        self._progress.add(count)
+        return count
 
     def _check_goes_on(self, file: File, got: int, size: int) -> None:
         if self._stop.is_set():

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import main as program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BODY = bytes(range(256)) * 1024
+
+
+def test_a_plan_larger_than_the_volume_is_refused_before_the_first_byte(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 5, with both sizes."""
+    objects.content["a"] = BODY
+    monkeypatch.setattr(program, "free_bytes", lambda _: 1000)
+    download.assert_failed(download(download.one(objects.url)), 5, "1000 B", "256.0 KiB")
+    assert objects.sent == 0
+
+
+def test_a_volume_that_fills_up_is_told_as_such(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 5 when others take the room meanwhile."""
+    objects.content["a"] = BODY
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwritev", full)
+    download.assert_failed(download(download.one(objects.url)), 5, "files[0]", "room")
+
+
+@pytest.fixture
+def small(download: Any) -> Iterator[tuple[list[str], bool]]:
+    """A volume with room for 1 MiB: what the program is run with, and whether it is a file system of its own.
+
+    Who may not mount gets a limit on the size of files, which fails in the same place of the program.
+    """
+    download.volume.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(download.volume)]
+    if shutil.which("mount") and subprocess.run(mount, capture_output=True, check=False).returncode == 0:
+        yield [], True
+        subprocess.run([shutil.which("umount") or "umount", "--lazy", str(download.volume)], check=True)
+    else:
+        yield ["sh", "-c", 'ulimit -f 1024; exec "$@"', "sh"], False
+
+
+def test_room_is_held_for_what_is_under_way(
+    download: Any, objects: Any, small: tuple[list[str], bool]
+) -> None:
+    """Others cannot take it while the content comes."""
+    before, mounted = small
+    objects.content["a"] = BODY * 3
+    taken = []
+
+    def fill(handler: Any) -> bool:
+        if handler.command == "GET" and mounted:
+            with contextlib.suppress(OSError), (download.volume / "others").open("ab") as file:
+                taken.append(file.write(bytes(4096) * 256))
+        return False
+
+    objects.faults["a"] = fill
+    outcome = download.process(download.one(objects.url), before)
+    assert outcome.code == 0, outcome.err
+    assert download.files()["a.bin"] == BODY * 3
+    assert not taken
+
+
+def test_a_volume_that_others_fill_meanwhile(
+    download: Any, objects: Any, small: tuple[list[str], bool]
+) -> None:
+    """Exit 5 from a real file system without room; what found none has no file."""
+    before, mounted = small
+    objects.content = {"a": BODY, "b": BODY * (2 if mounted else 8)}
+    download.limits["workers"] = 1
+
+    def fill(handler: Any) -> bool:
+        if handler.command == "GET" and mounted:
+            with contextlib.suppress(OSError), (download.volume / "others").open("ab") as file:
+                file.write(bytes(4096) * 256)
+        return False
+
+    objects.faults["a"] = fill
+    files = [{"path": name, "targetPath": name} for name in ("a", "b")]
+    outcome = download.process(download.s3(objects.url, files=files), before)
+    (download.volume / "others").unlink(missing_ok=True)
+    (download.volume / "a").unlink(missing_ok=True)
+    download.assert_failed(outcome, 5, "files[1]", "/bucket/b", "room", "larger")
+
+
+def test_a_small_volume_is_told_before_the_first_byte(
+    download: Any, objects: Any, small: tuple[list[str], bool]
+) -> None:
+    """Exit 5; the free space of the real file system counts."""
+    before, mounted = small
+    objects.content["a"] = BODY * 8
+    download.assert_failed(download.process(download.one(objects.url), before), 5, "larger")
+    assert not mounted or objects.sent == 0
