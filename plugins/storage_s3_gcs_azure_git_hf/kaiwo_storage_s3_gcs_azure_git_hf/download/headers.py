@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import email.utils
-import http.client
-import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import errors
+from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, head
 
 if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
@@ -24,6 +20,7 @@ Address: TypeAlias = Callable[[str], tuple[str, Mapping[str, str]]]
 _SECONDS: Final = 30
 _REDIRECTS: Final = 5
 _REDIRECTED: Final = frozenset({301, 302, 303, 307, 308})
+_SUCCESSFUL: Final = range(200, 300)
 _NOT_IMPLEMENTED: Final = 501
 
 
@@ -34,7 +31,7 @@ class Headers:
         self._gate = gate
         self._address = address
         self._kept = threading.local()
-        self._all: list[http.client.HTTPConnection] = []
+        self._all: list[head.Connection] = []
 
     def close(self) -> None:
         """End every thread's connections."""
@@ -49,11 +46,11 @@ class Headers:
         """
         try:
             status, given = self._ask(key)
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise ConnectionError(f"no answer ({type(error).__name__})") from None
         if errors.passing(status) and status != _NOT_IMPLEMENTED:
             raise ConnectionError(f"status code: {status}")
-        return given if status < http.client.MULTIPLE_CHOICES else {}
+        return given if status in _SUCCESSFUL else {}
 
     def ranged(self, key: str) -> bool:
         """Whether an object can be read in ranges (RFC 9110 14.3)."""
@@ -65,7 +62,7 @@ class Headers:
         """Seconds that a busy store asks to wait before the next request; 0 when it does not say."""
         try:
             status, given = self._ask(key)
-        except (OSError, http.client.HTTPException):
+        except OSError:
             return 0.0
         return seconds(given.get("retry-after", "")) if errors.passing(status) else 0.0
 
@@ -86,61 +83,31 @@ class Headers:
     def _head(
         self, place: SplitResult, fields: Mapping[str, str], *, direct: bool
     ) -> tuple[int, dict[str, str]]:
-        path = place._replace(scheme="", netloc="", fragment="").geturl() or "/"
-        proxied = not direct and place.scheme == "http"
-        target = place._replace(fragment="").geturl() if proxied else path
-        connection = self._connection(place, direct=direct)
-        sent = {"host": _host(place), **{name.lower(): value for name, value in fields.items()}}
-        for _ in range(2):
-            fresh = connection.sock is None
-            try:
-                connection.request("HEAD", target, headers=sent)
-                answer = connection.getresponse()
-                answer.read()
-                return answer.status, {name.lower(): value for name, value in answer.headers.items()}
-            except (OSError, http.client.HTTPException):
-                # A connection that was kept may have been closed meanwhile; a new one has no such excuse.
-                connection.close()
-                if fresh:
-                    raise
-        raise ConnectionError("the connection was closed")
+        # The host as it is written, without credentials.
+        host = place.netloc.rpartition("@")[2]
+        secure = place.scheme == "https"
+        port = place.port or (443 if secure else 80)
+        whole = place._replace(netloc=host, fragment="")
+        absolute = not direct and not secure
+        target = (whole if absolute else whole._replace(scheme="", netloc="")).geturl() or "/"
+        where = head.Place(place.hostname or "", port, secure, None if direct else self._gate.address)
+        sent = {"host": host, **{name.lower(): value for name, value in fields.items()}}
+        return self._connection(where).head(target, sent)
 
-    def _connection(self, place: SplitResult, *, direct: bool) -> http.client.HTTPConnection:
-        kept: dict[str, http.client.HTTPConnection] = self._kept.__dict__
-        name = f"{place.scheme}://{_host(place)} {direct}"
-        if name not in kept:
-            kept[name] = self._connect(place, direct=direct)
-            self._all.append(kept[name])
-        return kept[name]
-
-    def _connect(self, place: SplitResult, *, direct: bool) -> http.client.HTTPConnection:
-        host = place.hostname or ""
-        if place.scheme == "http":
-            reached = (host, place.port or http.client.HTTP_PORT) if direct else self._gate.address
-            return http.client.HTTPConnection(*reached, timeout=_SECONDS)
-        port = place.port or http.client.HTTPS_PORT
-        reached = (host, port) if direct else self._gate.address
-        connection = http.client.HTTPSConnection(*reached, timeout=_SECONDS, context=_trust())
-        if not direct:
-            connection.set_tunnel(host, port)
-        return connection
-
-
-def _host(place: SplitResult) -> str:
-    """Host and port as they are written, without credentials."""
-    return place.netloc.rpartition("@")[2]
-
-
-@cache
-def _trust() -> ssl.SSLContext:
-    """The system's certificates, read once."""
-    return ssl.create_default_context()
+    def _connection(self, place: head.Place) -> head.Connection:
+        kept: dict[str, head.Connection] = self._kept.__dict__
+        if str(place) not in kept:
+            kept[str(place)] = head.Connection(place, _SECONDS)
+            self._all.append(kept[str(place)])
+        return kept[str(place)]
 
 
 def seconds(value: str) -> float:
     """What a Retry-After header says (RFC 9110 10.2.3: seconds, or a date); 0 when it says nothing."""
     if value.strip().isdecimal():
         return float(value)
+    import email.utils  # noqa: PLC0415 - a start would pay for it, and busy stores are rare
+
     with contextlib.suppress(ValueError, TypeError):
         return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
     return 0.0

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 from pydantic import ValidationError
@@ -175,11 +175,15 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main() -> int:
+def main() -> NoReturn:
     """Entry point of the program."""
     signal.signal(signal.SIGTERM, _interrupted)
     signal.signal(signal.SIGINT, _interrupted)
-    return run(sys.argv[1:])
+    code = run(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Everything is closed; taking the interpreter apart would take longer than many a download.
+    os._exit(code)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -203,4 +207,4 @@ def run(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 Explained: TypeAlias = "Callable[[str, str, BaseException], errors.DownloadError]"
 """Turns item, object and failure into what the user reads."""
 
-_CHUNK = 64 * 1024
+_CHUNK = 256 * 1024
 """Least bytes of a piece of an answer: what the client has read so far, or joined from smaller reads."""
 
 _BATCH = 512 * 1024

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import socket
+import ssl
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import gate, head, headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+ANSWER = b"HTTP/1.1 200 OK\r\nX-Amz-Checksum-CRC32: abc=\r\nContent-Length: 5\r\n\r\n"
+
+
+class Server:
+    """Answers each request with the next of its answers; None closes the connection instead.
+
+    Attributes:
+        requests: what it was asked.
+        connections: how many there were.
+    """
+
+    def __init__(self, answers: list[bytes | None], context: ssl.SSLContext | None = None) -> None:
+        self.requests: list[str] = []
+        self.connections = 0
+        self._answers = answers
+        self._context = context
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            try:
+                with self._context.wrap_socket(client, server_side=True) if self._context else client as talk:
+                    self._talk(talk)
+            except OSError:
+                client.close()
+
+    def _talk(self, client: socket.socket) -> None:
+        while data := client.recv(65536):
+            self.requests.append(data.decode())
+            answer = self._answers.pop(0)
+            if answer is None:
+                return
+            client.sendall(answer)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """Starts servers."""
+    started: list[Server] = []
+
+    def start(*answers: bytes | None, context: ssl.SSLContext | None = None) -> Server:
+        started.append(Server(list(answers), context))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.close()
+
+
+@pytest.fixture
+def ask() -> Iterator[Callable[..., Any]]:
+    """Asks for the headers of an object below a URL, through a gate."""
+    way = gate.Gate(private=True)
+    asking: list[headers.Headers] = []
+
+    def given_by(url: str, **fields: str) -> headers.Headers:
+        assert way.written(url) is None
+        asking.append(headers.Headers(way, lambda key: (f"{url}/{key}", fields)))
+        return asking[-1]
+
+    yield given_by
+    for one in asking:
+        one.close()
+    way.close()
+
+
+@pytest.fixture
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
+    """A server's certificate that the client trusts, for localhost and 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    plain = serialization.NoEncryption()
+    (tmp_path / "cert.pem").write_bytes(certificate.public_bytes(pem))
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    head._trust.cache_clear()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    yield context
+    head._trust.cache_clear()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"], ids=["direct", "through the gate"])
+def test_one_connection_serves_many_requests(serve: Any, ask: Any, host: str) -> None:
+    """Asking for a checksum costs one round trip, and the server sees host and headers as they are."""
+    server = serve(ANSWER, b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ANSWER)
+    asking = ask(f"http://{host}:{server.port}/bucket", Wanted="yes")
+    for _ in range(2):
+        assert asking.of("a%20b")["x-amz-checksum-crc32"] == "abc="
+    assert server.connections == 1
+    first, *lines = server.requests[0].split("\r\n")
+    assert first == "HEAD /bucket/a%20b HTTP/1.1"
+    assert {f"host: {host}:{server.port}", "wanted: yes"} <= set(lines)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"], ids=["direct", "through the gate"])
+def test_certificates_are_checked(
+    serve: Any, ask: Any, secure: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """A server that the system trusts is read, another is no server."""
+    server = serve(ANSWER, ANSWER, context=secure)
+    url = f"https://{host}:{server.port}"
+    trusting = ask(url)
+    assert trusting.of("a")["content-length"] == "5"
+    trusting.close()
+    monkeypatch.delenv("SSL_CERT_FILE")
+    head._trust.cache_clear()
+    with pytest.raises(ConnectionError, match="SSLCertVerificationError"):
+        ask(url).of("a")
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_again(serve: Any, ask: Any) -> None:
+    """Servers end connections that nobody used for a while."""
+    server = serve(ANSWER, None, ANSWER)
+    asking = ask(f"http://127.0.0.1:{server.port}")
+    assert asking.of("a") == asking.of("a")
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        b"220 mail.example.com ESMTP\r\n\r\n",
+        b"HTTP/1.1 xyz\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000,
+        b"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\n",
+    ],
+)
+def test_no_answer_is_told_from_no_checksum(serve: Any, ask: Any, answer: bytes | None) -> None:
+    """Who asks can ask again."""
+    server = serve(answer)
+    with pytest.raises(ConnectionError):
+        ask(f"http://127.0.0.1:{server.port}").of("a")
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 501])
+def test_a_store_that_does_not_tell_is_not_asked_again(serve: Any, ask: Any, status: int) -> None:
+    """Its objects are read without."""
+    server = serve(f"HTTP/1.1 {status} No\r\nX: y\r\n\r\n".encode())
+    assert ask(f"http://127.0.0.1:{server.port}").of("a") == {}
+
+
+def test_a_redirect_elsewhere_loses_the_headers(serve: Any, ask: Any) -> None:
+    """What was meant for one host is not told to another, nor is one reached that may not be."""
+    there = serve(ANSWER)
+    moved = f"HTTP/1.1 307 Moved\r\nLocation: http://localhost:{there.port}/x\r\n\r\n".encode()
+    inside = b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest\r\n\r\n"
+    strange = b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n\r\n"
+    here = serve(moved, inside, strange)
+    asking = ask(f"http://localhost:{here.port}", authorization="CANARY")
+    assert asking.of("a")["content-length"] == "5"
+    assert "CANARY" in here.requests[0]
+    assert "CANARY" not in there.requests[0]
+    assert asking.of("a") == {}
+    assert asking.of("a") == {}
+
+
+def test_a_line_break_is_not_sent(serve: Any, ask: Any) -> None:
+    """A value cannot add a header of its own."""
+    server = serve(ANSWER)
+    with pytest.raises(ConnectionError):
+        ask(f"http://127.0.0.1:{server.port}", x="a\r\nauthorization: b").of("a")
+    assert server.requests == []
+
+
+@given(st.binary(max_size=200))
+def test_no_answer_crashes(data: bytes) -> None:
+    """Whatever a server sends is an answer, or none."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(data + b"\r\n\r\n")
+        there.shutdown(socket.SHUT_WR)
+        try:
+            status, _, _ = head._answer(here)
+        except ConnectionError:
+            return
+        assert 0 <= status <= 999
