@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TOKEN = "CANARYTOKEN"
 LARGE = b"large file" * 1000
+ODD = "odd [1]*"
 AUTHOR = {
     f"GIT_{who}_{what}": "t@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
 }
@@ -132,12 +133,15 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(work, "tag", "v1")
     (work / "src" / "a.py").write_text("two\n")
     (work / "src" / "here").symlink_to("a.py")
+    for folder in (ODD, "odd 1x"):
+        (work / folder).mkdir()
+        (work / folder / "b").write_text(folder)
     oid = hashlib.sha256(LARGE).hexdigest()
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {len(LARGE)}\n"
     (work / "model.bin").write_text(pointer)
     (work / ".gitmodules").write_text('[submodule "sub"]\n\tpath = sub\n\turl = http://127.0.0.1:1/sub.git\n')
     git(work, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
-    git(work, "add", "src", "model.bin", ".gitmodules")
+    git(work, "add", "src", ODD, "odd 1x", "model.bin", ".gitmodules")
     git(work, "commit", "-qm", "two")
     git(work, "branch", "dev/evil")
     git(work, "checkout", "-q", "dev/evil")
@@ -196,6 +200,13 @@ def test_a_path_fetches_only_its_blobs(download: Any, host: Host) -> None:
     assert outcome.code == 0, outcome.err
     assert download.files() == {"code/a.py": b"two\n", "code/here": b"two\n"}
     assert host.sent < 100_000
+
+
+def test_a_path_is_no_pattern(download: Any, host: Host) -> None:
+    """Brackets, stars and spaces are part of a name."""
+    outcome = download(item(host, path=ODD))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"code/b": ODD.encode()}
 
 
 @pytest.mark.parametrize("modern", [True, False])

@@ -201,6 +201,7 @@ class _Repository:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ALLOW_PROTOCOL": "http:https",
+            "GIT_CEILING_DIRECTORIES": str(work.parent),
             "GIT_LFS_SKIP_SMUDGE": "1",
             "GIT_ASKPASS": str(helper),
             "KAIWO_USERNAME_FILE": _file(task.item.username),
@@ -214,7 +215,6 @@ class _Repository:
             return commit.startswith(self._item.exact_commit.lower())
         branch = self._item.branch
         names = [f"refs/heads/{branch}", f"refs/tags/{branch}", f"refs/tags/{branch}^{{}}"]
-        self._git("init", "--quiet")
         said = self._git(
             "ls-remote", "--quiet", "--", self._item.repository, *(names if branch else ["HEAD"])
         )
@@ -244,10 +244,11 @@ class _Repository:
     def _attempt(self, *, whole: bool) -> str:
         for path in self._work.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        self._git("init", "--quiet")
-        self._git("remote", "add", "origin", self._item.repository)
+        self._git("init", "--quiet", "--template=")
         if self._item.path:
-            self._git("sparse-checkout", "set", "--no-cone", "--", f"/{self._item.path.strip('/')}")
+            patterns = self._work / ".git" / "info" / "sparse-checkout"
+            patterns.parent.mkdir(exist_ok=True)
+            patterns.write_text(f"/{_literal(self._item.path.strip('/'))}\n", encoding="utf-8")
         flags = (
             "--quiet",
             "--no-tags",
@@ -262,7 +263,8 @@ class _Repository:
         else:
             self._fetch_branch(flags)
         self._git("checkout", "--quiet", "--detach", commit or "FETCH_HEAD")
-        head = self._git("rev-parse", "HEAD").strip()
+        # Of a detached checkout it holds the commit itself.
+        head = (self._work / ".git" / "HEAD").read_text(encoding="ascii").strip()
         if not head.startswith(commit):
             raise IntegrityError(
                 self._task.where, f"{self._item.repository} gave {head}, not {commit}", "check the commit"
@@ -294,6 +296,10 @@ class _Repository:
             "protocol.allow": "never",
             "protocol.http.allow": "always",
             "protocol.https.allow": "always",
+            "remote.origin.url": self._item.repository,
+            "core.sparseCheckout": "true" if self._item.path else "false",
+            "core.sparseCheckoutCone": "false",
+            "core.fsync": "none",  # what git keeps for itself is thrown away
         }
         settings = [part for name, value in configuration.items() for part in ("-c", f"{name}={value}")]
         try:
@@ -320,6 +326,11 @@ class _Repository:
         if process.returncode:
             raise _GitError(said.decode(errors="replace"))
         return out.decode(errors="replace")
+
+
+def _literal(path: str) -> str:
+    """A pattern that matches one path."""
+    return re.sub(r"[\\*?\[]| $", r"\\\g<0>", path)
 
 
 def _whole_may_help(said: str) -> bool:

@@ -10,8 +10,6 @@ import hashlib
 import json
 import os
 import re
-import urllib.error
-import urllib.request
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -28,6 +26,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
 )
 
 if TYPE_CHECKING:
+    import urllib.request
     from pathlib import Path
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.git import GitTask
@@ -85,6 +84,8 @@ def _sign(request: urllib.request.Request, headers: dict[str, str]) -> None:
 
 
 def _ask(task: GitTask, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
+    import urllib.request  # noqa: PLC0415 - most repositories have no large files, and a start would pay for it
+
     url = task.item.repository.rstrip("/")
     url = f"{url if url.endswith('.git') else url + '.git'}/info/lfs/objects/batch"
     body = {
@@ -112,6 +113,8 @@ def _download(
     actions: dict[str, dict[str, Any]],
     progress: Progress,
 ) -> None:
+    import urllib.request  # noqa: PLC0415 - as above
+
     oid, size = pointer
     action = actions.get(oid) or {}
     url = str(action.get("href", ""))
@@ -150,6 +153,8 @@ def _explained(task: GitTask, what: str, error: Exception) -> DownloadError:
     name = f"{what} of {task.item.repository}"
     if refused := task.session.gate.refused():
         return ConfigError(task.where, f"{name} lead to {refused}", "use a host workloads may reach")
+    import urllib.error  # noqa: PLC0415 - as above
+
     if isinstance(error, urllib.error.HTTPError) and not passing(error.code):
         return NotAvailableError(
             task.where, f"{name} cannot be had (HTTP {error.code})", "check the token and that they exist"
