@@ -8,12 +8,16 @@ import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors, hub_blobs, progress
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 COMMIT = "c" * 40
 LARGE = b"weights" * 100_000
@@ -225,6 +229,30 @@ def test_a_repository_comes_into_the_cache_through_the_cdn(download: Any, hub: H
     assert run(download, hub, {"repoId": "a/b"}).returncode == 0
     assert len(cdn.requests) == before
     assert not killed.exists()
+
+
+def test_large_files_are_read_once_to_be_checked(download: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was checked when it came is marked, so the check of the whole snapshot passes over it."""
+    download.config({})
+    blobs = download.root / "hf" / "hub" / "models--a--b" / "blobs"
+    kept = download.root / f"hub-{OID}"
+    kept.write_bytes(LARGE)
+    run = SimpleNamespace(stop=threading.Event(), retried=lambda action: action())
+    blob = hub_blobs.Blob("huggingFace[0]", "x", "http://x", OID, len(LARGE), blobs / OID)
+    read: list[str] = []
+    real = checks.sha256_of
+
+    def noted(path: Path) -> str:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(checks, "sha256_of", noted)
+    hub_blobs.fetch([blob], download.root, cast("Any", run), progress.Progress("json"))
+    hub_blobs.verify("huggingFace[0]", "x", blobs / OID)
+    assert read == [kept.name]
+    (blobs / OID).write_bytes(b"touched")
+    with pytest.raises(errors.IntegrityError, match=f"and the Hub says {OID}"):
+        hub_blobs.verify("huggingFace[0]", "x", blobs / OID)
 
 
 def test_only_the_named_files(download: Any, hub: Hub) -> None:

@@ -6,7 +6,6 @@ after an interruption are fetched here first; every file whose name in the cache
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections import Counter
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
 
 ENDPOINT = "https://huggingface.co"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_VERIFIED = ".kaiwo-verified"
-_READ = 1024**2
 _FILES_AT_ONCE = 4
 
 
@@ -115,22 +111,14 @@ class HubTask:
     def _verify(self, folder: Path) -> None:
         """Check what is named by its SHA-256, once."""
         for link in folder.rglob("*"):
-            blob = Path(os.path.realpath(link))
-            if not link.is_symlink() or not _SHA256.fullmatch(blob.name):
+            if not link.is_symlink():
                 continue
-            mark = blob.parent.parent / _VERIFIED / blob.name
-            if mark.exists() and mark.stat().st_mtime_ns >= blob.stat().st_mtime_ns:
-                continue
-            if _sha256(blob) != blob.name:
+            try:
+                name = f"{link.name} of {self.item.repo_id}"
+                hub_blobs.verify(self.where, name, Path(os.path.realpath(link)))
+            except IntegrityError:
                 link.unlink()
-                blob.unlink()
-                raise IntegrityError(
-                    self.where,
-                    f"{link.name} of {self.item.repo_id} has not the sha256 that the Hub says",
-                    "run again, and check the mirror if HF_ENDPOINT names one",
-                )
-            mark.parent.mkdir(exist_ok=True)
-            mark.touch()
+                raise
 
     def _explained(self, error: Exception) -> DownloadError:
         from huggingface_hub import errors  # noqa: PLC0415 - only the download container has it
@@ -173,14 +161,6 @@ class HubTask:
 def _literal(name: str) -> str:
     """A pattern that matches one name."""
     return re.sub(r"([*?\[])", r"[\1]", name)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while data := file.read(_READ):
-            digest.update(data)
-    return digest.hexdigest()
 
 
 def _configure(session: Session) -> None:

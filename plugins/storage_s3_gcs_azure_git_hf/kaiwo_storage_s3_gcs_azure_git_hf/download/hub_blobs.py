@@ -7,7 +7,6 @@ looks for it. Files in Xet storage are the client's.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import importlib.util
 import os
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import errors
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +31,7 @@ LEAST = 16 * 1024**2
 """Bytes from which a file is worth it; the client writes in pieces of 10 MiB."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_VERIFIED = ".kaiwo-verified"
 _PIECE = 1024**2
 _AT_ONCE = 4
 
@@ -121,20 +121,53 @@ def _fetch(blob: Blob, kept: Path, session: Session, progress: Progress) -> None
         return
     progress.skip(kept.stat().st_size if kept.exists() else 0)
     session.retried(partial(_go_on, blob, kept, session, progress))
-    digest = hashlib.sha256()
+    check(blob.where, blob.name, kept, blob.digest)
     with kept.open("rb+") as file:
-        while data := file.read(_PIECE):
-            digest.update(data)
         os.fsync(file.fileno())
-    if digest.hexdigest() != blob.digest:
-        kept.unlink()
-        raise errors.IntegrityError(
-            blob.where,
-            f"{blob.name} has not the sha256 that the Hub says",
-            "run again, and check the mirror if HF_ENDPOINT names one",
-        )
     blob.path.parent.mkdir(parents=True, exist_ok=True)
     kept.replace(blob.path)
+    _mark(blob.path)
+
+
+def check(where: str, name: str, path: Path, digest: str) -> None:
+    """Check that a file has the SHA-256 that the Hub says.
+
+    Raises:
+        IntegrityError: it has another; it is removed.
+    """
+    found = checks.sha256_of(path)
+    if found != digest:
+        path.unlink()
+        raise errors.IntegrityError(
+            where,
+            f"{name} has sha256 {found}, and the Hub says {digest}",
+            "run again, and check the mirror if HF_ENDPOINT names one",
+        )
+
+
+def verify(where: str, name: str, blob: Path) -> None:
+    """Check a file of the cache that is named by its SHA-256, unless it was checked before; others pass.
+
+    Raises:
+        IntegrityError: its content is another; it is removed.
+    """
+    if not _SHA256.fullmatch(blob.name):
+        return
+    mark = _mark_of(blob)
+    if not mark.exists() or mark.stat().st_mtime_ns < blob.stat().st_mtime_ns:
+        check(where, name, blob, blob.name)
+        _mark(blob)
+
+
+def _mark_of(blob: Path) -> Path:
+    return blob.parent.parent / _VERIFIED / blob.name
+
+
+def _mark(blob: Path) -> None:
+    """Note that the content of a file of the cache is what its name says."""
+    mark = _mark_of(blob)
+    mark.parent.mkdir(exist_ok=True)
+    mark.touch()
 
 
 def _go_on(blob: Blob, kept: Path, session: Session, progress: Progress) -> None:
