@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from kaiwo.testing.installation import Installation, build_wheels, install
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -43,58 +43,37 @@ spec:
 """
 
 
-def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
-    """Run a program that must succeed; its standard output."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=500)
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def pip(*arguments: str | Path, cwd: Path) -> None:
-    """Run the pip that runs these tests."""
-    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments, cwd=cwd)
-
-
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a wheel of every distribution of the repository."""
-    sources = tmp_path_factory.mktemp("sources")
-    copies = []
-    for number, project in enumerate([*PROJECTS, *EXAMPLES]):
-        # A build from a copy leaves nothing behind in the working tree.
-        copy = sources / f"{number}-{project.name}"
-        ignored = shutil.ignore_patterns(
-            ".*", "tests", "__pycache__", *(("plugins", "examples") if project == ROOT else ())
-        )
-        shutil.copytree(project, copy, ignore=ignored)
-        copies.append(copy)
-    found = tmp_path_factory.mktemp("wheels")
-    pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", found, *copies, cwd=found)
-    assert len(list(found.glob("*.whl"))) == len(copies)
+    projects = [*PROJECTS, *EXAMPLES]
+    found = build_wheels(projects, tmp_path_factory.mktemp("built"))
+    assert len(list(found.glob("*.whl"))) == len(projects)
     return found
 
 
+@dataclass(frozen=True)
 class Installed:
     """An environment with the host, the back end for batch Jobs and one third party's vendor.
 
     Attributes:
+        installation: the environment.
         distribution: the third party's distribution.
     """
 
-    def __init__(self, directory: Path, distribution: str) -> None:
-        self.directory = directory
-        self.distribution = distribution
+    installation: Installation
+    distribution: str
+
+    @property
+    def directory(self) -> Path:
+        """Where programs run."""
+        return self.installation.directory
 
     def kaiwo(self, *arguments: str) -> str:
-        """Run the installed command line, with nothing of the working tree in sight."""
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("KAIWO", "KUBE", "PYTHON"))
-        }
-        env = kept | {"HOME": str(self.directory)}
-        return run(self.directory / "venv" / "bin" / "kaiwo", *arguments, cwd=self.directory, env=env)
+        """Run the installed command line, which must succeed; its standard output."""
+        done = self.installation.run("kaiwo", *arguments)
+        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
 
     def plugins(self) -> list[dict[str, Any]]:
         """What ``kaiwo plugins`` says."""
@@ -107,24 +86,10 @@ def installed(
     request: pytest.FixtureRequest, wheels: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Installed:
     """The host, ``kaiwo-batch-job`` and one example vendor, from wheels in an empty environment."""
-    directory = tmp_path_factory.mktemp("installed")
-    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=directory)
     distribution = f"kaiwo-{request.param.name.replace('_', '-')}"
-    pip(
-        "--python",
-        directory / "venv" / "bin" / "python",
-        "install",
-        "--no-compile",
-        "--find-links",
-        wheels,
-        "--constraint",
-        ROOT / "constraints.txt",
-        "kaiwo",
-        "kaiwo-batch-job",
-        distribution,
-        cwd=directory,
-    )
-    return Installed(directory, distribution)
+    wanted = ["kaiwo", "kaiwo-batch-job", distribution]
+    directory = tmp_path_factory.mktemp("installed")
+    return Installed(install(wheels, wanted, ROOT / "constraints.txt", directory), distribution)
 
 
 def test_exactly_the_installed_plugins_are_loaded(installed: Installed) -> None:
@@ -166,7 +131,14 @@ def test_no_file_of_the_project_mentions_an_example() -> None:
     """The host and its plugins know no third party: an example is found by what it declares alone."""
     # Tool configuration at the root may list the folder; what is shipped, documented or tested may not.
     rooms = ["kaiwo", "plugins", "tests", "docs", "deploy", "bench", "README.md"]
-    tracked = run("git", "ls-files", "-z", "--", *rooms, cwd=ROOT).split("\0")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *rooms],  # noqa: S607 - the machine's git
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tracked = listed.stdout.split("\0")
     names = [example.name for example in EXAMPLES]
     # A vendor's own name is a word that nobody else uses; "http" is not.
     words = [*names, *(name.replace("_", "-") for name in names), *(v.name.split("_")[-1] for v in VENDORS)]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import threading
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+
+from kaiwo.testing.installation import Installation, build_wheels, install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,94 +49,24 @@ def web(tmp_path: Path) -> Iterator[str]:
     thread.join()
 
 
-@dataclass
-class Installed:
-    """An environment with the host, two of its plugins, and this package.
-
-    Attributes:
-        directory: it is below it, in ``venv``.
-    """
-
-    directory: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Nothing of the working tree, and nobody's cluster."""
-        hidden = ("KAIWO", "KUBE", "PYTHON")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-        return kept | {"HOME": str(self.directory)}
-
-    def program(self, name: str) -> str:
-        """Path of an installed program."""
-        return str(self.directory / "venv" / "bin" / name)
-
-    def run(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run an installed program to its end."""
-        return subprocess.run(
-            [self.program(name), *arguments],
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-
-
-def _pip(*arguments: str | Path, cwd: Path) -> None:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    done = subprocess.run(
-        [*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False, timeout=500
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Everything from wheels, into an empty environment."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The host, two of its plugins and this package from wheels, in an empty environment."""
     directory = tmp_path_factory.mktemp("installed-source")
-    copies = []
-    for project in PROJECTS:
-        # A build from a copy leaves nothing behind in the working tree.
-        copy = directory / "sources" / project.name
-        more = ("plugins", "examples", "bench", "docs") if project == ROOT else ()
-        shutil.copytree(project, copy, ignore=shutil.ignore_patterns(".*", "tests", "__pycache__", *more))
-        copies.append(copy)
-    wheels = directory / "wheels"
-    _pip(
-        "wheel",
-        "--no-build-isolation",
-        "--no-deps",
-        "--no-index",
-        "--wheel-dir",
-        wheels,
-        *copies,
-        cwd=directory,
-    )
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "venv"], cwd=directory, check=True)
-    _pip(
-        "--python",
-        directory / "venv" / "bin" / "python",
-        "install",
-        "--no-compile",
-        "--find-links",
-        wheels,
-        "--constraint",
-        ROOT / "constraints.txt",
+    wanted = [
         "kaiwo",
         "kaiwo-batch-job",
         "kaiwo-storage-s3-gcs-azure-git-hf[download]",
         "kaiwo-source-http",
-        cwd=directory,
-    )
-    return Installed(directory)
+    ]
+    return install(build_wheels(PROJECTS, directory), wanted, ROOT / "constraints.txt", directory)
 
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="session")
-def cluster(installed: Installed) -> Iterator[Any]:
+def cluster(installed: Installation) -> Iterator[Any]:
     """A control plane of its own with the CRDs of what is installed, and the installed operator beside it."""
     from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 - only one test needs a control plane
 
