@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kaiwo.api.errors import Problem
 
 WorkloadKind: TypeAlias = Literal["KaiwoJob", "KaiwoService"]
 
@@ -18,12 +23,14 @@ class Field:
             ``("storage", "data", "download", "s3")``.
         annotation: the type as a pydantic annotation; it is always optional for the user.
         description: one or two sentences for the reference and for ``kubectl explain``.
+        warn: what of a valid value deserves a warning, with paths below the field; None for nothing.
     """
 
     kind: Literal["KaiwoJob", "KaiwoService", "KaiwoConfig"]
     path: tuple[str, ...]
     annotation: Any
     description: str
+    warn: Callable[[object], Iterable[Problem]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

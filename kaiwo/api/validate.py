@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from kaiwo.api.checks import check_config, check_workload
 from kaiwo.api.compose import KINDS, Kind, compose, known_fields
-from kaiwo.api.errors import Problem, shorten
+from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.explain import explain, nearest
 from kaiwo.api.metadata import check_metadata
 from kaiwo.api.names import runs_on_ray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pydantic import BaseModel
 
@@ -88,7 +88,19 @@ class Validator:
             found, warnings = check_config(obj, self._settings)
         else:
             found, warnings = check_workload(kind, spec, on_ray=bool(ray), defaulted=defaulted)
+            if not problems:
+                warnings += self._warned(kind, spec)
         return Validation(_unique([*problems, *found]), _unique(warnings))
+
+    def _warned(self, kind: Kind, spec: Mapping[str, Any]) -> Iterator[Problem]:
+        """What the owners of fields say of valid values."""
+        for field in self._fields:
+            value: Any = spec
+            for name in field.path:
+                value = value.get(name) if isinstance(value, dict) else None
+            if field.kind == kind and field.warn is not None and value is not None:
+                for problem in field.warn(value):
+                    yield replace(problem, path=join_path(("spec", *field.path)) + problem.path)
 
 
 def validate(

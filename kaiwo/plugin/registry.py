@@ -105,8 +105,8 @@ class LoadedPlugin:
         for source in self.sources:
             items = types.GenericAlias(list, (source.item,))
             path = ("storage", *source.path)
-            fields.append(Field("KaiwoJob", path, items, source.description))
-            fields.append(Field("KaiwoService", path, items, source.description))
+            fields.append(Field("KaiwoJob", path, items, source.description, source.warn))
+            fields.append(Field("KaiwoService", path, items, source.description, source.warn))
         return tuple(fields)
 
     def settings_model(self) -> type[BaseModel] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from kaiwo.api.errors import Problem
 from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class SecretReference:
     key: str
     file: str = ""
 
+
+WarningsOf: TypeAlias = Callable[[Mapping[str, Any]], Iterable[Problem]]
 
 SecretsOf: TypeAlias = Callable[[Mapping[str, Any]], tuple[SecretReference, ...]]
 
@@ -57,6 +60,11 @@ def _references(value: object) -> Iterator[SecretReference]:
     if isinstance(value, list | tuple):
         for part in value:
             yield from _references(part)
+
+
+def no_warnings(item: Mapping[str, Any]) -> tuple[Problem, ...]:  # noqa: ARG001 - what a source may say instead
+    """Nothing of an item deserves a warning."""
+    return ()
 
 
 DOWNLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
@@ -93,6 +101,8 @@ class DownloadSource:
             fetched together. The operator never imports it.
         secrets: pure function: the Secrets an item refers to; only these keys are mounted into the download
             pod. The default finds every ``{secretName, secretKey, file?}``.
+        warnings: pure function: what of an item is ignored or probably not meant, with paths below the item
+            (``commit``). It is given items that the model takes, and changes nothing about them.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
@@ -103,5 +113,13 @@ class DownloadSource:
     description: str
     downloader: str | None = None
     secrets: SecretsOf = secret_references
+    warnings: WarningsOf = no_warnings
     rules: tuple[PolicyRule, ...] = DOWNLOAD_RULES
     settings: type[BaseModel] | None = None
+
+    def warn(self, items: object) -> Iterator[Problem]:
+        """What of a list of items deserves a warning, with paths below the list (``[0].commit``)."""
+        for position, item in enumerate(items if isinstance(items, list | tuple) else ()):
+            if isinstance(item, Mapping):
+                for problem in self.warnings(item):
+                    yield replace(problem, path=f"[{position}].{problem.path}")

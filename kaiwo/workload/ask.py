@@ -16,6 +16,7 @@ from kaiwo.workload.shapes import lenient_map
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kaiwo.api.errors import Problem
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import AllocationInput, BackEnd, Finding, Observation, RenderInput
@@ -126,6 +127,14 @@ def secrets(source: DownloadSource, item: Object) -> tuple[SecretReference, ...]
     for reference in answer:
         if not isinstance(reference, SecretReference):
             raise PluginFailure(source.name, "name the Secrets of", f"it answered {str(reference)[:200]}")
+    return answer
+
+
+def warnings(source: DownloadSource, items: object) -> tuple[Problem, ...]:
+    """What of the items of a download source deserves a warning, with paths below their list."""
+    answer: tuple[Problem, ...] = _ask(
+        source.name, "warn about", (tuple,), lambda found: tuple(source.warn(found)), items
+    )
     return answer
 
 

@@ -118,7 +118,11 @@ def unavailable(backend: BackEnd, facts: Facts) -> Refusal | None:
 
 def spec_warnings(workload: Workload, registry: Registry, backend: BackEnd) -> list[str]:
     """What of the spec is not used."""
-    warnings = [*ignored_blocks(workload, backend, registry), *storage_warnings(workload)]
+    warnings = [
+        *ignored_blocks(workload, backend, registry),
+        *storage_warnings(workload),
+        *wanted.warnings(workload, registry),
+    ]
     if workload.spec.cluster_queue and registry.queue is None:
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
     return warnings

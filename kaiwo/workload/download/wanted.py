@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -82,6 +82,21 @@ def unserved(workload: Workload, registry: Registry) -> Refusal | None:
             condition="StorageReady",
         )
     return None
+
+
+def warnings(workload: Workload, registry: Registry) -> list[str]:
+    """What the sources find ignored or odd in what a workload wants downloaded.
+
+    Raises:
+        PluginFailure: a source failed to say.
+    """
+    by_path = {source.path: source for source in registry.sources}
+    found = []
+    for request in requests(workload):
+        if source := by_path.get(request.path):
+            problems = ask.warnings(source, request.items)
+            found += [str(replace(each, path=request.field + each.path)) for each in problems]
+    return found
 
 
 def fetches(workload: Workload, registry: Registry) -> tuple[Fetch, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from kaiwo.api.base import Model
+from kaiwo.api.errors import Problem
 from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     BucketName,
     Commit,
@@ -23,6 +24,9 @@ from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     TargetPath,
     Url,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 
 class ValueReference(Model):
@@ -157,6 +161,14 @@ class GitDownloadItem(Model):
     def exact_commit(self) -> str | None:
         """The commit to check out and verify; None when a branch decides."""
         return None if self.branch else self.commit
+
+
+def git_warnings(item: Mapping[str, Any]) -> Iterator[Problem]:
+    """A commit beside a branch counts for nothing."""
+    if item.get("branch") and item.get("commit"):
+        yield Problem(
+            "commit", "is ignored: the branch decides", "remove branch to check out exactly this commit"
+        )
 
 
 class HuggingFaceDownloadItem(Model):

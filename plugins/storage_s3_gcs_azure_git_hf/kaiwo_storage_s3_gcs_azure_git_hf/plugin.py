@@ -44,6 +44,7 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.GitDownloadItem,
             description="Downloads from git repositories over http or https.",
             downloader=f"{DOWNLOADERS}.git:fetch",
+            warnings=items.git_warnings,
         ),
         DownloadSource(
             name="hugging_face",
