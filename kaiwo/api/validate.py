@@ -15,7 +15,7 @@ from kaiwo.api.metadata import check_metadata
 from kaiwo.api.names import runs_on_ray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pydantic import BaseModel
 
@@ -99,8 +99,15 @@ class Validator:
             for name in field.path:
                 value = value.get(name) if isinstance(value, dict) else None
             if field.kind == kind and field.warn is not None and value is not None:
-                for problem in field.warn(value):
+                for problem in _said(field.warn, value):
                     yield replace(problem, path=join_path(("spec", *field.path)) + problem.path)
+
+
+def _said(warn: Callable[[object], Iterable[Problem]], value: object) -> tuple[Problem, ...]:
+    try:
+        return tuple(warn(value))
+    except Exception as error:  # noqa: BLE001 - a plugin's defect does not make an object invalid
+        return (Problem("", f"was not looked through: its plugin failed ({type(error).__name__}: {error})"),)
 
 
 def validate(

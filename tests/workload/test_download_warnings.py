@@ -69,6 +69,15 @@ def test_a_source_that_fails_to_warn_is_named(world: World) -> None:
 
     registry = Registry.of(LOADED)
     sources = tuple(replace(source, warnings=broken) for source in registry.sources)
+    fields = [
+        replace(field, warn=source.warn)
+        for source in sources
+        for field in LOADED.fields()
+        if field.path == ("storage", *source.path)
+    ]
+    (warning,) = validate(wanting(*ITEMS), fields).warnings
+    assert "spec.storage.data.download.git: was not looked through" in str(warning)
+    assert "oops" in str(warning)
     world.registry = replace(registry, sources=sources)
     world.obj = wanting(*ITEMS)
     world.settle()
