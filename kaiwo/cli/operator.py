@@ -98,6 +98,11 @@ def _run(settings: Settings) -> None:
     from kaiwo.host.operator import Operator  # noqa: PLC0415
     from kaiwo.plugin.loader import RequiredPluginError, load  # noqa: PLC0415
 
+    try:
+        from uvloop import new_event_loop  # noqa: PLC0415
+    except ImportError as error:
+        raise Failure(f"the operator does not run here: {error}", "run it on Linux or macOS") from None
+
     setup_logging(settings.log_format, settings.log_level)
     try:
         loaded = load(settings.selection)
@@ -112,6 +117,7 @@ def _run(settings: Settings) -> None:
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     try:
-        asyncio.run(main())
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(main())
     except OSError as error:
         raise Failure(f"the operator cannot run: {error}", "choose another --metrics-address") from error

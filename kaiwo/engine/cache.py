@@ -11,7 +11,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo.engine.entry import Entry, Path, Projection, make_decoder, number
+from kaiwo.engine.entry import Entry, Path, Projection
+from kaiwo.engine.form import Form, number
 from kaiwo.engine.index import Index
 from kaiwo.engine.selector import Selector
 from kaiwo.engine.wire import encode
@@ -79,7 +80,7 @@ class Store:
         self.synced = False
         self.version = 0
         self.handlers: list[Callable[[Event], None]] = []
-        self._decode = make_decoder(resource, projection)
+        self._decode = Form(resource, projection).decode
         self._entries: dict[_NameKey, Entry] = {}
         self._owned = Index()
         self._labelled = {label: Index() for label in projection.labels}

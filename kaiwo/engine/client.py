@@ -31,6 +31,12 @@ PAGE = 500
 STALL = 150.0
 """Seconds of silence after which a watch counts as dead. The API server sends a bookmark every minute."""
 
+LONGEST_EVENT = 64 << 20
+"""Bytes of the longest watch event that is taken; etcd takes objects of 1.5 MB unless told otherwise."""
+
+LONGEST_LOG_LINE = 64 << 10
+"""Bytes of the longest line of a log that is taken: a container may write whatever it likes."""
+
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
@@ -350,14 +356,16 @@ class Client:
             query["labelSelector"] = label_selector
         path = _path(self.in_use(resource), namespace) + "?" + urlencode(query)
         # Closed also when the reader raises: the garbage collector comes too late.
-        async with aclosing(self._transport.stream(str(resource), path, stall)) as lines:
+        async with aclosing(
+            self._transport.stream(str(resource), path, stall, longest=LONGEST_EVENT)
+        ) as lines:
             async for line in lines:
                 event = decode_event(line, f"watch {resource}")
                 if event.type == "ERROR":
                     raise from_status(decode_object(event.object, f"watch {resource}"))
                 yield event.type, event.object
 
-    async def log(
+    def log(
         self, namespace: str, pod: str, *, container: str, tail: int = 1, stall: float = STALL
     ) -> AsyncGenerator[bytes, None]:
         """Lines of a container's log: the last `tail` ones and all that follow, until the container ends.
@@ -368,12 +376,12 @@ class Client:
             container: name of the container.
             tail: how many of the lines that are there.
             stall: seconds of silence after which ConnectionLost is raised.
+
+        A line of more than `LONGEST_LOG_LINE` bytes raises ConnectionLost.
         """
         query = {"container": container, "follow": "true", "tailLines": str(tail)}
         path = _path(POD, namespace, pod, "log") + "?" + urlencode(query)
-        async with aclosing(self._transport.stream("pods/log", path, stall)) as lines:
-            async for line in lines:
-                yield line
+        return self._transport.stream("pods/log", path, stall, longest=LONGEST_LOG_LINE)
 
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
         """Which of the resources the API server serves now; not knowing a group is an answer too.

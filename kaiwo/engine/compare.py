@@ -139,8 +139,10 @@ def _contains_list(live: Any, desired: list[Any], key: str, *, by_key: bool) -> 
         verdict = _by_key(live, desired, key)
         if verdict is not None:
             return verdict
+    # An item cannot be absent: null in its place is something else than an empty map or list there.
     return len(live) == len(desired) and all(
-        _contains(there, wanted, "", key, by_key=by_key) for there, wanted in zip(live, desired, strict=True)
+        (there is None) == (wanted is None) and _contains(there, wanted, "", key, by_key=by_key)
+        for there, wanted in zip(live, desired, strict=True)
     )
 
 

@@ -39,7 +39,7 @@ class Watch:
         namespace: the only namespace of interest, None for all.
         label_selector: which objects are of interest, None for all.
         lull: seconds between a change and the look at it, so that changes which come together are looked at
-            together.
+            together; None for none.
     """
 
     resource: Resource
@@ -47,7 +47,7 @@ class Watch:
     projection: Projection = field(default_factory=Projection)
     namespace: str | None = None
     label_selector: str | None = None
-    lull: float = 0.0
+    lull: Callable[[Event], float] | None = None
 
 
 class Controller:
@@ -104,9 +104,11 @@ class Controller:
         """What to subscribe for a watch."""
 
         def handle(event: Event) -> None:
-            if self._running:
-                for key in self._keys(watch, event):
-                    self.queue.add_after(key, watch.lull)
+            keys = self._keys(watch, event) if self._running else ()
+            if keys:
+                lull = watch.lull(event) if watch.lull is not None else 0.0
+                for key in keys:
+                    self.queue.add_after(key, lull)
 
         return handle
 

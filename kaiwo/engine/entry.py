@@ -1,26 +1,22 @@
 """One object in the cache: decoded metadata beside the JSON of the rest.
 
 As dicts, 10,000 Jobs cost 200 MB. Decoding one part of a 3 KB object takes a few microseconds, so nothing
-but the metadata that indexes need stays decoded; the JSON is packed. Each read decodes afresh, which also
-keeps readers from sharing what they change.
+but the metadata that indexes need stays decoded. Each read decodes afresh, which also keeps readers from
+sharing what they change. How the JSON is kept is told in `kaiwo.engine.form`.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from kaiwo.engine.managed import managers_of
-from kaiwo.engine.packing import Packing
-from kaiwo.engine.prune import prune, tree
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kaiwo.engine.form import Form
     from kaiwo.engine.resource import Object, Resource
 
 Path: TypeAlias = tuple[str, ...]
@@ -69,25 +65,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     controller: bool = False
 
 
-class _Meta(msgspec.Struct, gc=False):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = msgspec.field(name="resourceVersion", default="")
-    generation: int = 0
-    created: str = msgspec.field(name="creationTimestamp", default="")
-    deleted: str | None = msgspec.field(name="deletionTimestamp", default=None)
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owners: tuple[Owner, ...] | None = msgspec.field(name="ownerReferences", default=None)
-
-
-_NO_LABELS: dict[str, str] = {}
-_Parts = dict[str, msgspec.Raw]
-_decode_parts = msgspec.json.Decoder(_Parts).decode
-_decode_meta = msgspec.json.Decoder(_Meta).decode
-_decode_any = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 class Entry:
@@ -107,9 +85,11 @@ class Entry:
     """
 
     __slots__ = (
+        "__weakref__",
         "_body",
+        "_form",
+        "_fresh",
         "_managers",
-        "_packing",
         "deleted",
         "generation",
         "key",
@@ -128,8 +108,9 @@ class Entry:
     deleted: str | None
     labels: Mapping[str, str]
     owners: tuple[Owner, ...]
+    _form: Form
     _body: bytes
-    _packing: Packing
+    _fresh: bool
     _managers: Mapping[Path, tuple[str, ...]] | None
 
     @property
@@ -167,13 +148,14 @@ class Entry:
 
     def full(self) -> Object:
         """The object (as far as the projection keeps it), without managedFields."""
-        obj: Object = _decode_any(self._packing.unpack(self._body))
+        obj: Object = _decode(self.document())
         return obj
 
     def part(self, *path: str) -> Any:
         """The value at a path of keys, None when absent; reads only as much JSON as it must."""
+        document = self._body if self._fresh and self._form.keeps(path) else self.document()
         try:
-            value = _part_decoder(path)(self._packing.unpack(self._body))
+            value = _part_decoder(path)(document)
         except msgspec.ValidationError:  # the path leads through something that is no map
             return None
         for _ in path:
@@ -188,76 +170,28 @@ class Entry:
         Args:
             path: one of the projection's `owned_fields`; others are not remembered and read as empty.
         """
+        if self._fresh:
+            self.document()
         return self._managers.get(path, ()) if self._managers else ()
 
-    def _fill(self, body: bytes, packing: Packing, managers: Mapping[Path, tuple[str, ...]] | None) -> None:
-        self._body, self._packing, self._managers = body, packing, managers
+    def document(self) -> bytes:
+        """What is kept of the object, as JSON."""
+        if self._fresh:
+            self._body, self._managers = self._form.clean(self._body)
+            self._fresh = False
+        return self._form.packing.unpack(self._body)
+
+    def settle(self) -> None:
+        """Keep it as small as possible from now on: it will not be read soon."""
+        self._body = self._form.packing.pack(self.document())
+
+    def hold(self, form: Form, raw: bytes) -> None:
+        """Begin with the JSON as it came; see `Form`."""
+        self._form, self._body, self._fresh, self._managers = form, raw, True, None
 
     def __repr__(self) -> str:
         """Kind, name and version."""
         return f"<{self.resource} {self.namespace}/{self.name}@{self.resource_version}>"
-
-
-def make_decoder(resource: Resource, projection: Projection) -> Callable[[bytes | msgspec.Raw], Entry]:
-    """A function from an object's JSON to its entry, for one kind."""
-    head = {
-        "apiVersion": msgspec.Raw(_encode(resource.api_version)),
-        "kind": msgspec.Raw(_encode(resource.kind)),
-    }
-    kept = tree((*projection.keep, ("metadata",), ("apiVersion",), ("kind",))) if projection.keep else None
-    owned = projection.owned_fields
-    packing = Packing()
-
-    def decode(raw: bytes | msgspec.Raw) -> Entry:
-        try:
-            parts = _decode_parts(raw)
-            metadata = _decode_parts(parts["metadata"])
-            meta = _decode_meta(parts["metadata"])
-        except (msgspec.DecodeError, KeyError) as error:
-            raise ValueError(f"{resource}: not an object with metadata and a name: {error}") from error
-        managed = metadata.pop("managedFields", None)
-        parts["metadata"] = msgspec.Raw(_encode(metadata))
-        whole = {**head, **parts}
-        entry = Entry()
-        entry.resource = resource
-        # Uids and names come back in the labels, owner references and keys of other objects.
-        entry.key = (sys.intern(meta.namespace), sys.intern(meta.name))
-        entry.uid = sys.intern(meta.uid)
-        entry.version = number(meta.resource_version)
-        entry.generation = meta.generation
-        entry.deleted = meta.deleted
-        # Keys and most values repeat over thousands of objects.
-        entry.labels = (
-            {sys.intern(k): sys.intern(v) for k, v in meta.labels.items()} if meta.labels else _NO_LABELS
-        )
-        entry.owners = tuple(map(_intern_owner, meta.owners)) if meta.owners else ()
-        document = _encode(prune(_decode_any(_encode(whole)), kept) if kept else whole)
-        entry._fill(  # noqa: SLF001 -- filled in where it is made
-            packing.pack(document),
-            packing,
-            managers_of(managed, owned) if owned and managed is not None else None,
-        )
-        return entry
-
-    return decode
-
-
-def number(version: str) -> int:
-    """A resourceVersion as the number it is (so since Kubernetes 1.35 by contract, before that in fact).
-
-    0, which is older than all, for anything else.
-    """
-    return int(version) if version.isascii() and version.isdigit() else 0
-
-
-def _intern_owner(owner: Owner) -> Owner:
-    return Owner(
-        sys.intern(owner.api_version),
-        sys.intern(owner.kind),
-        sys.intern(owner.name),
-        sys.intern(owner.uid),
-        owner.controller,
-    )
 
 
 @lru_cache(maxsize=256)

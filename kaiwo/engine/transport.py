@@ -161,17 +161,20 @@ class Transport:
                 await asyncio.sleep(pause)
         raise AssertionError  # pragma: no cover -- the last attempt returns or raises
 
-    async def stream(self, resource: str, path: str, stall: float) -> AsyncGenerator[bytes, None]:
-        """Lines of a watch.
+    async def stream(
+        self, resource: str, path: str, stall: float, *, longest: int
+    ) -> AsyncGenerator[bytes, None]:
+        """Lines of a watch, or of a log.
 
         Args:
             resource: for metrics.
             path: URL path with query.
             stall: seconds of silence after which the connection counts as dead.
+            longest: bytes of the longest line that is taken.
 
         Raises:
             ApiError: the API server refused.
-            ConnectionLost: cut off in the middle, or silent for too long.
+            ConnectionLost: cut off in the middle, silent for too long, or a line without end.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=stall)
         headers = {"Accept": JSON, **await self._connection.headers()}
@@ -188,6 +191,8 @@ class Transport:
                     async for chunk in response.content.iter_any():
                         lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                         rest = lines.pop()
+                        if len(rest) > longest:
+                            raise ConnectionLost(f"{resource}: a line of more than {longest} bytes")
                         for line in lines:
                             if line:
                                 yield line

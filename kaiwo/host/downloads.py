@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -115,11 +116,13 @@ class Downloads:
         pause = _FIRST_PAUSE
         while self._active():
             try:
-                async for line in self._client.log(key.namespace, pod, container=CONTAINER):
-                    if not self._active():
-                        return
-                    pause = _FIRST_PAUSE
-                    self._take(key, line)
+                # Closed also when this is cancelled: the garbage collector comes too late.
+                async with aclosing(self._client.log(key.namespace, pod, container=CONTAINER)) as lines:
+                    async for line in lines:
+                        if not self._active():
+                            return
+                        pause = _FIRST_PAUSE
+                        self._take(key, line)
             except EngineError as error:
                 _log.debug("log of pod %s/%s: %s; again in %.0f s", key.namespace, pod, error, pause)
             await asyncio.sleep(pause)

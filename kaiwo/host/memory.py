@@ -25,6 +25,8 @@ class Memory:
 
     Attributes:
         seen: versions of everything the last plan was made from; the same again needs no new plan.
+        over: resourceVersion of the workload as it was told that it has ended, empty before: then nothing
+            around it matters any more.
         due: monotonic time at which to plan again whatever is the same, None for never.
         lost: a child that is gone.
         gone_pods: failed pods that are gone, as they were; see :meth:`mourn`.
@@ -38,6 +40,7 @@ class Memory:
     """
 
     seen: Fingerprint = ()
+    over: str = ""
     due: float | None = None
     lost: Tombstone | None = None
     gone_pods: tuple[Object, ...] = ()
@@ -70,9 +73,9 @@ class Memory:
         """Keep what a failed pod said that is gone before its owner drew a conclusion from it."""
         self.gone_pods = (*self.gone_pods, pod)[-_GONE_PODS:]
 
-    def ended(self) -> None:
-        """Forget what only the end of the workload had to be explained with."""
-        self.lost, self.gone_pods = None, ()
+    def ended(self, version: str) -> None:
+        """The workload has ended: forget what only its end had to be explained with."""
+        self.over, self.lost, self.gone_pods = version, None, ()
 
     def wake_in(self, wanted: float | None, clock: float) -> float | None:
         """Seconds until the next look that no event asks for: the plan's wish, or the end of a refusal."""

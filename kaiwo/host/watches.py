@@ -18,6 +18,7 @@ from kaiwo.engine.resource import (
     PRIORITY_CLASS,
     STORAGE_CLASS,
 )
+from kaiwo.host import lulls
 from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.workload import podtruth
@@ -26,7 +27,7 @@ from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kaiwo.api.field import WorkloadKind
     from kaiwo.engine.cache import Cache, Event
@@ -50,11 +51,6 @@ POD_PROJECTION = Projection(
     labels=(RUN_ID,),
 )
 """What deciding code may read of a pod."""
-
-
-LULL = 0.02
-"""Seconds between a change of a child, a pod or a place in a queue and the look at its workload. One step of
-a queued job changes all three, several times each; people do not notice a fiftieth of a second."""
 
 
 def workload_watches(
@@ -101,15 +97,16 @@ def workload_watches(
     watches = [Watch(own, of_itself, namespace=namespace)]
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys(paths)))
-        watches.append(
-            Watch(child, of_companion if child in beside else of_child, owned, namespace=namespace, lull=LULL)
-        )
+        keys = of_companion if child in beside else of_child
+        watches.append(Watch(child, keys, owned, namespace=namespace, lull=_lull(child, kind, registry)))
     watches += [
-        Watch(companion, of_companion, namespace=namespace, lull=LULL)
+        Watch(companion, of_companion, namespace=namespace, lull=lulls.together)
         for companion in beside
         if companion not in children
     ]
-    watches.append(Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID, lull=LULL))
+    watches.append(
+        Watch(POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID, lull=lulls.of_pod)
+    )
     watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
     watches += [
         Watch(resource, of_owner, namespace=namespace, label_selector=selector)
@@ -137,6 +134,14 @@ def _children(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tu
         if backend.kind == kind and backend.built:
             children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
     return children
+
+
+def _lull(child: Resource, kind: WorkloadKind, registry: Registry) -> Callable[[Event], float]:
+    """How long the look at a change of a child may wait, as far as its back ends tell what is urgent."""
+    told = [b.urgent for b in registry.backends if (b.kind, b.child) == (kind, child) and b.built]
+    if not all(told):
+        return lulls.together
+    return lulls.of_conditions({name for types in told for name in types})
 
 
 def _downloading(registry: Registry) -> tuple[tuple[Resource, str | None], ...]:
@@ -190,7 +195,7 @@ def _queue_watches(
             of_place if resource in queue.owned else of_queue,
             queue.projections.get(resource, Projection()),
             namespace=namespace if resource.namespaced else None,
-            lull=LULL if resource in queue.owned else 0.0,
+            lull=lulls.of_conditions(queue.urgent) if resource in queue.owned else None,
         )
         for resource in queue.reads
     ]

@@ -149,6 +149,8 @@ class WorkloadController:
             self._downloads.leave(key)
             return None
         memory = self._memories.of(key, entry.uid)
+        if memory.over == entry.resource_version:
+            return None
         clock = self._clock()
         seen = self._fingerprint(entry)
         if memory.same(seen, clock):
@@ -207,7 +209,7 @@ class WorkloadController:
         elif self._memories.waits(key, memory, since=wakes):
             self.controller.enqueue(key)
         if ended:
-            memory.ended()
+            memory.ended(version)
         return memory.wake_in(decided.wake_after, clock)
 
     def _backend(self, workload: Workload) -> BackEnd | None:

@@ -241,6 +241,9 @@ class BackEnd:
             nothing is to be replaced.
         tune: pure function: from the workload and the live companions that the child's own controller made
             to merge patches of these; None for none.
+        urgent: types of the child's ``status.conditions`` whose coming or going people wait for, beside what
+            its pods do. Other changes of the child are looked at half a second later, together. Empty where
+            every change may be one that people wait for.
         absent_at_zero: a workload with ``replicas: 0`` has no child at all.
         merge: pure function: the rendered child with what others own inside lists that are replaced as a
             whole, taken from the live child; only for ``write="apply"``. None where there are no such.
@@ -271,6 +274,7 @@ class BackEnd:
     companions: tuple[Resource, ...] = ()
     frozen: Callable[[Object], object] | None = None
     tune: Callable[[Workload, Mapping[Resource, Object]], Mapping[Resource, Object]] | None = None
+    urgent: tuple[str, ...] = ()
     absent_at_zero: bool = False
     merge: Callable[[Object, Object], Object] | None = None
     variants: tuple[BackEnd, ...] = ()

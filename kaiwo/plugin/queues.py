@@ -94,6 +94,8 @@ class QueueSystem:
         admission: pure function: what the queue system says of a live child; None when nothing is known yet.
         reads: kinds it needs in the cache.
         owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
+        urgent: types of the ``status.conditions`` of objects in ``owned`` whose coming or going people wait
+            for; other changes of these objects are looked at half a second later, together.
         manages: pure function: whether objects of a kind are queued by the queue system itself as it runs in
             this cluster; None for a queue system that cannot tell.
         projections: what is kept of each object of a kind in ``reads``; all of it where nothing is said.
@@ -106,6 +108,7 @@ class QueueSystem:
     admission: Callable[[Object, QueueFacts], Admission | None]
     reads: tuple[Resource, ...] = ()
     owned: tuple[Resource, ...] = ()
+    urgent: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()

@@ -92,6 +92,7 @@ def test_defaults_and_spelling_are_no_difference(live: Any, desired: Any) -> Non
         ({"tolerations": [{"key": "a"}, {"key": "b"}]}, {"tolerations": [{"key": "a"}]}),
         ({"a": [1]}, {"a": {"0": 1}}),
         ({"a": "x"}, {"a": ["x"]}),
+        ({"a": [None]}, {"a": [[]]}),
     ],
 )
 def test_a_real_difference_is_seen(live: Any, desired: Any) -> None:

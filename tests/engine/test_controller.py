@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from kaiwo.engine.cache import Cache
+from kaiwo.engine.cache import Cache, Event
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import CONFIG_MAP
@@ -17,8 +17,6 @@ from kaiwo.engine.telemetry import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from kaiwo.engine.cache import Event
 
 KEYS = [Key("ns", str(number)) for number in range(5)]
 
@@ -152,6 +150,36 @@ async def test_a_returned_time_brings_the_key_back() -> None:
         controller.enqueue(KEYS[0])
         first, second = [await asyncio.wait_for(times.get(), 5) for _ in range(2)]
         assert second - first >= 0.04
+
+
+async def test_changes_wait_for_their_lull_and_urgent_ones_do_not() -> None:
+    """Ten changes that can wait are looked at once; one that cannot brings the look forward."""
+    looks: asyncio.Queue[float] = asyncio.Queue()
+    clock = asyncio.get_running_loop().time
+
+    async def reconcile(_: Key) -> None:
+        await looks.put(clock())
+
+    def lull(event: Event) -> float:
+        return 0.0 if event.entry.labels.get("urgent") else 0.2
+
+    controller = Controller("test", [], reconcile)
+    handle = controller.handler(Watch(CONFIG_MAP, by_name, lull=lull))
+    cache = stocked("calm")
+    store = cache.store(CONFIG_MAP)
+    assert store is not None
+    urgent = {"metadata": {"name": "calm", "namespace": "ns", "labels": {"urgent": "yes"}}}
+    calm = Event("ADDED", CONFIG_MAP, None, cache.get(CONFIG_MAP, "ns", "calm"))
+    alarm = Event("ADDED", CONFIG_MAP, None, store.decode(msgspec.json.encode(urgent)))
+    async with running(controller):
+        began = clock()
+        for _ in range(10):
+            handle(calm)
+        assert await asyncio.wait_for(looks.get(), 5) - began >= 0.19
+        assert looks.empty()
+        for event in (calm, alarm):
+            handle(event)
+        assert await asyncio.wait_for(looks.get(), 5) - began < 0.4
 
 
 async def test_a_stop_lets_begun_work_end_and_begins_no_more() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from kaiwo.engine.cache import Cache, Event
+from kaiwo.engine.entry import Projection
+from kaiwo.engine.form import Form
 from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import JOB, POD
 from kaiwo.host.kinds import KAIWO_JOB
@@ -95,6 +98,23 @@ def test_a_child_concerns_its_owner_and_nobody_else(world: World) -> None:
     assert world.keys(JOB, child("wanted", owner=None)) == {waiting}
 
 
+@pytest.mark.parametrize(
+    ("urgent", "seconds"),
+    [((("Complete",),), 0.5), ((("Complete",), ("Failed",)), 0.5), ((("Complete",), ()), 0.02)],
+)
+def test_changes_of_a_child_wait_only_where_all_its_back_ends_say_what_is_urgent(
+    urgent: tuple[tuple[str, ...], ...], seconds: float
+) -> None:
+    """A back end that says nothing loses nothing: any change may be one that people wait for."""
+    backends = tuple(replace(BACKEND, name=f"b{n}", urgent=types) for n, types in enumerate(urgent))
+    watches = workload_watches("KaiwoJob", Registry(backends=backends), Memories(), Cache(), None)
+    (lull,) = [watch.lull for watch in watches if watch.resource == JOB and watch.keys is not None]
+    form = Form(JOB, Projection())
+    old, new = (form.decode(msgspec.json.encode({**child(), "spec": spec})) for spec in ({}, {"a": 1}))
+    assert lull is not None
+    assert lull(Event("MODIFIED", JOB, old, new)) == seconds
+
+
 def test_a_pod_concerns_its_run(world: World) -> None:
     """By the run's uid; pods of unknown runs wake nobody."""
     pod = {"metadata": {"name": "p", "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}}
@@ -150,7 +170,7 @@ def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None
     world.see(POD, pod("fine", phase="Succeeded"))
     world.see(POD, pod("fine", phase="Succeeded"), "DELETED")
     assert [pod["metadata"]["name"] for pod in memory.gone_pods] == ["lost-2", "lost-3", "lost-4", "lost-5"]
-    memory.ended()
+    memory.ended("7")
     ended = job()
     ended["status"] = {"status": "FAILED"}
     world.see(KAIWO_JOB, ended, "MODIFIED")

@@ -59,6 +59,7 @@ def kaiwo_backends() -> list[BackEnd]:
                 "job.spec.ttlSecondsAfterFinished",
             ),
             owned_paths=(("spec", "suspend"),),
+            urgent=("SuccessCriteriaMet", "Complete", "Failed"),
             requires=(JOB,),
             rules=(
                 PolicyRule(

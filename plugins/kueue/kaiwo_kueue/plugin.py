@@ -107,6 +107,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
                 NAMESPACE,
             ),
             owned=(kinds.WORKLOAD,),
+            urgent=("Admitted", "Evicted"),
             projections={kinds.WORKLOAD: WORKLOAD_PROJECTION, NAMESPACE: NAMESPACE_PROJECTION},
             rules=_QUEUE_RULES,
             settings=KueueSettings,
