@@ -167,6 +167,22 @@ class Lab:
         status: Object = found["status"]
         return status
 
+    async def says(self, name: str, text: str) -> Object:
+        """Wait until the workload's message has a text in it; its status."""
+
+        def there(obj: Object | None) -> bool:
+            return text in (obj or {}).get("status", {}).get("message", "")
+
+        found = await until(self.client, KAIWO_JOB, self.namespace, name, there)
+        assert found is not None
+        status: Object = found["status"]
+        return status
+
+    def cloning(self, **more: Any) -> Object:
+        """``spec.storage`` of a data volume into which a repository is cloned."""
+        git = {"repository": "https://git.example.com/r.git", "targetPath": "src"}
+        return {"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"git": [git]}}, **more}
+
     async def jobs(self) -> list[Object]:
         """All batch Jobs of the namespace."""
         return [job async for job in self.client.list(JOB, self.namespace)]

@@ -9,40 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.testing.fault_proxy import FaultProxy
-from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from kaiwo.engine.credentials import Connection
-    from kaiwo.engine.resource import Object
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
 pytestmark = pytest.mark.cluster
 
-GIT = {"repository": "https://git.example.com/r.git", "targetPath": "src"}
 FOREVER = {"kaiwo-sandbox/forever": "true"}
-
-
-def storage(**more: Any) -> Object:
-    """A data volume into which a repository is cloned."""
-    return {"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"git": [GIT]}}, **more}
-
-
-async def says(lab: Any, name: str, text: str, resource: Any = KAIWO_JOB) -> Object:
-    """Wait until the workload's message has a text in it; its status."""
-    found = await until(
-        lab.client, resource, lab.namespace, name,
-        lambda obj: text in ((obj or {}).get("status") or {}).get("message", ""),
-    )  # fmt: skip
-    assert found is not None
-    status: Object = found["status"]
-    return status
 
 
 class LogProxy(FaultProxy):
@@ -90,8 +70,8 @@ async def test_progress_is_told_and_seldom_written(
     process = await operator(kubeconfig=logs.write_kubeconfig(tmp_path / "kubeconfig"))
     gib = 1024**3
     logs.write(26 * gib, 64 * gib)
-    await lab.submit("slow", storage=storage(), pods=FOREVER)
-    status = await says(lab, "slow", "Downloading 40 % of 64 GiB")
+    await lab.submit("slow", storage=lab.cloning(), pods=FOREVER)
+    status = await lab.says("slow", "Downloading 40 % of 64 GiB")
     assert (status["status"], status["reason"]) == ("PENDING", "Downloading")
     await asyncio.sleep(1)  # a change is seen a moment before the proxy notes the request that made it
     before = len(logs.writes())
@@ -118,6 +98,6 @@ async def test_a_log_that_cannot_be_read_harms_nothing(
     """The workload downloads without a number, and starts."""
     proxy.answer(403, path="/log$", times=1000)
     await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
-    await lab.submit("mute", storage=storage(), pods={"kaiwo-sandbox/run-time": "4s"})
-    await says(lab, "mute", "Downloading")
+    await lab.submit("mute", storage=lab.cloning(), pods={"kaiwo-sandbox/run-time": "4s"})
+    await lab.says("mute", "Downloading")
     await lab.reaches("mute", "COMPLETE", timeout=60.0)

@@ -13,31 +13,13 @@ from kaiwo.testing.operator import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from kaiwo.engine.resource import Object
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
 pytestmark = pytest.mark.cluster
 
-GIT = {"repository": "https://git.example.com/r.git", "targetPath": "src"}
 FOREVER = {"kaiwo-sandbox/forever": "true"}
-
-
-def storage(**more: Any) -> Object:
-    """A data volume into which a repository is cloned."""
-    return {"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"git": [GIT]}}, **more}
-
-
-async def says(lab: Any, name: str, text: str, resource: Any = KAIWO_JOB) -> Object:
-    """Wait until the workload's message has a text in it; its status."""
-    found = await until(
-        lab.client, resource, lab.namespace, name,
-        lambda obj: text in ((obj or {}).get("status") or {}).get("message", ""),
-    )  # fmt: skip
-    assert found is not None
-    status: Object = found["status"]
-    return status
 
 
 async def test_a_volume_of_a_class_that_does_not_exist_says_so(
@@ -45,11 +27,11 @@ async def test_a_volume_of_a_class_that_does_not_exist_says_so(
 ) -> None:
     """The class, and which there are; the volume controller's own words as well."""
     await operator()
-    await lab.submit("classless", storage=storage(storageClassName="nowhere"))
+    await lab.submit("classless", storage=lab.cloning(storageClassName="nowhere"))
     status = await lab.reaches("classless", "PENDING", reason="VolumePending")
     assert "no StorageClass 'nowhere' exists; existing: " in status["message"]
     assert condition(status, "StorageReady")["status"] == "False"
-    told = await says(lab, "classless", '"nowhere" not found')
+    told = await lab.says("classless", '"nowhere" not found')
     assert told["status"] == "PENDING"
 
 
@@ -58,7 +40,7 @@ async def test_a_class_that_waits_for_a_pod_is_no_error(
 ) -> None:
     """Nothing is said to be wrong with the claim; what keeps its first pod from a node is."""
     await operator()
-    await lab.submit("patient", storage=storage(storageClassName=waiting_class))
+    await lab.submit("patient", storage=lab.cloning(storageClassName=waiting_class))
     status = await lab.reaches("patient", "PENDING", reason="VolumeNotBound")
     ready = condition(status, "StorageReady")
     assert (ready["status"], ready["reason"]) == ("Unknown", "WaitForFirstConsumer")

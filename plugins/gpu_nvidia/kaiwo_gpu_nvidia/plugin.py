@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.vendors import GpuVendor, NodeGpus, Utilization
-from kaiwo.workload.recognition import counts, labels_of, whole
+from kaiwo.plugin.vendors import GpuVendor, Utilization
+from kaiwo.workload.recognition import counted, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.vendors import NodeGpus
 
 KAIWO_API = 1
 
@@ -33,12 +34,7 @@ def model(labels: Mapping[str, str]) -> str:
 
 def recognise(node: Object) -> tuple[NodeGpus, ...]:
     """The NVIDIA GPUs of a node, one entry for each resource key."""
-    labels = labels_of(node)
-    found = counts(node, KEYS)
-    if GPU not in found and not any(found.values()):
-        found[GPU] = whole(labels.get(COUNT))
-    name = model(labels)
-    return tuple(NodeGpus(name, count, key) for key, count in found.items() if count)
+    return counted(node, KEYS, COUNT, model(labels_of(node)))
 
 
 @hookimpl
