@@ -18,11 +18,8 @@ from kaiwo.cli.kinds import KAIWO_CONFIG
 from kaiwo.cli.scalars import DocumentError
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import (
-    CONFIG_MAP,
-    JOB,
     NAMESPACE,
     NODE,
-    PERSISTENT_VOLUME_CLAIM,
     POD,
     PRIORITY_CLASS,
     STORAGE_CLASS,
@@ -32,7 +29,7 @@ from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.labels import RUN_ID
-from kaiwo.workload.model import Facts
+from kaiwo.workload.model import AUXILIARIES, Facts
 from kaiwo.workload.nodes import expected_nodes, node_fact
 from kaiwo.workload.storage.classes import storage_class
 
@@ -187,7 +184,7 @@ def present(cluster: Cluster, workload: Workload, child: Resource) -> Present:
     pods = _list(cluster, POD, workload.namespace, own) or ()
     named = {
         (kind, item["metadata"]["name"]): item
-        for kind in (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
+        for kind in AUXILIARIES
         for item in _list(cluster, kind, workload.namespace, own) or ()
         if item["metadata"]["name"] != workload.name
     }

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.resource import CONFIG_MAP, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD
+from kaiwo.engine.resource import NAMESPACE, POD
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import ask
 from kaiwo.workload.choice import choose
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.labels import RUN_ID
-from kaiwo.workload.model import Facts
+from kaiwo.workload.model import AUXILIARIES, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backends import BackEnd
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.model import Registry
-
-_BESIDE = (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
-"""Kinds of what a workload owns beside its child and the child's companions."""
 
 
 @dataclass(slots=True)
@@ -96,7 +93,7 @@ class FactsReader:
         return [*self._cache.labelled(POD, RUN_ID, uid), *self._beside(uid)]
 
     def _beside(self, uid: str) -> list[Entry]:
-        return [entry for kind in _BESIDE for entry in self._cache.owned_by(uid, kind)]
+        return [entry for kind in AUXILIARIES for entry in self._cache.owned_by(uid, kind)]
 
     def look(self, workload: Entry, backend: BackEnd | None) -> View:
         """The cluster around one workload."""

@@ -219,8 +219,7 @@ def bury(event: Event, kind: WorkloadKind, memories: Memories, cache: Cache) -> 
     owner = event.entry.controller
     if event.new is not None or key is None or owner is None or event.entry.name != key.name:
         return  # what is not named like its workload is not its child: a download Job
-    workload = cache.get(WORKLOADS[kind], key.namespace, key.name)
-    if workload is None or workload.uid != owner.uid or workload.part("status", "status") in TERMINAL:
+    if not _goes_on(kind, key, owner.uid, cache):
         return
     seen = event.witnessed or event.entry.deleted is not None
     memories.of(key, owner.uid).lost = Tombstone(event.entry.full(), deletion_seen=seen)
@@ -235,12 +234,17 @@ def bury_pod(event: Event, memories: Memories, cache: Cache) -> None:
     key = memories.key_of(uid) if uid and event.new is None else None
     if key is None or uid is None or downloads(event.entry.labels):
         return
-    workload = cache.get(WORKLOADS["KaiwoJob"], key.namespace, key.name)
-    if workload is None or workload.uid != uid or workload.part("status", "status") in TERMINAL:
+    if not _goes_on("KaiwoJob", key, uid, cache):
         return
     pod = event.entry.full()
     if podtruth.failure([pod]) is not None:
         memories.of(key, uid).mourn(pod)
+
+
+def _goes_on(kind: WorkloadKind, key: Key, uid: str, cache: Cache) -> bool:
+    """Whether the workload with this uid is there and has not ended."""
+    workload = cache.get(WORKLOADS[kind], key.namespace, key.name)
+    return workload is not None and workload.uid == uid and workload.part("status", "status") not in TERMINAL
 
 
 def _owning_workload(entry: Entry, kind: WorkloadKind) -> Key | None:

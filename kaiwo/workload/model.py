@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.workload.shapes import lenient_map
 
 if TYPE_CHECKING:
@@ -99,6 +100,10 @@ class Rejection:
     message: str
 
 
+AUXILIARIES: tuple[Resource, ...] = (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
+"""Kinds of what a workload owns beside its child and the child's companions."""
+
+
 def _all_served(resource: Resource) -> bool:  # noqa: ARG001 (the default of a callable that takes one)
     return True
 
@@ -119,7 +124,7 @@ class Facts:
         gone_pods: its last failed pods that exist no more, as they were.
         download_pods: live pods of its download Job.
         progress: how far the running download is, None while nobody knows.
-        auxiliaries: other live objects under wanted names, by kind and name.
+        auxiliaries: live objects of `AUXILIARIES`, and the companions, by kind and name.
         lost: a child of ours that is gone, None when there was none since the operator looks.
         queue_facts: what the queue system may look at, None without one.
         owners: paths among the back end's ``owned_paths`` to the field manager that owns them on the child.
