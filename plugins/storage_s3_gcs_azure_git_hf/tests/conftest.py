@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         place = urllib.parse.urlsplit(self.path)
         bucket, _, key = urllib.parse.unquote(place.path).lstrip("/").partition("/")
         objects.requests.append((self.command, key, dict(self.headers.items())))
-        if not objects.allowed(dict(self.headers.items())):
+        if not objects.allowed({**dict(self.headers.items()), ":path": self.path}):
             self.reply(403, b"<Error><Code>AccessDenied</Code></Error>")
         elif bucket != objects.bucket:
             self.reply(404, b"<Error><Code>NoSuchBucket</Code></Error>")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,8 +51,24 @@ def _service_account() -> tuple[str, Callable[[dict[str, str]], bool]]:
         "gcs_base_url": "http://169.254.169.254",
     }
 
+    def signed(path: str) -> bool:
+        """Whether a URL is signed for a HEAD request, version 4 of Google's signatures."""
+        place, _, query = path.partition("?")
+        fields, _, signature = query.partition("&X-Goog-Signature=")
+        given = urllib.parse.parse_qs(fields)
+        scope = given["X-Goog-Credential"][0].partition("/")[2]
+        asked = f"HEAD\n{place}\n{fields}\nhost:storage.googleapis.com\n\nhost\nUNSIGNED-PAYLOAD"
+        digest = hashlib.sha256(asked.encode()).hexdigest()
+        text = f"GOOG4-RSA-SHA256\n{given['X-Goog-Date'][0]}\n{scope}\n{digest}"
+        private.public_key().verify(
+            bytes.fromhex(signature), text.encode(), padding.PKCS1v15(), hashes.SHA256()
+        )
+        return True
+
     def allowed(headers: dict[str, str]) -> bool:
         given = {name.lower(): value for name, value in headers.items()}
+        if "X-Goog-Signature" in given[":path"]:
+            return signed(given[":path"])
         head, _, signature = given.get("authorization", "").removeprefix("Bearer ").rpartition(".")
         try:
             private.public_key().verify(
@@ -79,6 +96,19 @@ def test_gcs_with_a_service_account(download: Any, gcs: Any) -> None:
     outcome = download({"gcs": [item]})
     assert outcome.code == 0, outcome.err
     assert download.files() == EXPECTED
+
+
+def test_gcs_content_of_a_private_bucket_is_checked_too(download: Any, gcs: Any) -> None:
+    """The checksum is asked for with a signed URL."""
+    text, gcs.allowed = _service_account()
+    gcs.content = {"other": b"o"}
+    gcs.headers = lambda _: {"x-goog-hash": "crc32c=AAAAAA=="}
+    bucket = {"name": "bucket", "files": ITEM["buckets"][0]["files"]}
+    item = {"applicationCredentials": download.secret("gcs", text), "buckets": [bucket]}
+    outcome = download({"gcs": [item]})
+    assert outcome.code == 4, outcome.err
+    assert "and x-goog-hash says 00000000" in outcome.line
+    assert download.files() == {}
 
 
 def test_gcs_content_that_is_not_what_the_header_says_fails(download: Any, gcs: Any) -> None:

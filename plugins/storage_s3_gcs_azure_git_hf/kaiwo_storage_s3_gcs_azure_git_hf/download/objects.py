@@ -130,25 +130,24 @@ def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
         item = parse.item(where, GCSDownloadItem, raw)
         url = os.environ.get("STORAGE_EMULATOR_HOST", GCS_URL).rstrip("/")
         config: dict[str, Any] = {"base_url": url}
-        anonymous = False
         if item.application_credentials:
             config["service_account_key"] = _service_account(
                 where, session.secret(where, item.application_credentials)
             )
         elif not session.config.policy.ambient_credentials:
-            config["skip_signature"] = anonymous = True
+            config["skip_signature"] = True
         client = session.client(where, url)
 
-        def opened(
-            name: str,
-            url: str = url,
-            client: dict[str, Any] = client,
-            config: Any = config,
-            anonymous: bool = anonymous,
-        ) -> Store:
+        def opened(name: str, url: str = url, client: dict[str, Any] = client, config: Any = config) -> Store:
             remote = GCSStore(name, config=config, **client)
-            ask = session.headers(_plain(f"{url}/{name}")) if anonymous else None
-            return Store(remote, f"gs://{name}", headers=ask)
+            if "skip_signature" in config:
+                address = _plain(f"{url}/{name}")
+            elif "service_account_key" in config:
+                address = _presigned(remote)
+            else:
+                # A pod's identity has no key; Google would have to be asked for each signature.
+                return Store(remote, f"gs://{name}")
+            return Store(remote, f"gs://{name}", headers=session.headers(address))
 
         _buckets(where, "buckets", session, item.buckets, opened)
 

@@ -44,7 +44,7 @@ _CHUNK = 256 * 1024
 _BATCH = 512 * 1024
 """Bytes from which pieces are written: few system calls, and little memory for each worker."""
 
-_SYNC_EVERY = 8
+_SYNC_EVERY = 4
 """Parts after which a file is synced in the background, so that the disk works while more arrives."""
 
 _FINISHERS = 8
