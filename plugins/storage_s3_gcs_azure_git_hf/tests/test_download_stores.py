@@ -4,11 +4,14 @@ import base64
 import hashlib
 import json
 import urllib.parse
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import obstore
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from obstore.store import AzureStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,9 +156,6 @@ def _connection(url: str, key: str = KEY) -> str:
 @pytest.fixture
 def container(azurite: str) -> str:
     """A container with blobs."""
-    import obstore  # noqa: PLC0415 - these tests alone write
-    from obstore.store import AzureStore  # noqa: PLC0415 - likewise
-
     name = "c" + hashlib.sha256(azurite.encode()).hexdigest()[:8]
     store = AzureStore(
         name,
@@ -206,6 +206,34 @@ def test_azure_with_an_account_key(download: Any, azurite: str, container: str) 
     outcome = download(_azure(download, container, _connection(azurite)))
     assert outcome.code == 0, outcome.err
     assert download.files() == EXPECTED
+
+
+@pytest.mark.parametrize("how", ["account key", "shared access signature"])
+@pytest.mark.parametrize("right", [True, False])
+def test_azure_content_is_checked(download: Any, azurite: str, container: str, how: str, right: bool) -> None:
+    """With the MD5 that Azure keeps; who may only read one blob may ask for it too."""
+    import urllib.request  # noqa: PLC0415 - one request needs it
+
+    config: Any = {"account_name": "devstoreaccount1", "account_key": KEY, "endpoint": azurite}
+    store = AzureStore(container, config=config, client_options={"allow_http": True})
+    store.put("checked", BODY)
+    if not right:
+        signed = obstore.sign(store, "PUT", "checked", timedelta(minutes=5))
+        wrong = base64.b64encode(bytes(16)).decode()
+        headers = {"x-ms-version": "2021-08-06", "x-ms-blob-content-md5": wrong}
+        request = urllib.request.Request(f"{signed}&comp=properties", method="PUT", headers=headers)  # noqa: S310 - loopback
+        urllib.request.urlopen(request, data=b"").close()  # noqa: S310 - loopback
+    connection = _connection(azurite)
+    if how == "shared access signature":
+        query = obstore.sign(store, "GET", "checked", timedelta(minutes=5)).partition("?")[2]
+        connection = f"AccountName=devstoreaccount1;BlobEndpoint={azurite};SharedAccessSignature={query}"
+    bucket = {"name": container, "files": [{"path": "checked", "targetPath": "c"}]}
+    item = {"connectionString": download.secret("az", connection), "containers": [bucket]}
+    outcome = download({"azureBlob": [item]})
+    assert outcome.code == (0 if right else 4), outcome.err
+    assert download.files() == ({"c": BODY} if right else {})
+    assert right or f"Content-MD5 says {'0' * 32}" in outcome.line
+    assert "sig=" not in outcome.err
 
 
 def test_azure_with_a_wrong_key_is_refused(download: Any, azurite: str, container: str) -> None:

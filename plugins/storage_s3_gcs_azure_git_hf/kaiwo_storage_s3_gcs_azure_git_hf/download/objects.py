@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import parse, sigv4
@@ -106,11 +106,17 @@ def _plain(url: str, query: str = "") -> Address:
     return lambda key: (f"{url}/{quote(key)}{query}", {})
 
 
-def _presigned(remote: Any) -> Address:
-    """HEAD requests that the object store client signs."""
+def _presigned(remote: Any, method: Literal["HEAD", "GET"] = "HEAD") -> Address:
+    """HEAD requests that the object store client signs.
+
+    Args:
+        remote: the client.
+        method: what is signed. For Azure, where a signature is a permission, the client knows none for HEAD,
+            and that of GET includes it.
+    """
     import obstore  # noqa: PLC0415 - only the download container has it
 
-    return lambda key: (obstore.sign(remote, "HEAD", key, _VALID), {})
+    return lambda key: (obstore.sign(remote, method, key, _VALID), {})
 
 
 def _aws_region(url: str) -> str:
@@ -182,7 +188,7 @@ def azure_blob(items: Sequence[dict[str, Any]], session: Session) -> None:
             remote = AzureStore(name, config=config, **client)
             url = f"{config['endpoint']}/{name}"
             signed = "account_key" in config
-            address = _presigned(remote) if signed else _plain(url, f"?{config['sas_key']}")
+            address = _presigned(remote, "GET") if signed else _plain(url, f"?{config['sas_key']}")
             return Store(remote, url, headers=session.headers(address))
 
         _buckets(where, "containers", session, item.containers, opened)
