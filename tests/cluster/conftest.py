@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import render_crds
-from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import EVENT, JOB
 from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.plugin.loader import load as load_plugins
-from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from kaiwo.engine.client import Client
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.resource import Object
 
@@ -83,20 +82,6 @@ def connection(control_plane: Any, crds: None) -> Connection:
     """The control plane, with CRDs, as an administrator reaches it."""
     del crds
     return load(control_plane.kubeconfig)
-
-
-@pytest.fixture
-async def client(connection: Connection) -> AsyncIterator[Client]:
-    """A client of the real API server."""
-    async with Client(connection) as made:
-        yield made
-
-
-@pytest.fixture
-async def proxy(connection: Connection) -> AsyncIterator[FaultProxy]:
-    """A fault proxy in front of the real API server, with a list of all requests."""
-    async with FaultProxy(connection) as made:
-        yield made
 
 
 @pytest.fixture

@@ -9,33 +9,19 @@ import pytest
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.telemetry import Metrics
-from kaiwo.testing.fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.resource import Object
+    from kaiwo.testing.fault_proxy import FaultProxy
 
 
 @pytest.fixture
 def connection(control_plane: Any) -> Connection:
     """The control plane as an administrator reaches it."""
     return load(control_plane.kubeconfig)
-
-
-@pytest.fixture
-async def client(connection: Connection) -> AsyncIterator[Client]:
-    """A client of the real API server."""
-    async with Client(connection) as made:
-        yield made
-
-
-@pytest.fixture
-async def proxy(connection: Connection) -> AsyncIterator[FaultProxy]:
-    """A fault proxy in front of the real API server."""
-    async with FaultProxy(connection) as made:
-        yield made
 
 
 @pytest.fixture
