@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.workload.keys import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from kaiwo.plugin.facts import NodeFact
 
@@ -45,16 +45,27 @@ class Capacity:
         """How many pods of that many GPUs (at least one) fit at the same time."""
         return sum(size // gpus * nodes for size, nodes in self.sizes.items())
 
-    def largest_pod(self, pods: int) -> int:
-        """The most GPUs each of that many pods can have at the same time, 0 when they do not fit at all."""
-        low, high = 0, self.largest
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.pods(middle) >= pods:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+    def holds(self, pods: Mapping[int, int]) -> bool:
+        """Whether pods of several sizes fit at the same time: GPUs of a pod, to the number of such pods.
+
+        Large pods are placed first, each on the smallest node that takes it.
+        """
+        free = Counter(self.sizes)
+        for gpus in sorted(pods, reverse=True):
+            left = pods[gpus]
+            for size in sorted(size for size in free if size >= gpus):
+                each = size // gpus
+                full = min(free[size], left // each)
+                free[size] -= full
+                free[size - each * gpus] += full
+                left -= full * each
+                if left and free[size]:
+                    free[size] -= 1
+                    free[size - left * gpus] += 1
+                    left = 0
+            if left:
+                return False
+        return True
 
 
 def capacity(nodes: Iterable[NodeFact], vendor: str, key: str, models: Collection[str] = ()) -> Capacity:

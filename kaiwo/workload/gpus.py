@@ -6,6 +6,8 @@ The number a user asked for is never reduced: what does not fit is refused with 
 from __future__ import annotations
 
 import difflib
+import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -142,7 +144,7 @@ def even(inp: AllocationInput, template: Object | None = None) -> Allocation | R
     return _fixed(inp, request, replicas=replicas, each=each, pods=replicas)
 
 
-def spread(inp: AllocationInput, template: Object | None = None, hosts: int = 1) -> Allocation | Refusal:
+def spread(inp: AllocationInput, hosts: int = 1) -> Allocation | Refusal:
     """GPUs of a workload that may take as many pods as it needs, as Ray workers.
 
     Without ``gpusPerReplica`` and ``replicas`` the smallest number of pods is chosen whose equal share fits
@@ -150,12 +152,11 @@ def spread(inp: AllocationInput, template: Object | None = None, hosts: int = 1)
 
     Args:
         inp: the workload and the cluster.
-        template: the embedded pod template of the workers, if the user wrote one.
         hosts: pods per replica, each with the replica's GPUs.
     """
     spec = inp.workload.spec
     if spec.gpus_per_replica or not spec.gpus or spec.replicas > 1:
-        split = even(inp, template)
+        split = even(inp)
         if isinstance(split, Refusal) or hosts == 1:
             return split
         kept = Request(split.vendor, split.resource_key, split.models)
@@ -172,19 +173,54 @@ def spread(inp: AllocationInput, template: Object | None = None, hosts: int = 1)
                 request, room, spec.gpus, lambda count: _smallest_split(count, room, hosts) is not None
             )
         # A running workload is not judged by the nodes of the moment.
-        replicas = -(-spec.gpus // room.largest) if room.largest else 1
-        while spec.gpus % replicas:
-            replicas += 1
+        fewest = -(-spec.gpus // room.largest) if room.largest else 1
+        replicas = next(count for count in _divisors(spec.gpus) if count >= fewest)
     return _allocation(request, replicas, spec.gpus // replicas, replicas * hosts)
+
+
+def written(inp: AllocationInput, sets: Iterable[tuple[Object | None, int]]) -> Allocation | Refusal:
+    """GPUs that the embedded templates of several sets of pods ask for themselves, as Ray worker groups do.
+
+    The set with the largest pods says how many GPUs a replica has. Sets without GPUs need no room.
+
+    Args:
+        inp: the workload and the cluster.
+        sets: of each set its pod template, if the user wrote one, and the pods that a replica has of it.
+    """
+    replicas = inp.workload.spec.replicas
+    found = [(template_gpus(template, inp.vendors), pods * replicas) for template, pods in sets]
+    vendor, key, each = max((asked for asked, _ in found), key=lambda asked: asked[2], default=("", "", 0))
+    if not each:
+        return Allocation(replicas=replicas, pods=replicas)
+    request = Request(vendor, key, _models(inp))
+    pods: Counter[int] = Counter()
+    for asked, count in found:
+        if asked[:2] == (vendor, key):
+            pods[asked[2]] += count
+    if inp.check_capacity and replicas:
+        room = capacity(inp.nodes, vendor, key, request.models)
+        if not room.holds(pods):
+            total = sum(gpus * count for gpus, count in pods.items())
+            return _refusal(
+                request, room, total, lambda _: False, pods=pods[each] if len(pods) == 1 else 1, each=each
+            )
+    return _allocation(request, replicas, each, pods[each])
 
 
 def _smallest_split(gpus: int, room: Capacity, hosts: int) -> int | None:
     if not room.largest or gpus > room.total:
         return None
-    for replicas in range(-(-gpus // room.largest), gpus + 1):
-        if gpus % replicas == 0 and room.pods(gpus // replicas) >= replicas * hosts:
+    fewest = -(-gpus // room.largest)
+    for replicas in _divisors(gpus):
+        if replicas >= fewest and room.pods(gpus // replicas) >= replicas * hosts:
             return replicas
     return None
+
+
+def _divisors(number: int) -> list[int]:
+    """The divisors of a positive number, ascending."""
+    small = [count for count in range(1, math.isqrt(number) + 1) if number % count == 0]
+    return sorted({*small, *(number // count for count in small)})
 
 
 def _asked(inp: AllocationInput) -> Request | Refusal:

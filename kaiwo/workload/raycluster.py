@@ -63,11 +63,14 @@ def _check_template(group: Object, path: str) -> None:
 
 
 def allocate_cluster(inp: AllocationInput, cluster: object) -> Allocation | Refusal:
-    """The split of GPUs over the workers: each pod of every group gets a replica's share."""
+    """The split of GPUs over the workers: each pod of every group gets a replica's share.
+
+    Where the workload asks for none, those that the groups' templates ask for count.
+    """
     groups = lenient_maps(lenient_map(cluster).get("workerGroupSpecs"))
-    templates = [item for group in groups if isinstance(item := group.get("template"), dict)]
-    largest = max(templates, key=lambda item: gpus.template_gpus(item, inp.vendors)[2], default=None)
-    return gpus.spread(inp, largest, sum(map(hosts_of, groups)) or 1)
+    if inp.workload.spec.gpus or inp.workload.spec.gpus_per_replica:
+        return gpus.spread(inp, sum(map(hosts_of, groups)) or 1)
+    return gpus.written(inp, [(lenient_map(group.get("template")), hosts_of(group)) for group in groups])
 
 
 def hosts_of(group: Object) -> int:

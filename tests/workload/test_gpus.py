@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from kaiwo.plugin.backends import AllocationInput
 from kaiwo.plugin.facts import Allocation, NodeFact, Refusal, VendorGpus
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
 from kaiwo.testing import job, service
-from kaiwo.workload.gpus import even, one_pod, spread, template_gpus
+from kaiwo.workload.capacity import Capacity
+from kaiwo.workload.gpus import even, one_pod, spread, template_gpus, written
 
 AMD = GpuVendor("amd", ("amd.com/gpu", "amd.com/cpx_*"), lambda _: ())
 NVIDIA = GpuVendor("nvidia", ("nvidia.com/gpu", "nvidia.com/mig-*"), lambda _: ())
@@ -143,6 +145,46 @@ def test_several_hosts_of_a_replica_multiply_the_need() -> None:
     assert shape(spread(asked(gpus=8), hosts=2)) == (1, 8, 2)
     assert shape(spread(asked(gpusPerReplica=8, replicas=1), hosts=2)) == (1, 8, 2)
     refused(spread(asked(gpusPerReplica=8, replicas=2), hosts=2), "InsufficientGPUs")
+
+
+def wanting(gpus: int, key: str = "amd.com/gpu") -> dict[str, Any]:
+    """A pod template whose container asks for GPUs; for none at 0."""
+    limits = {key: gpus} if gpus else {"cpu": "4"}
+    return {"spec": {"containers": [{"name": "worker", "resources": {"limits": limits}}]}}
+
+
+def test_worker_groups_without_gpus_need_no_gpu_nodes() -> None:
+    """A group for preprocessing beside one of eight GPUs fits one node of eight."""
+    assert shape(written(asked(nodes(8)), [(wanting(8), 1), (wanting(0), 3)])) == (1, 8, 1)
+    assert shape(written(asked(()), [(wanting(0), 2), (None, 1)])) == (1, 0, 1)
+    assert shape(written(asked(nodes(8), replicas=3), [])) == (3, 0, 3)
+
+
+def test_worker_groups_of_different_sizes_share_the_nodes() -> None:
+    """Pods of 8, 4 and 4 fit two nodes of eight, though 3 pods of 8 would not; twice as many do not."""
+    groups = [(wanting(4), 2), (wanting(8), 1)]
+    assert shape(written(asked(), groups)) == (1, 8, 1)
+    message = refused(written(asked(replicas=2), groups), "InsufficientGPUs")
+    assert "asked for 32 amd GPUs" in message
+    refused(written(asked(), [(wanting(9), 1)]), "GPUsExceedNode")
+    assert shape(written(asked(check=False, replicas=2), groups)) == (2, 8, 2)
+
+
+@given(st.lists(st.integers(1, 8), max_size=6), st.lists(st.integers(1, 8), min_size=1, max_size=5))
+def test_equal_pods_fit_as_counted_and_no_pods_always_fit(pods: list[int], have: list[int]) -> None:
+    """What is said to fit has the GPUs; pods of one size fit exactly when that many do."""
+    room = Capacity(Counter(have))
+    if room.holds(Counter(pods)):
+        assert sum(pods) <= sum(have)
+        assert max(pods, default=0) <= max(have)
+    for size in pods:
+        assert room.holds({size: len(pods)}) == (room.pods(size) >= len(pods))
+    assert room.holds({})
+
+
+def test_a_running_workload_is_split_at_once_whatever_it_asks_for() -> None:
+    """A count that only one pod per GPU divides does not hold the operator up."""
+    assert shape(spread(asked(nodes(8), check=False, gpus=2**31 - 1)))[:2] == (2**31 - 1, 1)
 
 
 @pytest.mark.parametrize("facts", [(), nodes(8, vendor="nvidia"), nodes(8, 8, usable=False), nodes(0)])

@@ -153,6 +153,27 @@ def test_hosts_and_groups_count_when_gpus_are_looked_for() -> None:
     assert planned(obj).writes
 
 
+def test_groups_without_gpus_are_no_gpus() -> None:
+    """Beside a group that asks for all GPUs of both nodes, workers for preprocessing need none."""
+    groups = [
+        {"groupName": "train", "numOfHosts": 2, "template": _worker({"limits": {"amd.com/gpu": 8}})},
+        {"groupName": "prepare", "template": _worker({"limits": {"cpu": 4}})},
+    ]
+    made = ray_job(job(entrypoint="a.py", rayJob={"spec": {"rayClusterSpec": {"workerGroupSpecs": groups}}}))
+    train, prepare = (group["template"]["spec"] for group in _groups(made))
+    assert train["containers"][0]["resources"]["limits"]["amd.com/gpu"] == 8
+    assert "amd.com/gpu" not in prepare["containers"][0]["resources"]["limits"]
+    assert {"name": "NUM_GPUS", "value": "8"} in prepare["containers"][0]["env"]
+
+
+def _worker(resources: Any) -> Any:
+    return {"spec": {"containers": [{"name": "worker", "resources": resources}]}}
+
+
+def _groups(made: Any) -> Any:
+    return made["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+
+
 def test_the_submitter_can_run_where_the_head_can() -> None:
     """Its image, pull secrets, scheduler, tolerations and identity are the head's."""
     spec = ray_job(GPUS)["spec"]
