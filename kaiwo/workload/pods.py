@@ -187,6 +187,7 @@ def _containers(pod: Object, inp: RenderInput, role: PodRole, generated: bool, o
     spec, allocation, keys = inp.workload.spec, inp.resolved.allocation, _gpu_keys(inp)
     defaults, warnings = spec_defaults(spec.resources, keys)
     asked = bool(spec.gpus or spec.gpus_per_replica)
+    claims = tuple(claim.dump() for claim in (spec.resources.claims or ())) if spec.resources else ()
     for group in ("initContainers", "containers"):
         for position, container in enumerate(pod.get(group) or ()):
             path = f"{role.path}.spec.{group}[{position}]"
@@ -200,6 +201,7 @@ def _containers(pod: Object, inp: RenderInput, role: PodRole, generated: bool, o
                 gpu_key=allocation.resource_key,
                 generated=generated,
                 memory=role.memory if primary else "",
+                claims=claims,
             )
             resources, more = with_resources(container, needs, path, origins)
             warnings += more

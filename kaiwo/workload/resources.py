@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.keys import is_gpu
-from kaiwo.workload.shapes import as_map
+from kaiwo.workload.lists import merged
+from kaiwo.workload.shapes import as_map, as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,7 @@ class Needs:
         gpu_key: the resource key of these.
         generated: the pod template is ours, so that CPU and memory follow from the GPUs.
         memory: memory from KaiwoConfig (Ray heads), empty for none.
+        claims: ``spec.resources.claims``, devices that every container gets beside its own.
     """
 
     defaults: Mapping[str, Mapping[str, Any]]
@@ -74,6 +76,7 @@ class Needs:
     gpu_key: str = ""
     generated: bool = False
     memory: str = ""
+    claims: tuple[Object, ...] = ()
 
 
 def spec_defaults(
@@ -125,7 +128,14 @@ def with_resources(container: Object, needs: Needs, path: str, origins: Origins)
             for side in _SIDES:
                 values[side].setdefault(key, (default, Level.DEFAULT))
     _clamp(values, path)
-    return _result(own, values, path, origins), warnings
+    return _result(_with_claims(own, needs.claims, path), values, path, origins), warnings
+
+
+def _with_claims(own: Object, claims: tuple[Object, ...], path: str) -> Object:
+    if not claims:
+        return own
+    given = as_maps(own.get("claims"), f"{path}.resources.claims")
+    return {**own, "claims": merged([*(dict(claim) for claim in claims), *given], ("name",))}
 
 
 def _offers(needs: Needs) -> list[tuple[str, str, Level]]:
@@ -149,6 +159,8 @@ def _set_gpus(values: dict[str, dict[str, tuple[Any, Level]]], needs: Needs, pat
             values[side][needs.gpu_key] = (wanted, Level.OWN)
     if not changed:
         return []
+    if not needs.gpus:
+        return [f"{path}.resources: the GPUs written there are left out; a Ray head gets none"]
     return [
         f"{path}.resources: the GPUs written there are replaced by {wanted} {needs.gpu_key} from spec.gpus"
     ]

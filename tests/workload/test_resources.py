@@ -74,6 +74,18 @@ def test_without_asked_gpus_those_of_the_container_stay() -> None:
     assert made(both(**{"amd.com/gpu": "1"}))[0]["limits"]["amd.com/gpu"] == "1"
 
 
+def test_claimed_devices_reach_every_container() -> None:
+    """Devices of spec.resources come beside a container's own, whose entry of the same name stays."""
+    own = {"claims": [{"name": "camera", "request": "front"}, {"name": "radio"}]}
+    claims = ({"name": "camera"}, {"name": "disk"})
+    assert made(own, primary=False, claims=claims)[0]["claims"] == [
+        {"name": "camera", "request": "front"},
+        {"name": "disk"},
+        {"name": "radio"},
+    ]
+    assert made(primary=False, claims=claims)[0] == {"claims": list(claims)}
+
+
 def test_gpus_in_spec_resources_are_ignored_with_a_warning() -> None:
     """GPUs come from spec.gpus alone."""
     resources, warnings = made(spec=both(**{"amd.com/gpu": "4", "rdma/hca": "1"}))
@@ -107,6 +119,9 @@ def test_a_ray_head_follows_its_own_setting() -> None:
     resources, _ = made(spec=spec, memory="24Gi", gpus=0)
     assert resources["requests"] == {"memory": "24Gi", "cpu": "3"}
     assert made(both(memory="1Gi"), memory="24Gi")[0]["limits"]["memory"] == "1Gi"
+    own, warnings = made(both(**{"amd.com/gpu": "1"}), gpus=0)
+    assert "amd.com/gpu" not in own["limits"]
+    assert warnings == ["c.resources: the GPUs written there are left out; a Ray head gets none"]
 
 
 @pytest.mark.parametrize(
