@@ -33,12 +33,11 @@ def add_volumes(pod: Object, inp: RenderInput, shm: str, path: str, origins: Ori
         SpecError: two volumes share a name or a place.
     """
     wanted: list[tuple[Object, Object, str]] = []
-    found = volumes(inp.workload, inp.resolved)
-    check_mounts(found)
-    for asked in found:
+    for asked in volumes(inp.workload, inp.resolved):
         claim: Object = {"name": asked.name, "persistentVolumeClaim": {"claimName": asked.claim}}
         wanted.append((claim, {"name": asked.name, "mountPath": asked.mount_path}, asked.path))
-    wanted += _secrets(inp.workload.spec.secret_volumes or ())
+    wanted += _secrets(inp.workload.spec.secret_volumes or (), [mount["mountPath"] for _, mount, _ in wanted])
+    check_mounts([(mount["mountPath"], field) for _, mount, field in wanted])
     if not wanted and not shm:
         return
     existing = as_maps(pod.get("volumes"), f"{path}.volumes")
@@ -74,8 +73,14 @@ def _mount(container: Object, mounts: Sequence[Object], path: str) -> None:
         container["volumeMounts"] = [*own, *(dict(mount) for mount in mounts)]
 
 
-def _secrets(items: Sequence[SecretVolume]) -> list[tuple[Object, Object, str]]:
-    paths = [item.mount_path.rstrip("/") for item in items]
+def _secrets(items: Sequence[SecretVolume], others: Sequence[str]) -> list[tuple[Object, Object, str]]:
+    """Volume, mount and field of each secret.
+
+    Args:
+        items: the secret volumes.
+        others: paths at which something else is mounted.
+    """
+    paths = [path.rstrip("/") for path in (*(item.mount_path for item in items), *others)]
     wanted = []
     for position, item in enumerate(items):
         source: Object = {"secretName": item.secret_name}
@@ -84,7 +89,7 @@ def _secrets(items: Sequence[SecretVolume]) -> list[tuple[Object, Object, str]]:
             file = item.sub_path or item.key
             source["items"] = [{"key": item.key, "path": file}]
             if paths.count(paths[position]) > 1:
-                # Several secrets share the directory: each brings its file alone.
+                # What shares a directory brings its file alone.
                 mount |= {"mountPath": f"{paths[position]}/{file}", "subPath": file}
         elif item.sub_path:
             mount["subPath"] = item.sub_path

@@ -121,6 +121,18 @@ def test_keys_of_several_secrets_share_a_directory() -> None:
     ]
 
 
+STORAGE = {"storageEnabled": True, "data": {"storageSize": "1Gi"}}
+
+
+def test_a_key_in_the_data_volume_does_not_hide_the_data() -> None:
+    """A file is put into the directory where a volume is mounted; both are there."""
+    pod = template(storage=STORAGE, secretVolumes=[secret(key="token", mountPath="/workload/")])["spec"]
+    assert pod["containers"][0]["volumeMounts"][1:] == [
+        {"name": "data", "mountPath": "/workload"},
+        {"name": "s", "mountPath": "/workload/token", "subPath": "token", "readOnly": True},
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "spec", "path"),
     [
@@ -149,6 +161,21 @@ def test_keys_of_several_secrets_share_a_directory() -> None:
                 }
             },
             "spec.storage.huggingFace.mountPath",
+        ),
+        (
+            None,
+            {"secretVolumes": [secret(mountPath="/workload")], "storage": STORAGE},
+            "spec.secretVolumes[0].mountPath",
+        ),
+        (
+            None,
+            {"secretVolumes": [secret(), secret(name="t", secretName="other", mountPath="/secrets/")]},
+            "spec.secretVolumes[1].mountPath",
+        ),
+        (
+            None,
+            {"secretVolumes": [secret(key="a"), secret(name="t", key="b", subPath="a")]},
+            "spec.secretVolumes[1].mountPath",
         ),
     ],
 )

@@ -258,7 +258,7 @@ def _mounts(
 ) -> tuple[list[Object], list[Object]]:
     """Mounts and volumes: the workload's own volumes, the configuration, a writable /tmp, Secrets."""
     asked = volumes(workload, resolved)
-    check_mounts(asked)
+    check_mounts((volume.mount_path, volume.path) for volume in asked)
     for volume in asked:
         if problem := _clash(volume.mount_path):
             raise SpecError(f"{volume.path}.mountPath", problem)

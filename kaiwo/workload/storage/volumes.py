@@ -9,7 +9,7 @@ from kaiwo.workload.errors import SpecError
 from kaiwo.workload.names import derived_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kaiwo.api.storage import StorageSpec
     from kaiwo.api.workload import Workload
@@ -120,21 +120,23 @@ def check(workload: Workload) -> None:
             )
 
 
-def check_mounts(found: tuple[Volume, ...]) -> None:
-    """Refuse two volumes at one place.
+def check_mounts(mounts: Iterable[tuple[str, str]]) -> None:
+    """Refuse two volumes at one place: the last mounted would hide the other.
+
+    Args:
+        mounts: of each mount its path and the field that asks for it.
 
     Raises:
-        SpecError: they are mounted at the same path.
+        SpecError: two are mounted at the same path.
     """
-    paths: dict[str, str] = {}
-    for volume in found:
-        path = volume.mount_path.rstrip("/") or "/"
-        if path in paths:
+    fields: dict[str, str] = {}
+    for path, field in mounts:
+        place = path.rstrip("/") or "/"
+        if place in fields:
             raise SpecError(
-                f"{volume.path}.mountPath",
-                f"is {path}, where {paths[path]} is mounted already; choose another",
+                f"{field}.mountPath", f"is {place}, where {fields[place]} is mounted already; choose another"
             )
-        paths[path] = volume.path
+        fields[place] = field
 
 
 def warnings(workload: Workload) -> list[str]:
