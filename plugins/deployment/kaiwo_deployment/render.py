@@ -63,7 +63,7 @@ def render(inp: RenderInput) -> Rendered:
     spec: Object = without_nulls(as_map(block.get("spec"), f"{BLOCK}.spec"))
     warnings = _replicas(spec, inp, origins)
     warnings += _selector(spec, inp, origins)
-    if inp.resolved.allocation.gpus_per_replica and "strategy" not in spec:
+    if inp.resolved.allocation.gpus_per_replica and not spec.get("strategy"):
         # A surge pod would wait for GPUs that only the pods it is to replace can give back.
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
         origins.note(f"{BLOCK}.spec.strategy", "default", "a rollout takes no GPUs beyond its own")

@@ -113,6 +113,8 @@ def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:
     assert deployment(GPUS)["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     assert "strategy" not in deployment(MINIMAL)["spec"]
     assert deployment(EMBEDDED)["spec"]["strategy"] == {"type": "Recreate"}
+    empty = service(gpus=1, image="image:1", deployment={"spec": {"strategy": {}}})
+    assert deployment(empty)["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
 def test_pods_are_found_by_the_workloads_name() -> None:

@@ -47,7 +47,7 @@ def _problem(workload: Workload) -> None:
     as_map(block.get("metadata"), f"{BLOCK}.metadata")
     spec = as_map(block.get("spec"), f"{BLOCK}.spec")
     check_cluster(spec.get("rayClusterConfig"), CLUSTER, _HEAD)
-    path = f"spec.{SERVE}" if SERVE in workload.blocks else f"{BLOCK}.spec.{SERVE}"
+    path = f"spec.{SERVE}" if workload.blocks.get(SERVE) else f"{BLOCK}.spec.{SERVE}"
     _check_serve_config(serve_config(workload), path)
 
 
@@ -74,11 +74,9 @@ def check(workload: Workload) -> tuple[tuple[str, str], ...]:
 
 
 def serve_config(workload: Workload) -> object:
-    """The applications of Ray Serve: the workload's own field, else the embedded one."""
-    own = workload.blocks.get(SERVE)
-    if own is not None:
-        return own
-    return lenient_map(lenient_map(workload.blocks.get("rayService")).get("spec")).get(SERVE)
+    """The applications of Ray Serve: the workload's own field, else the embedded one; None without any."""
+    embedded = lenient_map(lenient_map(workload.blocks.get("rayService")).get("spec")).get(SERVE)
+    return workload.blocks.get(SERVE) or embedded or None
 
 
 def tune(workload: Workload, companions: Mapping[Resource, Object]) -> Mapping[Resource, Object]:
@@ -106,7 +104,10 @@ def ray_service(inp: RenderInput, origins: Origins) -> tuple[Object, list[str]]:
     applications = serve_config(inp.workload)
     if applications is not None:
         spec[SERVE] = applications
-        origins.note(f"{BLOCK}.spec.{SERVE}", "user", "spec.serveConfigV2")
+        if inp.workload.blocks.get(SERVE):
+            origins.note(f"{BLOCK}.spec.{SERVE}", "user", "spec.serveConfigV2")
+    else:
+        spec.pop(SERVE, None)
     if inp.workload.spec.entrypoint:
         warnings.append("spec.entrypoint is ignored: a service on Ray runs what serveConfigV2 names")
     made = {

@@ -361,6 +361,14 @@ def test_what_cannot_be_is_told_by_its_field(spec: Any, path: str) -> None:
     assert path in status["message"]
 
 
+def test_an_empty_serve_config_is_none() -> None:
+    """A template that fills in nothing does not take the embedded applications away."""
+    own = {"spec": {"serveConfigV2": "applications: []\n"}}
+    for spec, found in (({"rayService": own}, "applications: []\n"), ({"ray": True}, None)):
+        made = wrapper(service(serveConfigV2="", **spec))
+        assert made["spec"]["components"][0]["template"]["spec"].get("serveConfigV2") == found
+
+
 def test_an_entrypoint_is_told_to_be_unused() -> None:
     """Ray Serve runs applications."""
     assert any(
