@@ -71,6 +71,8 @@ class LazyGroup(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is not None:
+            if options.settings(ctx).watch and options.WATCH not in command.params:
+                raise click.UsageError(f"{name} takes no --watch", ctx=ctx)
             return name, command, args[1:]
         import difflib  # noqa: PLC0415  only mistakes need it
 

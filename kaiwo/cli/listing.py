@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, userconfig, watching, workloads
+from kaiwo.cli import kit, options, userconfig, watching, workloads
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.kinds import SHORT, WORDS, WORKLOADS, not_installed
 from kaiwo.cli.kit import Column
@@ -40,6 +40,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     return (WORDS[value.lower()],)
 
 
+@options.watchable
 @click.command("list")
 @click.argument("kinds", metavar="[job|service]", required=False, callback=_kind)
 @click.option("--user", metavar="NAME", help="Only this user's workloads.")
@@ -53,7 +54,6 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     help="Only workloads in this state; may be given several times.",
 )
 @click.option("--config", metavar="FILE", help="kaiwoconfig.yaml, which says who you are.")
-@click.option("-w", "--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 def list_command(
     *,
     kinds: tuple[Resource, ...],
@@ -62,7 +62,6 @@ def list_command(
     queue: str | None,
     words: Sequence[str],
     config: str | None,
-    watch: bool,
 ) -> None:
     """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
     if user and all_users:
@@ -80,7 +79,7 @@ def list_command(
             several = len({workloads.user(obj) for obj in chosen}) > 1
             kit.emit(chosen, columns(everywhere=cluster.everywhere, users=all_users or several))
 
-        if watch:
+        if kit.settings().watch:
             watching.watch(show)
         else:
             show()

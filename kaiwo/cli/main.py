@@ -22,6 +22,7 @@ COMMANDS: dict[str, Entry] = {
     "status": Entry("kaiwo.cli.status:status", "Show one workload: state, reason, objects, pods, events."),
     "describe": Entry("kaiwo.cli.status:status", "The same as status.", hidden=True),
     "delete": Entry("kaiwo.cli.delete:delete", "Delete workloads."),
+    "cancel": Entry("kaiwo.cli.delete:delete", "The same as delete.", hidden=True),
     "plan": Entry("kaiwo.cli.plan:plan", "Show the objects that a workload would create, and why."),
     "manifests": Entry("kaiwo.cli.manifests:manifests", "Print what an administrator installs."),
     "plugins": Entry("kaiwo.cli.plugins:plugins", "List the plugins and their state."),
@@ -62,7 +63,7 @@ kaiwo = LazyGroup(
     The options below work before and after a command's name.""",
     epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 timed out, 130 interrupted.",
 )
-options.share(kaiwo, hidden=False)
+options.watchable(options.share(kaiwo, hidden=False))
 
 
 def program(argv0: str) -> str:

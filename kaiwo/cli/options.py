@@ -30,6 +30,7 @@ class Settings:
         output: how data is written to standard output, None for the command's usual way.
         color: False with ``--no-color`` or a non-empty ``NO_COLOR``.
         verbosity: times ``-v`` was given, less times ``-q``: below 0 only errors are said, above 0 more.
+        watch: ``-w``, for commands that can show something again and again.
     """
 
     namespace: str | None = None
@@ -39,6 +40,7 @@ class Settings:
     output: Format | None = None
     color: bool = field(default_factory=lambda: not os.environ.get("NO_COLOR"))
     verbosity: int = 0
+    watch: bool = False
 
 
 def settings(ctx: click.Context | None = None) -> Settings:
@@ -76,6 +78,22 @@ def _options() -> list[click.Option]:
         click.Option(["-v", "--verbose"], count=True, help="Say more; -vv with tracebacks.", **common),
         click.Option(["-q", "--quiet"], count=True, help="Say only errors.", **common),
     ]
+
+
+WATCH = click.Option(
+    ["-w", "--watch"],
+    is_flag=True,
+    expose_value=False,
+    callback=_store,
+    help="Show it again every two seconds, until Ctrl-C.",
+)
+"""For the commands that can: those name it among their parameters, and the root group takes it for them."""
+
+
+def watchable(command: click.Command) -> click.Command:
+    """Let a command be called with ``-w``; it asks ``settings().watch``."""
+    command.params.append(WATCH)
+    return command
 
 
 def share(command: click.Command, *, hidden: bool = True) -> click.Command:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, page, watching
+from kaiwo.cli import kit, options, page, watching
 from kaiwo.cli.kinds import WORKLOADS, find
 from kaiwo.engine.resource import EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 
@@ -42,10 +42,10 @@ class Found:
     missing: list[str] = field(default_factory=list)
 
 
+@options.watchable
 @click.command()
 @click.argument("name", shell_complete=kit.complete_names(WORKLOADS))
-@click.option("-w", "--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
-def status(*, name: str, watch: bool) -> None:
+def status(*, name: str) -> None:
     """Show one workload: state, reason, objects, pods, conditions, events.
 
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
@@ -63,7 +63,7 @@ def status(*, name: str, watch: bool) -> None:
                 kinds.extend(dict.fromkeys([*children, SERVICE, PERSISTENT_VOLUME_CLAIM]))
             page.write(workload, gather(cluster, workload, kinds), datetime.now(UTC))
 
-        if watch:
+        if kit.settings().watch:
             watching.watch(show)
         else:
             show()

@@ -92,6 +92,34 @@ def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
     assert result.out == ""
 
 
+def test_watch_works_before_and_after_the_name_where_it_means_something(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``kaiwo -w list`` is ``kaiwo list -w``; a command that shows nothing twice refuses it."""
+    seen = []
+
+    @options.watchable
+    @click.command()
+    def look() -> None:
+        seen.append(options.settings().watch)
+
+    monkeypatch.setattr("kaiwo.cli.group.load", lambda *_: look)
+    for args in (["-w", "list"], ["list", "-w"], ["list", "--watch"], ["list"]):
+        assert cli(*args).code == 0
+    assert seen == [True, True, True, False]
+    monkeypatch.undo()
+    refused = cli("--watch", "version", "--client")
+    assert (refused.code, refused.out) == (2, "")
+    assert "version takes no --watch" in refused.err
+    assert "--watch" in cli("--help").out
+
+
+def test_other_words_mean_the_same_command() -> None:
+    """Who knows kubectl says describe, who knows a batch system says cancel."""
+    for word, name in (("describe", "status"), ("cancel", "delete")):
+        assert COMMANDS[word].load == COMMANDS[name].load
+
+
 def test_kubectl_finds_it_as_a_plugin() -> None:
     """Called as kubectl-kaiwo, usage lines say what the user typed."""
     assert program("/usr/local/bin/kubectl-kaiwo") == "kubectl kaiwo"
