@@ -93,6 +93,7 @@ def test_a_volume_that_others_fill_meanwhile(
     objects.faults["a"] = fill
     files = [{"path": name, "targetPath": name} for name in ("a", "b")]
     outcome = download.process(download.s3(objects.url, files=files), before)
+    assert not (download.volume / "b.part").exists(), "what did not fit takes the room of others"
     (download.volume / "others").unlink(missing_ok=True)
     (download.volume / "a").unlink(missing_ok=True)
     download.assert_failed(outcome, 5, "files[1]", "/bucket/b", "room", "larger")

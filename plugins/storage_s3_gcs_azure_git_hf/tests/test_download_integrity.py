@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 import zlib
 from importlib import import_module
 from typing import Any
@@ -129,6 +130,25 @@ def test_small_objects_cost_one_request(download: Any, objects: Any) -> None:
     items = download.s3(objects.url, folders=[{"path": "d", "targetPath": "d"}])
     assert download(items).code == 0
     assert len([key for _, key, _ in objects.requests if key]) == 20
+
+
+def test_a_store_that_never_tells_is_given_up_in_time(download: Any, objects: Any) -> None:
+    """Exit 6 after the time for tries, once and not again for each read."""
+    objects.content["a"] = LARGE
+    objects.etags["a"] = MULTIPART
+
+    def busy(handler: Any) -> bool:
+        if handler.headers.get("x-amz-checksum-mode"):
+            handler.reply(503)
+            return True
+        return False
+
+    objects.faults["a"] = busy
+    download.limits["retrySeconds"] = 2
+    began = time.monotonic()
+    download.assert_failed(download(download.one(objects.url)), 6, "files[0]", "HTTP 503")
+    assert time.monotonic() - began < 4
+    assert not [method for method, key, _ in objects.requests if key and method == "GET"]
 
 
 def test_a_store_that_is_busy_when_it_is_asked_is_asked_again(download: Any, objects: Any) -> None:

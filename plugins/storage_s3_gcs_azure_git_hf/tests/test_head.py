@@ -91,7 +91,7 @@ def ask() -> Iterator[Callable[..., Any]]:
 
     def given_by(url: str, **fields: str) -> headers.Headers:
         assert way.written(url) is None
-        asking.append(headers.Headers(way, lambda key: (f"{url}/{key}", fields)))
+        asking.append(headers.Headers(way, lambda key: (f"{url}/{key}", fields), 10))
         return asking[-1]
 
     yield given_by

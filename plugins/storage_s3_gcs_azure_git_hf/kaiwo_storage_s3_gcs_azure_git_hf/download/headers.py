@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Address: TypeAlias = Callable[[str], tuple[str, Mapping[str, str]]]
 """From a key to the URL that a HEAD request goes to, and its headers; a redirect elsewhere loses them."""
 
-_SECONDS: Final = 30
 _REDIRECTS: Final = 5
 _REDIRECTED: Final = frozenset({301, 302, 303, 307, 308})
 _SUCCESSFUL: Final = range(200, 300)
@@ -27,7 +26,15 @@ _NOT_IMPLEMENTED: Final = 501
 class Headers:
     """Asks for the headers of objects of one store; each thread keeps its connection."""
 
-    def __init__(self, gate: Gate, address: Address) -> None:
+    def __init__(self, gate: Gate, address: Address, seconds: float) -> None:
+        """Prepare.
+
+        Args:
+            gate: the way out.
+            address: how an object is asked for.
+            seconds: how long a store may be silent.
+        """
+        self._seconds = seconds
         self._gate = gate
         self._address = address
         self._kept = threading.local()
@@ -97,7 +104,7 @@ class Headers:
     def _connection(self, place: head.Place) -> head.Connection:
         kept: dict[str, head.Connection] = self._kept.__dict__
         if str(place) not in kept:
-            kept[str(place)] = head.Connection(place, _SECONDS)
+            kept[str(place)] = head.Connection(place, self._seconds)
             self._all.append(kept[str(place)])
         return kept[str(place)]
 

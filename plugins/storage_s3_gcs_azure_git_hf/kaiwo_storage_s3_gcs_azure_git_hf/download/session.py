@@ -82,7 +82,7 @@ class Session:
 
     def headers(self, address: Address) -> Headers:
         """What asks a store for the headers of its objects; :meth:`close` ends its connections."""
-        asking = Headers(self.gate, address)
+        asking = Headers(self.gate, address, self.config.limits.stall_seconds)
         self._asking.append(asking)
         return asking
 

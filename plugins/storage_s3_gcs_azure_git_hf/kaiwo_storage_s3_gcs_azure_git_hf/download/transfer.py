@@ -182,6 +182,7 @@ class Transfer:
             opened, index = taken
             try:
                 headers = opened.file.store.headers
+                opened.check()  # its store was asked with retries of its own
                 patience = partial(headers.patience, opened.file.key) if headers else float
                 retried(partial(self._fetch, opened, index), self._limits, self._stop, patience)
                 left = opened.arrived(index)

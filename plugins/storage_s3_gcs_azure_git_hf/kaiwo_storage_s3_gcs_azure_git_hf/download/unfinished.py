@@ -101,7 +101,13 @@ class Unfinished:
         file.volume.ready(file.where, file.path)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(self._partial, flags if self._done else flags | os.O_TRUNC, 0o644)
-        _reserve(self._fd, file.size)
+        try:
+            _reserve(self._fd, file.size)
+        except OSError:
+            os.close(self._fd)
+            if not self._done:
+                self._partial.unlink()
+            raise
         self.missing = [index for index in range(len(self.sizes)) if index not in self._done]
         self.there = sum(self.sizes[index] for index in self._done)
         self._left = len(self.missing)
