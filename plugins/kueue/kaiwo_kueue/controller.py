@@ -22,7 +22,7 @@ from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.workload.shapes import lenient_map
 from kaiwo_kueue.admission import is_over
-from kaiwo_kueue.defaults import default_config, followed
+from kaiwo_kueue.defaults import default_config, kept_up
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import Surroundings, desired
 from kaiwo_kueue.execute import LINGER, Executor
@@ -150,9 +150,6 @@ class QueueConfigController:
 
     async def _create(self) -> float | None:
         config, pools = self._host.config(), self._pools.pools
-        if not pools:
-            _log.info("no KaiwoQueueConfig %s and no nodes to make one from; waiting for nodes", SINGLETON)
-            return None
         wanted = default_config(
             pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
         )
@@ -172,12 +169,14 @@ class QueueConfigController:
 
     async def _follow(self, entry: Entry) -> bool:
         """Let the default queue follow the nodes, where that is asked for; whether anything was written."""
-        config, pools = self._host.config(), self._pools.pools
-        if not config.dynamically_update_default_cluster_queue or not pools:
-            return False
+        config = self._host.config()
         spec = lenient_map(entry.part("spec"))
-        wanted = followed(
-            spec, pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
+        wanted = kept_up(
+            spec,
+            self._pools.pools,
+            config.default_cluster_queue_name,
+            config.default_cluster_queue_cohort_name,
+            dynamically=config.dynamically_update_default_cluster_queue,
         )
         patch = {key: value for key, value in wanted.items() if spec.get(key) != value}
         if not patch:

@@ -83,6 +83,26 @@ def default_config(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
     }
 
 
+def kept_up(spec: Object, pools: Sequence[Pool], queue: str, cohort: str, *, dynamically: bool) -> Object:
+    """The spec that the KaiwoQueueConfig is to have now; equal to the one it has where nothing is to be done.
+
+    The default one that was made before there were any nodes, and that nobody has changed, gets its queue's
+    quotas as soon as there are. Else only what is asked to follow the nodes is ever rewritten.
+
+    Args:
+        spec: the spec as it is; it is not changed.
+        pools: discovered pools.
+        queue: name of the default ClusterQueue.
+        cohort: its cohort.
+        dynamically: KaiwoConfig ``dynamicallyUpdateDefaultClusterQueue``.
+    """
+    if not pools:
+        return spec
+    if dynamically:
+        return followed(spec, pools, queue, cohort)
+    return default_spec(pools, queue, cohort) if spec == default_spec((), queue, cohort) else spec
+
+
 def followed(spec: Object, pools: Sequence[Pool], queue: str, cohort: str) -> Object:
     """A spec with the default queue's quotas and the discovered flavors as the nodes are now.
 

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo_kueue.models import ClusterQueueEntry, PriorityClassEntry, QueueConfigSpec, TopologyEntry
+    from kaiwo_kueue.models import (
+        ClusterQueueEntry,
+        PriorityClassEntry,
+        QueueConfigSpec,
+        Taint,
+        Toleration,
+        TopologyEntry,
+    )
     from kaiwo_kueue.pools import Pool
 
 KUEUE_NODE_LABELS = 8
@@ -142,7 +149,7 @@ def _labels(metadata: Mapping[str, object] | None) -> dict[str, str]:
 
 def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Problem]) -> Wanted | None:
     labels = dict(entry.node_labels or {})
-    taints = [taint.dump() for taint in entry.taints or ()]
+    taints = [_given(taint) for taint in entry.taints or ()]
     pool = next((pool for pool in around.pools if pool.name == entry.name), None)
     if pool is not None and labels == {NODEPOOL: pool.name}:
         # Kueue heeds only labels and taints that a flavor shows: without these it would admit a job that
@@ -164,10 +171,15 @@ def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Pro
     if taints:
         spec["nodeTaints"] = taints
     if entry.tolerations:
-        spec["tolerations"] = [toleration.dump() for toleration in entry.tolerations]
+        spec["tolerations"] = [_given(toleration) for toleration in entry.tolerations]
     if entry.topology_name:
         spec["topologyName"] = entry.topology_name
     return Wanted(RESOURCE_FLAVOR, entry.name, spec)
+
+
+def _given(entry: Taint | Toleration) -> Object:
+    """A taint or toleration without its empty fields, which mean the same as none."""
+    return {key: value for key, value in entry.dump().items() if value != ""}
 
 
 def _queue(entry: ClusterQueueEntry) -> Wanted:

@@ -18,12 +18,13 @@ MAX_NODE_LABELS = 10
 MAX_TAINTS = 5
 
 _EFFECTS = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+_EFFECTS_OR_ALL = Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""]
 _ObjectName = Annotated[
     str | None, Field(min_length=1, max_length=253, pattern=SUBDOMAIN, description="Name of the object.")
 ]
 _Metadata = Annotated[
     dict[str, Any] | None,
-    Field(description="Metadata of the object: its name, and labels and annotations it gets."),
+    Field(description="Metadata of the object: its name, and labels it gets."),
     WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
 ]
 
@@ -63,10 +64,12 @@ class Toleration(Model):
 
     key: Annotated[str | None, Field(description="Key of the taint that is tolerated.")] = None
     operator: Annotated[
-        Literal["Exists", "Equal"] | None, Field(description="How the value is compared.")
+        Literal["Exists", "Equal", ""] | None, Field(description="How the value is compared; empty: Equal.")
     ] = None
     value: Annotated[str | None, Field(description="Value of the taint that is tolerated.")] = None
-    effect: Annotated[_EFFECTS | None, Field(description="Effect that is tolerated; all without one.")] = None
+    effect: Annotated[
+        _EFFECTS_OR_ALL | None, Field(description="Effect that is tolerated; all without one.")
+    ] = None
     toleration_seconds: Annotated[
         int | None, Field(description="Seconds that a NoExecute taint is tolerated.")
     ] = None

@@ -13,7 +13,7 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.workload.shapes import lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kaiwo.engine.resource import Object, Resource
 
@@ -47,9 +47,9 @@ def upgraded(kind: Resource, spec: Object) -> Object:
     copy: Object = _without_null(deepcopy(spec))
     if kind.kind != "ClusterQueue":
         return copy
-    cohort = copy.pop("cohort", None)
-    if cohort and not copy.get("cohortName"):
-        copy["cohortName"] = cohort
+    older, cohort = copy.pop("cohort", None), copy.pop("cohortName", None)
+    if cohort or older:
+        copy["cohortName"] = cohort or older
     checks = copy.pop("admissionChecks", None)
     if isinstance(checks, list) and checks and not copy.get("admissionChecksStrategy"):
         copy["admissionChecksStrategy"] = {
@@ -60,6 +60,11 @@ def upgraded(kind: Resource, spec: Object) -> Object:
         for field, old in _OLD_WORDS.items():
             if fungibility.get(field) == old:
                 fungibility[field] = _STOP
+    for holder, field in _amounts(copy):
+        amount = quantity(holder[field]) if isinstance(holder[field], float) else None
+        if amount is not None:
+            # Kueue's schema takes whole numbers and texts; an administrator may well write 1.5.
+            holder[field] = str(amount)
     return copy
 
 
@@ -108,16 +113,20 @@ def normal(kind: Resource, spec: Object) -> Object:
     form = upgraded(kind, spec)
     if kind.kind == "ClusterQueue":
         form = _filled(ordered(form), _DEFAULTS)
-        for group in lenient_maps(form.get("resourceGroups")):
-            for flavor in lenient_maps(group.get("flavors")):
-                for resource in lenient_maps(flavor.get("resources")):
-                    for field in QUOTAS:
-                        if field in resource:
-                            resource[field] = _number(resource[field])
-    fair = form.get("fairSharing")
-    if isinstance(fair, dict) and "weight" in fair:
-        fair["weight"] = _number(fair["weight"])
+    for holder, field in _amounts(form):
+        holder[field] = _number(holder[field])
     return form
+
+
+def _amounts(spec: Object) -> Iterator[tuple[Object, str]]:
+    """Every quantity of a spec: what it stands in, and its field."""
+    for group in lenient_maps(spec.get("resourceGroups")):
+        for flavor in lenient_maps(group.get("flavors")):
+            for resource in lenient_maps(flavor.get("resources")):
+                yield from ((resource, field) for field in QUOTAS if field in resource)
+    fair = spec.get("fairSharing")
+    if isinstance(fair, dict) and "weight" in fair:
+        yield fair, "weight"
 
 
 def _number(value: Any) -> Any:

@@ -45,6 +45,8 @@ SAME: list[tuple[Object, Object]] = [
     ),
     ({"fairSharing": {"weight": "1000m"}}, {"fairSharing": {"weight": 1}}),
     ({"cohort": None, "preemption": None}, {}),
+    ({"cohort": "", "cohortName": ""}, {}),
+    ({"cohort": "a", "cohortName": ""}, {"cohortName": "a"}),
 ]
 
 
@@ -95,13 +97,22 @@ def test_resources_of_a_flavor_are_ordered_like_the_covered_ones() -> None:
     assert [item["name"] for item in flavor["resources"]] == ["cpu", "memory", "odd"]
 
 
+@pytest.mark.parametrize(
+    ("written", "sent"), [(1.5, "1500m"), (1e12, "1T"), (0.0, "0"), (4, 4), ("1.5", "1.5")]
+)
+def test_a_quantity_may_be_written_as_a_fraction(written: object, sent: object) -> None:
+    """Kueue's schema takes whole numbers and texts only; what it takes is sent as it is written."""
+    spec = upgraded(CLUSTER_QUEUE, {"resourceGroups": [group(written)], "fairSharing": {"weight": written}})
+    assert spec == {"resourceGroups": [group(sent)], "fairSharing": {"weight": sent}}
+
+
 def test_a_quantity_that_is_none_is_left_to_the_api_server() -> None:
     """It is compared as it is and refused by Kueue with its own words."""
     assert normal(CLUSTER_QUEUE, {"resourceGroups": [group("lots")]})["resourceGroups"][0] == group("lots")
 
 
 json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )

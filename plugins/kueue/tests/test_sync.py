@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.testing import node
-from kaiwo_kueue.defaults import default_spec, followed
+from kaiwo_kueue.defaults import default_spec, followed, kept_up
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY
 from kaiwo_kueue.pools import pool_node, pools
 from kaiwo_kueue.sync import Nudge, Release, Remove, Write, plan
@@ -362,6 +362,27 @@ def test_a_flavor_gets_the_worker_label_where_there_is_room(wants: Wants) -> Non
     assert h.spec == {"nodeLabels": eight}
 
 
+def test_empty_fields_of_taints_and_tolerations_mean_none(wants: Wants) -> None:
+    """Kubernetes takes them empty; sent as they are, a server that leaves them out would seem to differ."""
+    empty = {"key": "t", "value": "", "effect": ""}
+    asked = wants(
+        {
+            "resourceFlavors": [
+                flavor(
+                    taints=[{"key": "t", "value": "", "effect": "NoSchedule"}],
+                    tolerations=[{**empty, "operator": ""}, {"key": "", "operator": "Exists"}],
+                    topologyName="",
+                )
+            ]
+        }
+    )
+    assert asked.objects[0].spec == {
+        "nodeLabels": {"pool": "f", "kaiwo/worker": "true"},
+        "nodeTaints": [{"key": "t", "effect": "NoSchedule"}],
+        "tolerations": [{"key": "t"}, {"operator": "Exists"}],
+    }
+
+
 @pytest.fixture
 def cluster() -> list[Object]:
     """One node without GPUs, two with."""
@@ -432,6 +453,22 @@ def test_the_default_configuration_is_made_from_the_nodes(
     assert "nodeTaints" not in by_kind(asked.objects, RESOURCE_FLAVOR, CPU_POOL).spec
 
 
+def test_a_default_made_before_any_node_gets_its_quotas_with_the_first(
+    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """A new cluster has a queue at once; what somebody wrote, or was made from nodes, is not rewritten."""
+    found = pools([pool_node(item, vendors) for item in cluster])
+    empty = default_spec((), "kaiwo", "kaiwo")
+    asked = wants(empty)
+    assert not asked.problems
+    assert [item.name for item in asked.objects] == ["kaiwo"]
+    assert kept_up(empty, (), "kaiwo", "kaiwo", dynamically=True) == empty
+    made = kept_up(empty, found, "kaiwo", "kaiwo", dynamically=False)
+    assert made == default_spec(found, "kaiwo", "kaiwo")
+    for theirs in (made, {"clusterQueues": [{"name": "kaiwo"}]}, {}):
+        assert kept_up(theirs, found[:1], "kaiwo", "kaiwo", dynamically=False) == theirs
+
+
 def test_discovered_flavors_stand_in_for_an_empty_list(
     wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
 ) -> None:
@@ -439,7 +476,7 @@ def test_discovered_flavors_stand_in_for_an_empty_list(
     found = pools([pool_node(item, vendors) for item in cluster])
     asked = wants({"clusterQueues": [queue("q", AMD_POOL)]}, pools=found)
     assert not asked.problems
-    assert by_kind(asked.objects, RESOURCE_FLAVOR, AMD_POOL)
+    assert by_kind(asked.objects, RESOURCE_FLAVOR, AMD_POOL).name == AMD_POOL
 
 
 def test_the_default_queue_follows_the_nodes_and_nothing_else(

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from kaiwo.engine.errors import ApiError, ConnectionLost, Invalid
+from kaiwo_kueue.execute import said
+
+UNCHECKED = "Invalid value: null: some validation rules were not checked because the object was invalid"
+CAUSES = (
+    {"field": "spec.stopPolicy", "message": 'Unsupported value: "Bar"'},
+    {"field": "<nil>", "message": UNCHECKED},
+    {"field": "spec.cohortName", "message": 'Invalid value: "_"'},
+    {"field": "spec.cohortName", "message": 'Invalid value: "_"'},
+)
+SILENT = "the webhook does not answer"
+
+
+def test_a_refusal_reads_the_same_each_time() -> None:
+    """The API server names the wrong fields of a ClusterQueue in any order; the status must not change."""
+    texts = {
+        said(Invalid(422, "Invalid", f"q is invalid: {order}", {"causes": list(order)}))
+        for order in permutations(CAUSES)
+    }
+    assert texts == {'spec.cohortName: Invalid value: "_"; spec.stopPolicy: Unsupported value: "Bar"'}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError(403, "Forbidden", "no right to patch clusterqueues"),
+        ApiError(500, "", SILENT, {"causes": [{"message": SILENT}]}),
+        ConnectionLost("no answer within 15 s"),
+    ],
+)
+def test_what_is_about_no_field_is_told_as_it_was_said(error: ApiError | ConnectionLost) -> None:
+    """A missing right, or a webhook that is silent."""
+    assert said(error) == str(error)
