@@ -77,7 +77,7 @@ def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
 
 
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    if spec.get("preferredTopologyLabel") is not None and spec.get("requiredTopologyLabel") is not None:
+    if spec.get("preferredTopologyLabel") and spec.get("requiredTopologyLabel"):
         yield Problem("spec.requiredTopologyLabel", TOPOLOGY_MESSAGE)
 
 

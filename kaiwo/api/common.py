@@ -15,13 +15,17 @@ from kaiwo.api.scalars import (
     DurationText,
     Entrypoint,
     ObjectName,
+    OrEmpty,
     Positive,
+    QueueName,
 )
 from kaiwo.api.storage import StorageSpec
 
 DEFAULT_VENDOR = "amd"
 
 LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+"""A label key has a prefix of at most 253 characters, a slash, and 63 characters."""
 
 
 class CommonSpec(Model):
@@ -69,21 +73,20 @@ class CommonSpec(Model):
     ] = None
     duration: Annotated[
         DurationText | None,
+        OrEmpty(),
         Field(description='How long the workload may keep its GPUs when others wait, for example "12h".'),
     ] = None
     preferred_topology_label: Annotated[
-        str | None,
+        LabelKey | None,
+        OrEmpty(),
         Field(
-            min_length=1,
-            max_length=317,
             description="Node label of a topology level in which the pods should be close together.",
         ),
     ] = None
     required_topology_label: Annotated[
-        str | None,
+        LabelKey | None,
+        OrEmpty(),
         Field(
-            min_length=1,
-            max_length=317,
             description="Node label of a topology level in which the pods must be close together.",
         ),
     ] = None
@@ -133,11 +136,13 @@ class CommonSpec(Model):
         ),
     ] = False
     cluster_queue: Annotated[
-        ObjectName | None,
+        QueueName | None,
+        OrEmpty(),
         Field(description="Queue to wait in; by default KaiwoConfig's defaultClusterQueueName."),
     ] = None
     priority_class: Annotated[
         ObjectName | None,
+        OrEmpty(),
         Field(description="A WorkloadPriorityClass of the queue, a PriorityClass of the cluster, or both."),
     ] = None
     entrypoint: Annotated[

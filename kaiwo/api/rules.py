@@ -52,7 +52,7 @@ def spec_rules(blocks: Iterable[str]) -> list[Object]:
     """Rules of ``spec``: what excludes each other, and what never changes."""
     rules: list[Object] = [
         {
-            "rule": "!(has(self.preferredTopologyLabel) && has(self.requiredTopologyLabel))",
+            "rule": f"!({_given('preferredTopologyLabel')} && {_given('requiredTopologyLabel')})",
             "message": TOPOLOGY_MESSAGE,
             "fieldPath": ".requiredTopologyLabel",
         },
@@ -76,6 +76,10 @@ def spec_rules(blocks: Iterable[str]) -> list[Object]:
 def entrypoint_rules() -> list[Object]:
     """Rules of ``spec.entrypoint``: the limit counts bytes, ``maxLength`` counts characters."""
     return [{"rule": f"size(bytes(self)) <= {MAX_ENTRYPOINT_BYTES}", "message": ENTRYPOINT_MESSAGE}]
+
+
+def _given(name: str) -> str:
+    return f"has(self.{name}) && self.{name} != ''"
 
 
 def _ray(blocks: Iterable[str]) -> list[str]:

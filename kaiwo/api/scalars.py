@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import core_schema
 
 from kaiwo.api import duration
 from kaiwo.engine import quantity
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
 INT32_MAX = 2**31 - 1
 """Kubernetes counts replicas and resources of custom kinds in 32 bits."""
@@ -38,6 +43,32 @@ PATTERN_WORDS: dict[str, str] = {
     WHOLE_UNITS: "a duration in whole hours, minutes and seconds, for example 24h or 1h30m",
 }
 """The patterns in words, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrEmpty:
+    """Marks an optional text of which an empty one counts as not given.
+
+    The documented type of these fields is a plain string, and templates and Go clients write ``""`` for what
+    they have no value for.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        """Turn the empty text into None before it is judged."""
+        return core_schema.no_info_before_validator_function(_absent_if_empty, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> Any:
+        """The schema with the empty text as a further alternative."""
+        node = handler(schema)
+        for item in (node, *node.get("anyOf", ())):
+            item.pop("minLength", None)
+            if "pattern" in item:
+                item["pattern"] = f"^$|{item['pattern']}"
+        return node
+
+
+def _absent_if_empty(value: Any) -> Any:
+    return None if value == "" else value
 
 
 def _quantity(value: str | int) -> str | int:
@@ -103,6 +134,9 @@ MountPath: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, patte
 
 ObjectName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253, pattern=SUBDOMAIN)]
 """The name of some other object in the cluster."""
+
+QueueName: TypeAlias = Annotated[str, Field(min_length=1, max_length=63, pattern=SUBDOMAIN)]
+"""The name of a queue, which becomes the value of a label: at most 63 characters."""
 
 Opaque: TypeAlias = Annotated[
     dict[str, Any],

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kaiwo.api.base import Model
 from kaiwo.api.field import Contributed
-from kaiwo.api.scalars import MountPath, Opaque, QuantityText
+from kaiwo.api.scalars import MountPath, Opaque, OrEmpty, QuantityText
 
 AccessMode: TypeAlias = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
 DEFAULT_ACCESS_MODE: AccessMode = "ReadWriteMany"
@@ -19,6 +19,7 @@ class DataStorageSpec(Model):
 
     mount_path: Annotated[
         MountPath | None,
+        OrEmpty(),
         Field(
             description="Where the data volume is mounted in the containers; "
             "by default KaiwoConfig's storage.defaultDataMountPath."
@@ -26,6 +27,7 @@ class DataStorageSpec(Model):
     ] = None
     storage_size: Annotated[
         QuantityText | None,
+        OrEmpty(),
         Field(description='Size of the data volume, for example "100Gi". Setting it makes one.'),
     ] = None
     download: Annotated[
@@ -40,6 +42,7 @@ class HfStorageSpec(Model):
 
     mount_path: Annotated[
         MountPath | None,
+        OrEmpty(),
         Field(
             description="Where the cache is mounted in the containers, also set as HF_HOME; "
             "by default KaiwoConfig's storage.defaultHfMountPath."
@@ -47,6 +50,7 @@ class HfStorageSpec(Model):
     ] = None
     storage_size: Annotated[
         QuantityText | None,
+        OrEmpty(),
         Field(description='Size of the cache volume, for example "50Gi". Setting it makes one.'),
     ] = None
     pre_cache_repos: Annotated[

@@ -109,6 +109,23 @@ def test_documented_defaults() -> None:
     assert all(value is None for name, value in spec if name not in given)
 
 
+def test_an_empty_text_is_no_value() -> None:
+    """A template that fills in nothing means the default; other texts are judged as ever."""
+    empty = {
+        "clusterQueue": "",
+        "priorityClass": "",
+        "duration": "",
+        "preferredTopologyLabel": "",
+        "requiredTopologyLabel": "",
+        "storage": {"data": {"mountPath": "", "storageSize": ""}, "huggingFace": {"storageSize": ""}},
+    }
+    read = Workload.from_object(changed(spec=empty)).spec
+    bare = Workload.from_object(changed(spec={"storage": {"data": {}, "huggingFace": {}}})).spec
+    assert read.model_dump(exclude_none=True) == bare.model_dump(exclude_none=True)
+    with pytest.raises(InvalidWorkload, match=r"spec\.clusterQueue"):
+        Workload.from_object(changed(spec={"clusterQueue": " "}))
+
+
 def test_a_service_may_be_scaled_to_zero_and_a_job_may_not() -> None:
     """Zero replicas are a state of a service and a mistake in a job."""
     assert Workload.from_object(changed(kind="KaiwoService", spec={"replicas": 0})).spec.replicas == 0
