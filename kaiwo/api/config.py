@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
+from kaiwo.api.checks import check_config
 from kaiwo.api.core import ResourceRequirements
 from kaiwo.api.duration import parse_duration
 from kaiwo.api.errors import InvalidConfig, Problem
@@ -113,6 +114,9 @@ class ResolvedConfig:
             spec = KaiwoConfigSpec.read(raw)
         except ValidationError as error:
             raise InvalidConfig(explain(error, ("spec",))) from None
+        problems, _ = check_config(obj, ())
+        if problems:
+            raise InvalidConfig(problems)
         meta = obj.get("metadata")
         generation = meta.get("generation", 0) if isinstance(meta, dict) else 0
         return cls.from_spec(spec, generation if isinstance(generation, int) else 0)

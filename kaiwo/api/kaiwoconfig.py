@@ -16,8 +16,10 @@ from kaiwo.api.scalars import (
     MountPath,
     ObjectName,
     Opaque,
+    OrEmpty,
     Positive,
     QuantityText,
+    QueueName,
 )
 from kaiwo.api.status import Conditions
 
@@ -25,6 +27,9 @@ GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
 SINGLETON = "kaiwo"
 """The one name that counts; a KaiwoConfig of another name is told so and otherwise ignored."""
+
+
+_ClassName = Annotated[str, Field(max_length=253)]
 
 
 class RaySection(Model):
@@ -40,21 +45,24 @@ class StorageSection(Model):
     """Storage. No field has a default in the schema, so that the older section ``data`` can fill it."""
 
     default_storage_class: Annotated[
-        str | None,
-        Field(
-            max_length=253, description="StorageClass of volumes that name none; else the cluster's default."
-        ),
+        _ClassName | None,
+        OrEmpty(),
+        Field(description="StorageClass of volumes that name none; else the cluster's default."),
     ] = None
     default_data_mount_path: Annotated[
-        MountPath | None, Field(description="Where data volumes are mounted; /workload if left out.")
+        MountPath | None,
+        OrEmpty(),
+        Field(description="Where data volumes are mounted; /workload if left out."),
     ] = None
     default_hf_mount_path: Annotated[
         MountPath | None,
+        OrEmpty(),
         Field(description="Where Hugging Face caches are mounted, also HF_HOME; /hf_cache if left out."),
     ] = None
     download_image: Annotated[
         str | None,
-        Field(min_length=1, description="Image of download pods; the operator's own version if left out."),
+        OrEmpty(),
+        Field(description="Image of download pods; the operator's own version if left out."),
     ] = None
     download_resources: Annotated[
         ResourceRequirements | None,
@@ -173,7 +181,7 @@ class KaiwoConfigSpec(Model):
         MonitoringSection()
     )
     default_cluster_queue_name: Annotated[
-        ObjectName, Field(description="Queue of workloads that name none.")
+        QueueName, Field(description="Queue of workloads that name none.")
     ] = "kaiwo"
     default_cluster_queue_cohort_name: Annotated[
         ObjectName,

@@ -54,6 +54,10 @@ def test_the_older_section_fills_what_the_newer_leaves_out() -> None:
         storage={"defaultStorageClass": "fast"},
         data={"defaultStorageClass": "slow", "defaultDataMountPath": "/data", "allowPrivateEndpoints": False},
     )
+    names = ("defaultStorageClass", "defaultDataMountPath", "defaultHfMountPath", "downloadImage")
+    empty = dict.fromkeys(names, "")
+    assert resolved(storage=empty, data={"defaultStorageClass": "slow"}).default_storage_class == "slow"
+    assert resolved(storage=empty) == resolved()
     assert config.default_storage_class == "fast"
     assert config.default_data_mount_path == "/data"
     assert config.default_hf_mount_path == "/hf_cache"
@@ -102,6 +106,12 @@ def test_equal_configurations_are_equal() -> None:
         ({"nodes": {"defaultGpuResourceKey": "a b"}}, r"not a name like gpu or example\.com/gpu"),
         ({"nodes": []}, r"spec\.nodes: a list is not a mapping"),
         ({"defaultClusterQueueName": ""}, r"spec\.defaultClusterQueueName: is empty"),
+        ({"defaultClusterQueueName": "q" * 64}, r"spec\.defaultClusterQueueName: .* 63"),
+        ({"ray": {"headPodMemory": "-1Gi"}}, r'spec\.ray\.headPodMemory: "-1Gi" is not more than 0'),
+        (
+            {"storage": {"downloadResources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}},
+            r"spec\.storage\.downloadResources",
+        ),
     ],
 )
 def test_values_that_cannot_be_used_are_named(spec: dict[str, Any], message: str) -> None:
