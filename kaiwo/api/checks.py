@@ -121,9 +121,9 @@ def _warnings(
         )
     if kind == "KaiwoService" and on_ray and spec.get("entrypoint") is not None:
         yield Problem("spec.entrypoint", "is ignored on Ray", "use serveConfigV2")
-    if on_ray and _count(each) > 0 and _count(total) > 0 and (defaulted or replicas is not None):
+    if (on_ray or kind == "KaiwoService") and _count(total) > 0 and (defaulted or replicas is not None):
         product = _count(replicas) * _count(each)
-        if product != _count(total):
+        if product not in (0, _count(total)):
             yield Problem(
                 "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
             )

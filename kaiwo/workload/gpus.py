@@ -20,6 +20,7 @@ from kaiwo.workload.shapes import lenient_map, lenient_maps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import AllocationInput
     from kaiwo.plugin.vendors import GpuVendor
@@ -67,6 +68,15 @@ def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tu
     return Refusal(
         "VendorNotLoaded", f"spec.gpuVendor: no GPU vendor plugin {name!r} is loaded; loaded: {names}{advice}"
     )
+
+
+def recalculated(workload: Workload) -> list[str]:
+    """The warning about ``gpus`` that is not ``replicas`` times ``gpusPerReplica``, where these are given."""
+    spec = workload.spec
+    product = spec.replicas * (spec.gpus_per_replica or 0)
+    if not spec.gpus or product in (0, spec.gpus):
+        return []
+    return [f"spec.gpus: {spec.gpus} becomes {product}: replicas times gpusPerReplica; leave gpus out"]
 
 
 def template_gpus(template: Object | None, vendors: Iterable[GpuVendor]) -> tuple[str, str, int]:

@@ -93,7 +93,7 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
         PluginFailure: a plugin's contribution to the pods failed.
     """
     spec: Object = without_nulls(as_map(cluster, path))
-    warnings = []
+    warnings = gpus.recalculated(inp.workload)
     if spec.get("enableInTreeAutoscaling"):
         warnings.append(
             f"{path}.enableInTreeAutoscaling is not used: a queue admits a fixed number of pods; "

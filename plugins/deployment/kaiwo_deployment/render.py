@@ -61,7 +61,8 @@ def render(inp: RenderInput) -> Rendered:
     origins = Origins(f"{BLOCK}.")
     block = as_map(inp.workload.blocks.get("deployment"), BLOCK)
     spec: Object = without_nulls(as_map(block.get("spec"), f"{BLOCK}.spec"))
-    warnings = _replicas(spec, inp, origins)
+    warnings = gpus.recalculated(inp.workload)
+    warnings += _replicas(spec, inp, origins)
     warnings += _selector(spec, inp, origins)
     if inp.resolved.allocation.gpus_per_replica and not spec.get("strategy"):
         # A surge pod would wait for GPUs that only the pods it is to replace can give back.

@@ -180,6 +180,14 @@ def test_gpus_are_shared_evenly(spec: Any, each: int, replicas: int) -> None:
     assert (env["NUM_GPUS"], env["NUM_REPLICAS"]) == (str(each * replicas), str(replicas))
 
 
+def test_a_count_that_is_not_used_is_told() -> None:
+    """Who writes three numbers that contradict each other learns which two count, from the operator too."""
+    told = "spec.gpus: 99 becomes 6: replicas times gpusPerReplica; leave gpus out"
+    assert told in planned(service(gpus=99, gpusPerReplica=3, replicas=2)).warnings
+    assert planned(service(gpus=6, gpusPerReplica=3, replicas=2)).warnings == ()
+    assert planned(service(gpus=6, gpusPerReplica=3, replicas=0)).warnings == ()
+
+
 def test_gpus_that_cannot_be_shared_are_refused_with_the_nearest() -> None:
     """Never reduced silently."""
     found = planned(service(gpus=5, replicas=2))
