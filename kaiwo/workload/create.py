@@ -98,7 +98,10 @@ def check(workload: Workload, backend: BackEnd) -> Refusal | None:
         )
     check_storage(workload)
     if problems := ask.problems(backend, workload):
-        return Refusal("InvalidSpec", "; ".join(f"{path}: {text}" for path, text in problems))
+        named = all(path == "metadata.name" for path, _ in problems)
+        return Refusal(
+            "InvalidName" if named else "InvalidSpec", "; ".join(f"{path}: {text}" for path, text in problems)
+        )
     return None
 
 

@@ -147,7 +147,9 @@ def test_the_index_counts_in_the_name_of_an_indexed_job(world: World) -> None:
     world.obj["spec"]["job"] = {"spec": {"completionMode": "Indexed", "completions": 10}}
     assert world.plan().writes
     world.obj["spec"]["job"]["spec"]["completions"] = 11
-    assert "shorten the name by 1" in refused(world, "InvalidSpec")
+    message = refused(world, "InvalidName")
+    assert "at most 60 are possible" in message
+    assert f'for example "{"a" * 60}"' in message
 
 
 def test_a_broken_plugin_is_named_with_what_broke_it(world: World) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.backends import Rendered
 from kaiwo.workload import gpus
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.names import MAX_LABEL
+from kaiwo.workload.names import MAX_LABEL, name_problem
 from kaiwo.workload.objects import child_metadata
 from kaiwo.workload.origins import Origins
 from kaiwo.workload.pods import PodRole, pod_template
@@ -49,13 +49,10 @@ def _problem(workload: Workload) -> None:
     as_maps(pod.get("containers"), f"{BLOCK}.spec.template.spec.containers")
     completions = spec.get("completions")
     if spec.get("completionMode") == "Indexed" and completions:
-        longest = len(f"{workload.name}-{completions - 1}")
-        if longest > MAX_LABEL:
-            raise SpecError(
-                "metadata.name",
-                f"{workload.name!r} with the index of {completions} completions has {longest} characters, "
-                f"at most {MAX_LABEL} are possible; shorten the name by {longest - MAX_LABEL}",
-            )
+        # The name and the highest index are the host name of a pod.
+        problem = name_problem(workload.name, MAX_LABEL - len(f"-{completions - 1}"))
+        if problem:
+            raise SpecError("metadata.name", f"{problem}; the index of {completions} completions is added")
 
 
 def check(workload: Workload) -> tuple[tuple[str, str], ...]:
