@@ -90,6 +90,10 @@ def ray_entrypoint(text: str | None) -> tuple[str, tuple[str, ...]]:
         SpecError: the text is too long.
     """
     line = _CONTINUATION.sub(" ", trimmed(text))
-    if not line or any(token.endswith(".py") or token.startswith("python") for token in line.split()):
+    if not line or any(_is_python(token.strip("\"'`;&|()")) for token in line.split()):
         return line, ()
     return line, (f"{_PATH}: names no Python script; Ray runs it as a shell command on the head",)
+
+
+def _is_python(token: str) -> bool:
+    return token.endswith(".py") or token.rpartition("/")[2].startswith("python")

@@ -67,6 +67,8 @@ def test_the_limit_counts_bytes() -> None:
     [
         ("python \\\n  train.py", "python    train.py", False),
         ("python train.py \\  \n --x", "python train.py   --x", False),
+        ("/usr/bin/python3 -m train", "/usr/bin/python3 -m train", False),
+        ("bash -c 'cd /w && python3 \"train.py\"'", "bash -c 'cd /w && python3 \"train.py\"'", False),
         ("train.py\nb", "train.py\nb", False),
         ("./run.sh", "./run.sh", True),
         ("", "", False),
