@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo_storage_s3_gcs_azure_git_hf.download import disk
 from kaiwo_storage_s3_gcs_azure_git_hf.download import main as program
 
 if TYPE_CHECKING:
@@ -38,6 +39,45 @@ def test_a_volume_that_fills_up_is_told_as_such(
 
     monkeypatch.setattr(os, "pwritev", full)
     download.assert_failed(download(download.one(objects.url)), 5, "files[0]", "room")
+
+
+def test_what_is_told_as_done_is_on_the_disk(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every file has its name before the volume is synced, and is told as done after that."""
+    objects.content = {f"d/{number}": BODY for number in range(3)}
+    seen: list[tuple[int, str]] = []
+    real = disk.sync
+
+    def noted(folder: str) -> None:
+        seen.append((len(download.files()), capsys.readouterr().err))
+        real(folder)
+
+    monkeypatch.setattr(disk, "sync", noted)
+    items = download.s3(objects.url, folders=[{"path": "d", "targetPath": "d"}])
+    outcome = download(items)
+    assert outcome.code == 0
+    ((files, told),) = seen
+    assert files == 3
+    assert "done" not in told
+    assert "done: 3 files" in outcome.err
+    assert download(items).code == 0
+    assert len(seen) == 1, "nothing was written the second time"
+
+
+def test_a_volume_that_cannot_be_synced_is_no_success(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 5, so that the Job tries again."""
+    objects.content["a"] = BODY
+
+    def broken(_: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(disk, "sync", broken)
+    outcome = download(download.one(objects.url))
+    assert outcome.code == 5, outcome.err
+    assert "cannot be written (Input/output error); make the volume" in outcome.line
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ import yaml
 from pydantic import ValidationError
 
 from kaiwo.api.download import DownloadConfig
+from kaiwo_storage_s3_gcs_azure_git_hf.download import disk
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DiskFullError, DownloadError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
@@ -115,6 +116,16 @@ def _check_space(files: list[File]) -> None:
             )
 
 
+def _settle(session: Session) -> None:
+    """What is told as done survives a crash: names of files too, and what git and the Hub's client wrote."""
+    for volume in session.volumes:
+        try:
+            disk.sync(volume.root)
+        except OSError as error:
+            step = "make the volume larger, or check it"
+            raise DiskFullError("", f"{volume.root} cannot be written ({error.strerror})", step) from None
+
+
 def _execute(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
     files = session.plan()
     if arguments.dry_run:
@@ -134,6 +145,8 @@ def _execute(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
         progress.skip(sum(file.size for file in there))
         with progress:
             transfer.run(ordered, session.tasks)
+            if ordered or session.tasks:
+                _settle(session)
         return {
             "files": len(files),
             "filesSkipped": len(there),

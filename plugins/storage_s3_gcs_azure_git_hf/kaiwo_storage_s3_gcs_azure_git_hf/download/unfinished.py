@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import os
 import threading
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, disk, errors
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from concurrent.futures import Future
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
 _WORTH_A_REQUEST: Final = 1024**2
 """Bytes from which asking for a quick checksum costs less than the MD5 that is known already."""
-
-_NO_RESERVATION: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EINTR)
 
 
 def content_key(file: File) -> str:
@@ -102,7 +97,7 @@ class Unfinished:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(self._partial, flags if self._done else flags | os.O_TRUNC, 0o644)
         try:
-            _reserve(self._fd, file.size)
+            disk.reserve(self._fd, file.size)
         except OSError:
             os.close(self._fd)
             if not self._done:
@@ -204,26 +199,3 @@ class Unfinished:
         with contextlib.suppress(ConnectionError):
             return _encrypted(asking.of(self.file.key))
         return False
-
-
-@cache
-def _fallocate() -> Callable[[int, int, int, int], int] | None:
-    """The system call of Linux; Python has only POSIX's, which writes where a file system cannot reserve."""
-    function = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
-    if function is not None:
-        function.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    return function
-
-
-def _reserve(fd: int, size: int) -> None:
-    """Give a file its size, and its room on the disk where that is possible.
-
-    Raises:
-        OSError: there is no room.
-    """
-    reserve = _fallocate()
-    if reserve and size and reserve(fd, 0, 0, size):
-        number = ctypes.get_errno()
-        if number not in _NO_RESERVATION:
-            raise OSError(number, os.strerror(number))
-    os.ftruncate(fd, size)

@@ -1,0 +1,53 @@
+"""System calls of Linux about room and durability that Python does not have."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from functools import cache
+from typing import Any, Final
+
+_NO_RESERVATION: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EINTR)
+
+
+@cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if hasattr(libc, "fallocate"):
+        libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return libc
+
+
+def reserve(fd: int, size: int) -> None:
+    """Give a file its size, and its room on the disk where the file system can hold that.
+
+    POSIX's own call, which Python has, would write to every block where it cannot.
+
+    Raises:
+        OSError: there is no room.
+    """
+    libc = _libc()
+    if size and hasattr(libc, "fallocate") and libc.fallocate(fd, 0, 0, size):
+        number = ctypes.get_errno()
+        if number not in _NO_RESERVATION:
+            raise OSError(number, os.strerror(number))
+    os.ftruncate(fd, size)
+
+
+def sync(folder: str) -> None:
+    """Bring everything on a folder's file system to the disk: content, names and folders, whoever wrote them.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    libc = _libc()
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not hasattr(libc, "syncfs"):
+            os.sync()
+        elif libc.syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), folder)
+    finally:
+        os.close(fd)
