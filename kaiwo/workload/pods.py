@@ -20,7 +20,7 @@ from kaiwo.workload.lists import merged, tidy
 from kaiwo.workload.placement import place
 from kaiwo.workload.pod_volumes import add_volumes
 from kaiwo.workload.resources import Needs, spec_defaults, with_resources
-from kaiwo.workload.shapes import as_map, as_maps, as_strings, lenient_map, without_nulls
+from kaiwo.workload.shapes import as_map, as_maps, as_strings, is_blank, lenient_map, without_nulls
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -64,7 +64,7 @@ def pod_template(
 
     Args:
         inp: the render input.
-        template: the template the user embedded; None or absent for a generated one.
+        template: the template the user embedded; absent or blank for a generated one.
         role: which pod it is for.
         origins: where to note what came from where.
 
@@ -72,8 +72,9 @@ def pod_template(
         SpecError: the embedded template or the workload's own fields make it impossible.
         PluginFailure: a plugin's contribution failed.
     """
-    generated = template is None
-    result: Object = without_nulls(as_map(template, role.path))
+    generated = is_blank(template)
+    embedded_one = as_map(template, role.path)
+    result: Object = {} if generated else without_nulls(embedded_one)
     path = f"{role.path}.spec"
     pod = as_map(result.setdefault("spec", {}), path)
     _fill(pod, inp, role, generated, origins)

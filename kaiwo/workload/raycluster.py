@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from kaiwo.workload import gpus
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.pods import PodRole, pod_template
-from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, lenient_maps, without_nulls
+from kaiwo.workload.shapes import (
+    as_integer,
+    as_map,
+    as_maps,
+    is_blank,
+    lenient_map,
+    lenient_maps,
+    without_nulls,
+)
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -114,7 +122,7 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
 
 def _head(inp: RenderInput, group: object, path: str, origins: Origins) -> tuple[Object, list[str]]:
     head = dict(as_map(group, path))
-    if group is None:
+    if is_blank(group):
         # The dashboard is asked by Ray's operator, from another pod.
         head["rayStartParams"] = {"dashboard-host": "0.0.0.0"}  # noqa: S104 (inside the pod)
         origins.note(f"{path}.rayStartParams", "template", "the generated Ray head")

@@ -91,6 +91,19 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+def is_blank(value: Any) -> bool:
+    """Whether nothing stands in a value: absent, or objects and lists of nothing.
+
+    Go clients write what they leave out of an embedded object like this:
+    ``{metadata: {creationTimestamp: null}, spec: {containers: null}}``.
+    """
+    if isinstance(value, dict):
+        return all(is_blank(item) for item in value.values())
+    if isinstance(value, list):
+        return all(is_blank(item) for item in value)
+    return value is None
+
+
 def lenient_map(value: Any) -> Object:
     """The value if it is an object, else an empty one: for live objects that somebody else wrote."""
     return value if isinstance(value, dict) else {}

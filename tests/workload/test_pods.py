@@ -85,6 +85,21 @@ def test_an_embedded_pod_gets_only_what_makes_it_valid() -> None:
     assert template(embedded(restartPolicy="OnFailure"))["spec"]["restartPolicy"] == "OnFailure"
 
 
+@pytest.mark.parametrize(
+    "blank",
+    [
+        {},
+        {"spec": {}},
+        {"metadata": {"creationTimestamp": None}, "spec": {"containers": None}},
+        {"metadata": {"labels": {}}, "spec": {"containers": [], "nodeSelector": {}}},
+        {"spec": {"containers": [{}]}},
+    ],
+)
+def test_a_blank_template_is_none(blank: Object) -> None:
+    """Go clients write out templates that they leave empty; the pod is generated all the same."""
+    assert template(blank, image="image:1") == template(image="image:1")
+
+
 def test_images_are_filled_in_from_the_spec_then_the_configuration() -> None:
     """Containers that name no image get one, init containers too."""
     given = {
@@ -229,13 +244,13 @@ def test_pull_secrets_are_appended_once() -> None:
     [
         ([], ""),
         ({"spec": "x"}, ".spec"),
-        ({"spec": {"containers": {}}}, ".spec.containers"),
+        ({"spec": {"containers": {"name": "a"}}}, ".spec.containers"),
         ({"spec": {"containers": ["x"]}}, ".spec.containers[0]"),
-        ({"spec": {"containers": [{"env": {}}]}}, ".spec.containers[0].env"),
+        ({"spec": {"containers": [{"env": {"A": "b"}}]}}, ".spec.containers[0].env"),
         ({"spec": {"containers": [{"ports": 1}]}}, ".spec.containers[0].ports"),
         ({"spec": {"containers": [{"volumeMounts": [1]}]}}, ".spec.containers[0].volumeMounts[0]"),
         ({"spec": {"initContainers": "x"}}, ".spec.initContainers"),
-        ({"metadata": {"labels": []}}, ".metadata.labels"),
+        ({"metadata": {"labels": ["a"]}}, ".metadata.labels"),
         ({"metadata": {"labels": {"a": 1}}}, ".metadata.labels[a]"),
     ],
 )

@@ -96,6 +96,6 @@ def _selector(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
     wanted, given = {"matchLabels": {SELECTOR: inp.workload.name}}, spec.get("selector")
     spec["selector"] = wanted
     origins.note(f"{BLOCK}.spec.selector", "system", "the workload's name")
-    if given is None or given == wanted:
+    if not given or given == wanted:
         return []
     return [f"{BLOCK}.spec.selector is not used: pods are found by label {SELECTOR}: {inp.workload.name}"]

@@ -153,6 +153,26 @@ def test_hosts_and_groups_count_when_gpus_are_looked_for() -> None:
     assert planned(obj).writes
 
 
+def test_a_blank_cluster_is_none() -> None:
+    """What a Go client writes for an empty RayJob is filled in as if nothing stood there."""
+    template = {"metadata": {"creationTimestamp": None}, "spec": {"containers": None}}
+    block = {
+        "metadata": {"creationTimestamp": None},
+        "spec": {
+            "rayClusterSpec": {
+                "headGroupSpec": {"rayStartParams": None, "template": template},
+                "workerGroupSpecs": None,
+            },
+            "submitterPodTemplate": template,
+        },
+        "status": {"rayClusterStatus": {"head": {}}},
+    }
+    assert (
+        ray_job(job(entrypoint="a.py", rayJob=block))["spec"]
+        == (ray_job(job(entrypoint="a.py", ray=True))["spec"])
+    )
+
+
 def test_groups_without_gpus_are_no_gpus() -> None:
     """Beside a group that asks for all GPUs of both nodes, workers for preprocessing need none."""
     groups = [

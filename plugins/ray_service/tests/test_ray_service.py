@@ -63,7 +63,13 @@ EMBEDDED = service(
                     },
                 },
                 "workerGroupSpecs": [
-                    {"groupName": "a", "template": {"metadata": {"creationTimestamp": None}, "spec": {}}},
+                    {
+                        "groupName": "a",
+                        "template": {
+                            "metadata": {"creationTimestamp": None},
+                            "spec": {"containers": [{"name": "ray-worker"}]},
+                        },
+                    },
                     {"groupName": "b", "numOfHosts": 3, "scaleStrategy": {}},
                 ],
             },
