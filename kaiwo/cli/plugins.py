@@ -21,13 +21,25 @@ COLUMNS = (
 )
 
 
-@click.command()
-def plugins() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def plugins(ctx: click.Context) -> None:
     """List the plugins that are installed or configured, and their state.
 
     A plugin is loaded, disabled (KAIWO_PLUGINS_DISABLED), not-selected (KAIWO_PLUGINS lists others), or
     broken: then the note says why. With -o json or yaml the list also says what each plugin declares.
     """
+    if ctx.invoked_subcommand is None:
+        _list()
+
+
+@plugins.command("list")
+def list_command() -> None:
+    """List the plugins and their state; the same without the word."""
+    _list()
+
+
+def _list() -> None:
     from kaiwo.plugin.loader import RequiredPluginError, load  # noqa: PLC0415  imports every plugin
     from kaiwo.plugin.selection import Selection, SelectionError  # noqa: PLC0415
 

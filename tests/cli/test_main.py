@@ -120,6 +120,14 @@ def test_other_words_mean_the_same_command() -> None:
         assert COMMANDS[word].load == COMMANDS[name].load
 
 
+def test_the_list_of_plugins_may_be_asked_for_by_name(cli: Cli) -> None:
+    """``kaiwo plugins list`` is ``kaiwo plugins``, options anywhere."""
+    listed = cli("plugins", "list", "-o", "name")
+    assert listed == cli("plugins", "-o", "name") == cli("-o", "name", "plugins", "list")
+    assert listed.code == 0
+    assert "batch_job" in listed.out.split()
+
+
 def test_kubectl_finds_it_as_a_plugin() -> None:
     """Called as kubectl-kaiwo, usage lines say what the user typed."""
     assert program("/usr/local/bin/kubectl-kaiwo") == "kubectl kaiwo"
