@@ -47,7 +47,7 @@ class Level(IntEnum):
 
 
 _ORIGINS: dict[Level, tuple[Origin, str]] = {
-    Level.DEFAULT: ("default", "built-in default of the primary container"),
+    Level.DEFAULT: ("default", "built-in default of this container"),
     Level.SPEC: ("user", "spec.resources"),
     Level.CONFIG: ("config", "KaiwoConfig ray.headPodMemory"),
     Level.GPUS: ("default", f"{CPU_PER_GPU} CPU and {MEMORY_PER_GPU_GIB}Gi per GPU"),
@@ -108,14 +108,7 @@ def with_resources(container: Object, needs: Needs, path: str, origins: Origins)
     Raises:
         SpecError: the container's own resources have an impossible shape.
     """
-    own = as_map(container.get("resources"), f"{path}.resources")
-    values: dict[str, dict[str, tuple[Any, Level]]] = {
-        side: {
-            key: (value, Level.OWN)
-            for key, value in as_map(own.get(side), f"{path}.resources.{side}").items()
-        }
-        for side in _SIDES
-    }
+    own, values = _own(container, path)
     warnings = _set_gpus(values, needs, path) if needs.primary and needs.gpus is not None else []
     for key, value, level in _offers(needs):
         for side in _SIDES:
@@ -129,6 +122,39 @@ def with_resources(container: Object, needs: Needs, path: str, origins: Origins)
                 values[side].setdefault(key, (default, Level.DEFAULT))
     _clamp(values, path)
     return _result(_with_claims(own, needs.claims, path), values, path, origins), warnings
+
+
+def completed(
+    container: Object, defaults: Mapping[str, Mapping[str, str]], path: str, origins: Origins
+) -> Object:
+    """The container's ``resources`` with what they lack of our own defaults.
+
+    Args:
+        container: the container.
+        defaults: requests and limits; one that contradicts a value of the container's own gives way.
+        path: its path in the rendered object, for origins and errors.
+        origins: where to note what came from where.
+
+    Raises:
+        SpecError: the container's own resources have an impossible shape.
+    """
+    own, values = _own(container, path)
+    for side in _SIDES:
+        for key, value in defaults.get(side, {}).items():
+            values[side].setdefault(key, (value, Level.DEFAULT))
+    _clamp(values, path)
+    return _result(own, values, path, origins)
+
+
+def _own(container: Object, path: str) -> tuple[Object, dict[str, dict[str, tuple[Any, Level]]]]:
+    own = as_map(container.get("resources"), f"{path}.resources")
+    return own, {
+        side: {
+            key: (value, Level.OWN)
+            for key, value in as_map(own.get(side), f"{path}.resources.{side}").items()
+        }
+        for side in _SIDES
+    }
 
 
 def _with_claims(own: Object, claims: tuple[Object, ...], path: str) -> Object:

@@ -54,6 +54,10 @@ def _problem(workload: Workload) -> None:
             "cannot be used: a job on a cluster that somebody else runs has no pods of its own to queue and "
             "to size; remove it, the job gets a cluster of its own",
         )
+    if "rayClusterConfig" in spec:
+        raise SpecError(
+            f"{BLOCK}.spec.rayClusterConfig", "is no field of a RayJob; its cluster is rayClusterSpec"
+        )
     check_cluster(spec.get("rayClusterSpec"), CLUSTER, _OTHER_POD_SETS)
     template = as_map(spec.get("submitterPodTemplate"), SUBMITTER)
     pod = as_map(template.get("spec"), f"{SUBMITTER}.spec")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.workload.lists import merged
 from kaiwo.workload.pods import contributed, set_metadata
+from kaiwo.workload.resources import completed
 from kaiwo.workload.shapes import as_map, as_maps, without_nulls
 
 if TYPE_CHECKING:
@@ -57,10 +58,5 @@ def submitter(inp: RenderInput, template: object, head: Object, path: str, origi
     first = containers[0]
     if image := head["containers"][0].get("image"):
         first.setdefault("image", image)
-    own_resources = as_map(first.get("resources"), f"{path}.spec.containers[0].resources")
-    first["resources"] = {
-        **own_resources,
-        **{side: own_resources.get(side) or dict(values) for side, values in RESOURCES.items()},
-    }
-    origins.note(f"{path}.spec.containers[0].resources", "default", "what a submitter needs")
+    first["resources"] = completed(first, RESOURCES, f"{path}.spec.containers[0]", origins)
     return contributed(inp, result, path, origins)

@@ -206,8 +206,18 @@ def test_the_submitter_can_run_where_the_head_can() -> None:
     assert submitter["metadata"]["labels"] == head["metadata"]["labels"]
     embedded = ray_job(EMBEDDED)["spec"]["submitterPodTemplate"]["spec"]
     assert embedded["tolerations"] == [{"key": "head", "operator": "Exists"}]
-    assert embedded["containers"][0]["resources"]["limits"] == {"cpu": "3"}
+    assert embedded["containers"][0]["resources"]["limits"] == {"cpu": "3", "memory": "1Gi"}
     assert embedded["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
+
+
+def test_a_small_submitter_stays_small() -> None:
+    """What is filled in never contradicts what the user wrote: a request above its limit is refused."""
+    template = _worker({"limits": {"cpu": "200m"}, "requests": {"memory": "2Gi"}})
+    made = ray_job(job(entrypoint="a.py", rayJob={"spec": {"submitterPodTemplate": template}}))
+    assert made["spec"]["submitterPodTemplate"]["spec"]["containers"][0]["resources"] == {
+        "limits": {"cpu": "200m", "memory": "2Gi"},
+        "requests": {"cpu": "200m", "memory": "2Gi"},
+    }
 
 
 def test_a_job_that_is_submitted_otherwise_has_no_submitter() -> None:
@@ -230,6 +240,7 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
         ({"spec": 1}, "spec.rayJob.spec:"),
         ({"metadata": []}, "spec.rayJob.metadata:"),
         ({"spec": {"rayClusterSpec": []}}, "spec.rayJob.spec.rayClusterSpec:"),
+        ({"spec": {"rayClusterConfig": {}}}, "spec.rayJob.spec.rayClusterConfig:"),
         ({"spec": {"clusterSelector": {"ray.io/cluster": "a"}}}, "spec.rayJob.spec.clusterSelector:"),
         (
             {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{}] * 7}}},

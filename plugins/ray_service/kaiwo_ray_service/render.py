@@ -46,6 +46,11 @@ def _problem(workload: Workload) -> None:
     block = as_map(workload.blocks.get("rayService"), BLOCK)
     as_map(block.get("metadata"), f"{BLOCK}.metadata")
     spec = as_map(block.get("spec"), f"{BLOCK}.spec")
+    if "rayClusterSpec" in spec:
+        # Inside an AppWrapper nobody would refuse it, and the service would run on another cluster.
+        raise SpecError(
+            f"{BLOCK}.spec.rayClusterSpec", "is no field of a RayService; its cluster is rayClusterConfig"
+        )
     check_cluster(spec.get("rayClusterConfig"), CLUSTER, _HEAD)
     path = f"spec.{SERVE}" if workload.blocks.get(SERVE) else f"{BLOCK}.spec.{SERVE}"
     _check_serve_config(serve_config(workload), path)

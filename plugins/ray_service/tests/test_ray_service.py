@@ -354,6 +354,7 @@ def test_the_queues_words_are_told() -> None:
         ({"rayService": []}, "spec.rayService:"),
         ({"rayService": {"spec": 1}}, "spec.rayService.spec:"),
         ({"rayService": {"spec": {"rayClusterConfig": {"workerGroupSpecs": [{}] * 8}}}}, "workerGroupSpecs:"),
+        ({"rayService": {"spec": {"rayClusterSpec": {}}}}, "spec.rayService.spec.rayClusterSpec:"),
         ({"serveConfigV2": 3}, "spec.serveConfigV2:"),
         ({"serveConfigV2": "a: ["}, "spec.serveConfigV2:"),
         ({"serveConfigV2": "- a"}, "spec.serveConfigV2:"),
