@@ -67,6 +67,10 @@ def _problem(
         return Problem(
             path, f"{shorten(value)} is not {PATTERN_WORDS.get(pattern, f'of the form {pattern}')}"
         )
+    if value is None and kind.endswith("_type"):
+        return Problem(path, "has no value", "give it one, or remove it")
+    if kind == "string_type" and isinstance(value, dict | list):
+        kind = "string_of_several"
     template = _MESSAGES.get(kind)
     if template is None:
         return Problem(path, f"{shorten(value)}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
@@ -95,6 +99,7 @@ _MESSAGES: dict[str, tuple[str, str]] = {
     "finite_number": ("{value} is not a finite number", ""),
     "bool_type": ("{value} is neither true nor false", "write true or false without quotes"),
     "string_type": ("{value} is not a text", 'put it in quotes: "{plain}"'),
+    "string_of_several": ("{value} is not a text", "write it as one text"),
     "dict_type": ("{value} is not a mapping", "write it as indented key: value lines"),
     "model_type": ("{value} is not a mapping", "write it as indented key: value lines"),
     "tuple_type": ("{value} is not a list", "write each item on a line of its own that starts with a dash"),

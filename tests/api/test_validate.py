@@ -71,6 +71,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (obj(replicas=0), "spec.replicas: 0 is less than 1 (the smallest value is 1)"),
     (obj(ray="yes"), 'spec.ray: "yes" is neither true nor false (write true or false without quotes)'),
+    (
+        obj(entrypoint=["python", "train.py"]),
+        "spec.entrypoint: a list is not a text (write it as one text)",
+    ),
+    (
+        obj(podTemplateSpecLabels={"team": None}),
+        "spec.podTemplateSpecLabels.team: has no value (give it one, or remove it)",
+    ),
+    (obj(env=[None]), "spec.env[0]: has no value (give it one, or remove it)"),
     (obj(image=5), 'spec.image: 5 is not a text (put it in quotes: "5")'),
     (
         obj(env={"A": "b"}),
