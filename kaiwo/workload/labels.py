@@ -27,7 +27,11 @@ REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 
 WORKLOAD_TYPES = {"KaiwoJob": "job", "KaiwoService": "service"}
 
-_NEVER_COPIED_PREFIXES = (PREFIX, "kueue.x-k8s.io/", "argocd.argoproj.io/")
+_BOOKKEEPING = "deployment.kubernetes.io/"
+"""What the Deployment controller keeps on its objects; setting it would be a quarrel without an end."""
+
+_LAST_APPLIED = "/last-applied-configuration"
+_NEVER_COPIED_PREFIXES = (PREFIX, _BOOKKEEPING, "kueue.x-k8s.io/", "argocd.argoproj.io/")
 _NEVER_COPIED = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/managed-by"})
 
 
@@ -41,13 +45,21 @@ def copied(metadata: Mapping[str, str]) -> dict[str, str]:
         for key, value in metadata.items()
         if not key.startswith(_NEVER_COPIED_PREFIXES)
         and key not in _NEVER_COPIED
-        and not key.endswith("/last-applied-configuration")
+        and not key.endswith(_LAST_APPLIED)
     }
 
 
 def embedded(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The labels or annotations a user wrote into an embedded object, without keys that are Kaiwo's."""
-    return {key: value for key, value in metadata.items() if not key.startswith(PREFIX)}
+    """The labels or annotations a user wrote into an embedded object.
+
+    Left out: keys that are Kaiwo's, and what tools and controllers keep on objects for themselves, as it
+    comes along when a live object is pasted.
+    """
+    return {
+        key: value
+        for key, value in metadata.items()
+        if not key.startswith((PREFIX, _BOOKKEEPING)) and not key.endswith(_LAST_APPLIED)
+    }
 
 
 def system_labels(workload: Workload, type_: str | None = None) -> dict[str, str]:

@@ -128,6 +128,21 @@ def test_pods_are_found_by_the_workloads_name() -> None:
     assert any("spec.deployment.spec.replicas: 5 is not used, it is 2" in text for text in warnings)
 
 
+def test_the_bookkeeping_of_a_pasted_object_stays_behind() -> None:
+    """What `kubectl get -o yaml` shows beside the user's own annotations is the controllers' to write."""
+    pasted = {
+        "annotations": {
+            "deployment.kubernetes.io/revision": "3",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "note": "mine",
+        }
+    }
+    assert deployment(service(deployment={"metadata": pasted}))["metadata"]["annotations"].keys() == {
+        "note",
+        "kaiwo.silogen.ai/resolved",
+    }
+
+
 def test_declared_ports_get_a_service() -> None:
     """A ClusterIP Service of the same name, one port per declared port of the primary container."""
     (write,) = [item for item in planned(EMBEDDED).writes if item.resource == SERVICE]
