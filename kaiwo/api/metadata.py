@@ -38,6 +38,11 @@ GENERATED = "xxxxx"
 _ROOM = 63 - len(GENERATED)
 
 
+def generated(base: str, tail: str = GENERATED) -> str:
+    """The name that the API server makes of ``generateName``."""
+    return base[:_ROOM] + tail
+
+
 def check_metadata(meta: object, *, ray: bool | None) -> Iterator[Problem]:
     """What is wrong with ``metadata``.
 
@@ -98,7 +103,7 @@ def _name(meta: dict[Any, Any], *, ray: bool | None) -> Iterator[Problem]:
         if not text:
             yield Problem(place, "is empty", "give the object a name")
         return
-    problem = rule_for(ray=ray).problem(text if name is not None else text[:_ROOM] + GENERATED)
+    problem = rule_for(ray=ray).problem(text if name is not None else generated(text))
     if problem:
         yield Problem(place, problem, "a workload on Ray" if ray else "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
 
 F = TypeVar("F", bound="Callable[..., object]")
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""What the API server makes the end of a generated name of: no vowels, nothing that looks alike."""
 
 _OPTIONS = (
     click.option(
@@ -60,8 +64,17 @@ class Request:
     config: str | None
 
 
+def random_tail() -> str:
+    """The end of a generated name, as the API server makes it."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(5))
+
+
 def take(
-    request: Request, plugins: Plugins, context_namespace: Callable[[], str], consequence: str
+    request: Request,
+    plugins: Plugins,
+    context_namespace: Callable[[], str],
+    consequence: str,
+    tail: Callable[[], str] = random_tail,
 ) -> list[Manifest]:
     """Read, change and check everything.
 
@@ -70,6 +83,7 @@ def take(
         plugins: what contributes fields.
         context_namespace: asked when neither a flag, a manifest nor kaiwoconfig.yaml names a namespace.
         consequence: what did not happen when something is wrong.
+        tail: ends names that are to be generated: who sends by name cannot leave that to the API server.
 
     Raises:
         Refused: every problem of every manifest.
@@ -88,11 +102,16 @@ def take(
     )
     kit.warn_broken(plugins)
     complaints += twice(manifests)
-    from kaiwo.api.validate import Validator  # noqa: PLC0415  brings in the models
+    from kaiwo.api.metadata import generated  # noqa: PLC0415  brings in the models
+    from kaiwo.api.validate import Validator  # noqa: PLC0415
 
     complaints += check(manifests, Validator(plugins.fields(), plugins.settings_models()))
     if complaints:
         raise Refused(in_order(complaints, request.sources), consequence)
+    for manifest in manifests:
+        base = manifest.metadata.pop("generateName", None)
+        if not manifest.name:
+            manifest.metadata["name"] = generated(base, tail())
     homeless = [manifest for manifest in manifests if not manifest.metadata.get("namespace")]
     namespace = context_namespace() if homeless else ""
     for manifest in homeless:

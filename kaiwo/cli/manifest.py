@@ -29,6 +29,9 @@ MAX_BYTES = 64 * 1024 * 1024
 
 API_VERSION = f"{GROUP}/{VERSION}"
 
+_QUEUES = "KaiwoQueueConfig"
+"""Kaiwo's, and an administrator's: no workload."""
+
 _SERVER_FIELDS = (
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -245,11 +248,13 @@ def _accepted(
     group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
     if group not in ("", GROUP) or (kind not in BY_KIND and api_version and group != GROUP):
         what = f'{kind} "{_name(value)}"' if _name(value) else kind
-        refuse((), f"{what} ({api_version}) is no workload of Kaiwo; send it with kubectl apply -f {name}")
+        refuse((), f"{what} ({api_version}) is no workload of Kaiwo; {_kubectl(name)}")
         return None
     if kind not in BY_KIND:
-        near = difflib.get_close_matches(kind, BY_KIND, n=1)
+        near = difflib.get_close_matches(kind, [*BY_KIND, _QUEUES], n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"write one of {', '.join(BY_KIND)}"
+        if kind == _QUEUES:
+            hint = _kubectl(name)
         refuse(("kind",), f'"{kind}" is no workload; {hint}')
         return None
     if api_version != API_VERSION:
@@ -260,6 +265,10 @@ def _accepted(
     if isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k not in _SERVER_FIELDS}
     return Manifest(name, document, obj, prefix)
+
+
+def _kubectl(name: str) -> str:
+    return f"send it with kubectl apply --server-side -f {'-' if name == 'stdin' else name}"
 
 
 def _name(value: Object) -> str:

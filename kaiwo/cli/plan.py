@@ -92,7 +92,11 @@ def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, 
     plugins = kit.plugins(names)
     if kit.settings().output in ("wide", "name") and explain:
         raise Failure("--explain goes with -o yaml or -o json", "leave -o out", code=USAGE)
-    manifests = intake.take(intake.Request(**request), plugins, _context_namespace, "nothing was planned")
+    from kaiwo.api.metadata import GENERATED  # noqa: PLC0415  brings in the models
+
+    manifests = intake.take(
+        intake.Request(**request), plugins, _context_namespace, "nothing was planned", lambda: GENERATED
+    )
     planned = _plan_all(manifests, plugins, offline=offline, nodes=nodes)
     _data(planned, explain=explain)
     for one in planned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -74,11 +75,15 @@ def test_a_problem_is_told_at_its_line_and_column(cli: Cli, spec: str, line: str
     [
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
-            'x.yaml:1:1: ConfigMap "x" (v1) is no workload of Kaiwo; send it with kubectl apply -f x.yaml',
+            'x.yaml:1:1: ConfigMap "x" (v1) is no workload of Kaiwo; send it with kubectl apply ',
         ),
         (
             "apiVersion: config.kaiwo.silogen.ai/v1alpha1\nkind: KaiwoConfig\nmetadata: {name: kaiwo}\n",
             'x.yaml:1:1: KaiwoConfig "kaiwo" (config.kaiwo.silogen.ai/v1alpha1) is no workload of Kaiwo; ',
+        ),
+        (
+            "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoQueueConfig\n",
+            'x.yaml:2:1: kind: "KaiwoQueueConfig" is no workload; send it with kubectl apply --server-side ',
         ),
         (
             "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJbo\n",
@@ -103,6 +108,23 @@ def test_what_is_no_workload_is_refused_by_name(cli: Cli, text: str, line: str) 
     assert result.code == 2
     (found,) = problems(result.err)
     assert found.startswith(line)
+
+
+def test_what_came_from_standard_input_is_sent_from_there(cli: Cli) -> None:
+    """The next step can be typed as it stands; no file is called stdin."""
+    pod = b"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
+    assert "kubectl apply --server-side -f -\n" in cli("submit", "-f", "-", stdin=pod).err
+
+
+def test_a_name_may_be_generated(cli: Cli) -> None:
+    """Each submission is another workload then; a plan shows the form of the name."""
+    Path("job.yaml").write_text(HEAD.replace("name: train", f"generateName: {'n' * 70}") + "spec: {}\n")
+    names = {cli("submit", "-f", "job.yaml", "--dry-run=client", "-o", "name").out for _ in range(2)}
+    assert len(names) == 2
+    for name in names:
+        assert re.fullmatch(r"kaiwojob\.kaiwo\.silogen\.ai/n{58}[a-z0-9]{5}\n", name)
+    planned = cli("plan", "-f", "job.yaml", "--offline", "-o", "name")
+    assert (planned.code, planned.out) == (0, f"job.batch/{'n' * 58}xxxxx\n")
 
 
 def test_all_problems_of_all_documents_and_files_are_told_at_once(cli: Cli) -> None:

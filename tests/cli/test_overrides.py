@@ -150,7 +150,7 @@ def test_what_set_breaks_is_said_of_the_flag(cli: Cli) -> None:
     """A problem that a flag caused is not blamed on a line of the file."""
     result = cli("submit", "-f", "job.yaml", "--dry-run=client", "--set", "gpus=-1")
     assert result.err.startswith("--set gpus: spec.gpus: -1 is less than 0")
-    result = cli("submit", "-f", "job.yaml", "--dry-run=client", "--queue", "")
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client", "--queue", "No Queue")
     assert result.err.startswith("--queue: spec.clusterQueue: ")
 
 
