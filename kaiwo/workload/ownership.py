@@ -25,14 +25,13 @@ def is_ours(obj: Object, workload: Workload) -> bool:
     return owner is not None and bool(workload.uid) and owner.get("uid") == workload.uid
 
 
-def conflict(obj: Object, kind: str, workload: Workload, condition: str = "Schedulable") -> Refusal:
+def conflict(obj: Object, kind: str, workload: Workload) -> Refusal:
     """Why an object of somebody else under a wanted name stops the workload.
 
     Args:
         obj: the object.
         kind: its kind, for the message.
         workload: the workload that needs the name.
-        condition: the condition that says so.
     """
     metadata = lenient_map(obj.get("metadata"))
     name, owner = metadata.get("name"), controller_of(obj)
@@ -46,12 +45,10 @@ def conflict(obj: Object, kind: str, workload: Workload, condition: str = "Sched
                 "PreviousRunDeleting",
                 f"{kind} {name} of the previous {workload.kind} {workload.name} is still being deleted; "
                 "this one starts when it is gone",
-                condition=condition,
                 status="PENDING",
             )
     return Refusal(
         "NameConflict",
         f"{kind} {name} exists in namespace {workload.namespace} and {whose}; it is not touched: "
         "delete it or choose another name for the workload",
-        condition=condition,
     )

@@ -243,7 +243,7 @@ def test_a_claim_of_somebody_else_stops_the_job(world: World) -> None:
     world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "1Gi"}}
     foreign = {"metadata": {"name": "train-data", "uid": "x"}}
     world.set(auxiliaries={(PERSISTENT_VOLUME_CLAIM, "train-data"): foreign})
-    assert "train-data" in refused(world, "NameConflict", condition="StorageReady")
+    assert "train-data" in refused(world, "NameConflict")
 
 
 def test_a_priority_class_must_exist(world: World) -> None:

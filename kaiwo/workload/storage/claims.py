@@ -51,7 +51,7 @@ def reconciled(case: Case, rendered: Iterable[Rendered]) -> Claims:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
             continue
         if not is_ours(live, case.workload):
-            return Claims(refusal=conflict(live, "PersistentVolumeClaim", case.workload, "StorageReady"))
+            return Claims(refusal=conflict(live, "PersistentVolumeClaim", case.workload))
         if problem := _fixed(case.workload, live):
             return Claims(refusal=Refusal("VolumeImmutable", problem, condition="StorageReady"))
         wanted, have = quantity(size(claim.child)), quantity(size(live))
