@@ -247,7 +247,7 @@ def _request(inp: AllocationInput, template: Object | None) -> Request | None:
 
 
 def _models(inp: AllocationInput) -> tuple[str, ...]:
-    return tuple(model.lower() for model in inp.workload.spec.gpu_models or ())
+    return tuple(model.lower() for model in inp.workload.spec.gpu_models or () if model)
 
 
 def _allocation(request: Request, replicas: int, each: int, pods: int) -> Allocation:

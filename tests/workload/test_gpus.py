@@ -198,6 +198,7 @@ def test_models_limit_the_nodes() -> None:
     facts = nodes(8, model="mi300x") + nodes(4, model="mi250")
     assert shape(one_pod(asked(facts, gpus=4, gpuModels=["MI250"]))) == (1, 4, 1)
     refused(one_pod(asked(facts, gpus=8, gpuModels=["mi250"])), "GPUsExceedNode")
+    assert shape(one_pod(asked(facts, gpus=8, gpuModels=[""]))) == (1, 8, 1)
     message = refused(one_pod(asked(facts, gpus=1, gpuModels=["mi400"])), "NoGPUs")
     assert "mi250, mi300x" in message
 
