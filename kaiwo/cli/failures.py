@@ -91,6 +91,11 @@ def translated(error: Exception) -> Failure | None:
             return Failure(f"the API server refused: {error}")
         case TimeoutError():
             return Failure("timed out", code=TIMED_OUT)
+        case OSError():
+            about = f"{error.filename}: " if error.filename else ""
+            return Failure(
+                f"{about}{error.strerror or error}", "ls -l shows missing rights, df -h a disk that is full"
+            )
     return None
 
 

@@ -231,6 +231,7 @@ def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
         (errors.ConnectionLost("refused"), 1, "no answer from the API server: refused"),
         (errors.CredentialsError("no such context"), 1, "no such context"),
         (TimeoutError(), 4, "timed out"),
+        (OSError(28, "No space left on device", "out.yaml"), 1, "out.yaml: No space left on device\nnext:"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (click.Abort(), 130, "interrupted"),
         (click.UsageError("wrong"), 2, "wrong"),
