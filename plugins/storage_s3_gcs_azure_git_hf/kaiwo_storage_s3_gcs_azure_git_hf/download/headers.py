@@ -6,12 +6,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, head
+from kaiwo_storage_s3_gcs_azure_git_hf.download import errors
 
 if TYPE_CHECKING:
+    import ssl
+    from http.client import HTTPConnection
+
     from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
 
 Address: TypeAlias = Callable[[str], tuple[str, Mapping[str, str]]]
@@ -19,6 +23,7 @@ Address: TypeAlias = Callable[[str], tuple[str, Mapping[str, str]]]
 
 _REDIRECTS: Final = 5
 _REDIRECTED: Final = frozenset({301, 302, 303, 307, 308})
+_INFORMATIONAL: Final = range(100, 200)
 _SUCCESSFUL: Final = range(200, 300)
 _NOT_IMPLEMENTED: Final = 501
 
@@ -38,7 +43,7 @@ class Headers:
         self._gate = gate
         self._address = address
         self._kept = threading.local()
-        self._all: list[head.Connection] = []
+        self._all: list[HTTPConnection] = []
 
     def close(self) -> None:
         """End every thread's connections."""
@@ -74,17 +79,23 @@ class Headers:
         return seconds(given.get("retry-after", "")) if errors.passing(status) else 0.0
 
     def _ask(self, key: str) -> tuple[int, dict[str, str]]:
+        """Status and headers of the last answer; names are in lower case.
+
+        Raises:
+            OSError: there was none.
+        """
         url, fields = self._address(key)
-        direct = self._gate.direct(urlsplit(url).hostname or "")
+        place = urlsplit(url)
+        direct = self._gate.direct(place.hostname or "")
         for _ in range(_REDIRECTS):
-            status, given = self._head(urlsplit(url), fields, direct=direct)
-            onward = urlsplit(urljoin(url, given.get("location", "")))
-            if status not in _REDIRECTED or onward.scheme not in ("http", "https"):
+            status, given = self._head(place, fields, direct=direct)
+            onward = _onward(place, given.get("location", ""))
+            if status not in _REDIRECTED or onward is None:
                 break
-            if onward.netloc != urlsplit(url).netloc:
+            if onward.netloc != place.netloc:
                 fields = {}
             # Where a server sends one to is never reached but through the gate.
-            url, direct = onward.geturl(), False
+            place, direct = onward, False
         return status, given
 
     def _head(
@@ -92,21 +103,82 @@ class Headers:
     ) -> tuple[int, dict[str, str]]:
         # The host as it is written, without credentials.
         host = place.netloc.rpartition("@")[2]
-        secure = place.scheme == "https"
-        port = place.port or (443 if secure else 80)
         whole = place._replace(netloc=host, fragment="")
-        absolute = not direct and not secure
+        absolute = not direct and place.scheme == "http"
         target = (whole if absolute else whole._replace(scheme="", netloc="")).geturl() or "/"
-        where = head.Place(place.hostname or "", port, secure, None if direct else self._gate.address)
         sent = {"host": host, **{name.lower(): value for name, value in fields.items()}}
-        return self._connection(where).head(target, sent)
+        connection = self._connection(place, direct=direct)
+        if connection.sock:
+            # One that was kept may have been closed meanwhile; a new one has no such excuse.
+            with contextlib.suppress(OSError):
+                return _asked(connection, target, sent)
+        return _asked(connection, target, sent)
 
-    def _connection(self, place: head.Place) -> head.Connection:
-        kept: dict[str, head.Connection] = self._kept.__dict__
-        if str(place) not in kept:
-            kept[str(place)] = head.Connection(place, self._seconds)
-            self._all.append(kept[str(place)])
-        return kept[str(place)]
+    def _connection(self, place: SplitResult, *, direct: bool) -> HTTPConnection:
+        """This thread's connection to a place; it is opened when it is used, again when it was closed."""
+        kept: dict[str, HTTPConnection] = self._kept.__dict__
+        name = f"{place.scheme} {place.hostname} {place.port} {direct}"
+        if name not in kept:
+            kept[name] = self._opened(place, direct=direct)
+            self._all.append(kept[name])
+        return kept[name]
+
+    def _opened(self, place: SplitResult, *, direct: bool) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - a start would pay for it
+
+        secure = place.scheme == "https"
+        server = (place.hostname or "", place.port or (443 if secure else 80))
+        first = server if direct else self._gate.address
+        connection = (
+            HTTPSConnection(*first, timeout=self._seconds, context=_trust())
+            if secure
+            else HTTPConnection(*first, timeout=self._seconds)
+        )
+        if secure and not direct:
+            connection.set_tunnel(*server)
+        return connection
+
+
+def _onward(place: SplitResult, location: str) -> SplitResult | None:
+    """Where a redirect leads to; None when that is no place of HTTP."""
+    with contextlib.suppress(ValueError):
+        onward = urlsplit(urljoin(place.geturl(), location))
+        if onward.scheme in ("http", "https") and onward.hostname and onward.port != 0:
+            return onward
+    return None
+
+
+def _asked(connection: HTTPConnection, target: str, fields: Mapping[str, str]) -> tuple[int, dict[str, str]]:
+    """Status and headers of the answer to a HEAD request.
+
+    Raises:
+        OSError: there was none, or the request cannot be sent as it is; the connection is closed.
+    """
+    from http.client import HTTPException  # noqa: PLC0415 - loaded with the connection
+
+    try:
+        connection.request("HEAD", target, headers=fields)
+        with connection.getresponse() as response:
+            while response.status in _INFORMATIONAL:
+                # The standard library skips 100 alone, and reads on when it has no headers.
+                response.headers = None  # type: ignore[assignment] # as before the first
+                response.begin()
+            response.read()
+            return response.status, {name.lower(): value for name, value in response.getheaders()}
+    except OSError:
+        connection.close()
+        raise
+    except (HTTPException, ValueError) as error:
+        connection.close()
+        raise ConnectionError(f"{type(error).__name__}: no answer in HTTP") from None
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """The system's certificates, read once."""
+    import ssl  # noqa: PLC0415 - stores in the cluster often do without
+
+    return ssl.create_default_context()
 
 
 def seconds(value: str) -> float:
