@@ -178,9 +178,10 @@ def set_metadata(template: Object, inp: RenderInput, path: str, origins: Origins
 
 
 def _pull_secrets(pod: Object, inp: RenderInput, path: str) -> None:
-    if secrets := inp.workload.spec.image_pull_secrets:
-        own = as_maps(pod.get("imagePullSecrets"), f"{path}.imagePullSecrets")
-        pod["imagePullSecrets"] = merged([*own, *(secret.dump() for secret in secrets)], ("name",))
+    own = as_maps(pod.get("imagePullSecrets"), f"{path}.imagePullSecrets")
+    wanted = [secret.dump() for secret in inp.workload.spec.image_pull_secrets or ()]
+    if own or wanted:
+        pod["imagePullSecrets"] = merged([*own, *wanted], ("name",))
 
 
 def _containers(pod: Object, inp: RenderInput, role: PodRole, generated: bool, origins: Origins) -> list[str]:

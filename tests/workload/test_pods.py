@@ -237,6 +237,8 @@ def test_pull_secrets_are_appended_once() -> None:
     given = embedded(imagePullSecrets=[{"name": "a"}])
     pod = template(given, imagePullSecrets=[{"name": "a"}, {"name": "b"}])["spec"]
     assert pod["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+    twice = embedded(imagePullSecrets=[{"name": "a"}, {"name": "a"}])
+    assert template(twice)["spec"]["imagePullSecrets"] == [{"name": "a"}]
 
 
 @pytest.mark.parametrize(
