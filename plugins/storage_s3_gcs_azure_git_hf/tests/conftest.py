@@ -270,6 +270,12 @@ def download(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
 
 
 @pytest.fixture(scope="session")
+def peers() -> Path:
+    """Where servers for tests are installed."""
+    return PEERS
+
+
+@pytest.fixture(scope="session")
 def moto() -> Iterator[str]:
     """URL of moto's S3 server, in an environment of its own: its dependencies do not fit the project's."""
     program = PEERS / "moto" / "bin" / "moto_server"

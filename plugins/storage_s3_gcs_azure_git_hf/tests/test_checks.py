@@ -4,13 +4,12 @@ import base64
 import hashlib
 import os
 import zlib
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, sigv4
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checks
 
 CHECK_VALUES = {"crc64nvme": "ae8b14860a799888", "crc32c": "e3069283", "crc32": "cbf43926"}
 """Of the text ``123456789``, from the catalogue of parametrised CRC algorithms."""
@@ -106,20 +105,3 @@ def test_every_checksum_that_a_store_gives_is_understood(headers: dict[str, str]
 def test_what_is_no_checksum_of_the_content_is_not_taken_for_one(headers: dict[str, str]) -> None:
     """A checksum of checksums of parts, or no value at all."""
     assert checks.from_headers(headers) is None
-
-
-def test_requests_are_signed_as_amazon_documents_it() -> None:
-    """The example "GET Object" of the S3 interface's reference, with its keys and its signature."""
-    keys = sigv4.Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "us-east-1")
-    found = sigv4.signed(
-        keys,
-        "GET",
-        "https://examplebucket.s3.amazonaws.com/test.txt",
-        {"Range": "bytes=0-9"},
-        datetime(2013, 5, 24, tzinfo=UTC),
-    )
-    assert found["authorization"].endswith(
-        "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date, "
-        "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
-    )
-    assert keys.secret_access_key not in repr(keys)

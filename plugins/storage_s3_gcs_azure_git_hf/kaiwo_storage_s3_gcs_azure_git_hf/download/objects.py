@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import parse, sigv4
+from kaiwo_storage_s3_gcs_azure_git_hf.download import parse, signing
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.model import Store
 from kaiwo_storage_s3_gcs_azure_git_hf.items import (
@@ -67,36 +67,32 @@ def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
         client = session.client(where, url)
         config: Any = {"endpoint": url, "region": item.region or _aws_region(url)}
         config["virtual_hosted_style_request"] = False
-        keys: sigv4.Keys | None = None
         if item.access_key_id and item.secret_key:
             config["access_key_id"] = session.secret(where, item.access_key_id)
             config["secret_access_key"] = session.secret(where, item.secret_key)
-            keys = sigv4.Keys(config["access_key_id"], config["secret_access_key"], config["region"])
         elif not session.config.policy.ambient_credentials:
             config["skip_signature"] = True
 
-        def opened(
-            name: str,
-            client: dict[str, Any] = client,
-            config: Any = config,
-            keys: sigv4.Keys | None = keys,
-        ) -> Store:
+        def opened(name: str, client: dict[str, Any] = client, config: Any = config) -> Store:
             remote, place = S3Store(name, config=config, **client), f"{config['endpoint']}/{name}"
-            known = keys or "skip_signature" in config
-            address = _s3_address(place, keys) if known else _presigned(remote)
+            if "access_key_id" in config:
+                keys = (config["access_key_id"], config["secret_access_key"])
+                address = _checksums(place, signing.signer(*keys, config["region"]))
+            elif "skip_signature" in config:
+                address = _checksums(place)
+            else:
+                address = _presigned(remote)
             return Store(remote, place, md5_etag=True, headers=session.headers(address))
 
         _buckets(where, "buckets", session, item.buckets, opened)
 
 
-def _s3_address(url: str, keys: sigv4.Keys | None) -> Address:
+def _checksums(url: str, signed: signing.Signed | None = None) -> Address:
     """HEAD requests that ask S3 for checksums, which it does not give otherwise."""
 
     def address(key: str) -> tuple[str, Mapping[str, str]]:
         place = f"{url}/{quote(key)}"
-        if keys is None:
-            return place, _CHECKSUMS
-        return place, sigv4.signed(keys, "HEAD", place, _CHECKSUMS, datetime.now(UTC))
+        return place, signed("HEAD", place, _CHECKSUMS) if signed else _CHECKSUMS
 
     return address
 
