@@ -74,10 +74,11 @@ def edits(
 ) -> Edits:
     """What a changed workload or an edited child leads to; nothing, quickly, when neither is the case."""
     allocation = record.resolved.allocation if record else None
-    if switched:
-        text = immutable_message([switched], case.backend.child.kind)
-        return Edits(_applied(case.workload, "Immutable", text), allocation)
     fields = fingerprint(case.workload)
+    if switched:
+        asked = [name for name in changed(record.fields, fields) if name == "ray"] if record else []
+        text = immutable_message(asked or [switched], case.backend.child.kind)
+        return Edits(_applied(case.workload, "Immutable", text), allocation)
     changes: list[str] = []
     live: Object = case.facts.live or {}
     if record is not None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kaiwo.api.common import DEFAULT_VENDOR
 from kaiwo.plugin.backends import Resolved
 from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.queues import QueueAssignment
 from kaiwo.workload.labels import RESOLVED, copied
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.shapes import is_blank, lenient_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +65,15 @@ def digest(value: Any) -> str:
 
 
 def fingerprint(workload: Workload) -> dict[str, str]:
-    """The user's fields as hashes; one at its default counts as absent, so new defaults change nothing."""
+    """The user's fields as hashes.
+
+    What means the same as its absence is absent, so that neither new defaults nor another spelling of the
+    same are changes.
+    """
     spec = workload.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+    vendor = workload.spec.vendor
+    spec["gpuVendor"] = None if vendor == DEFAULT_VENDOR else vendor
+    spec["gpusPerReplica"] = workload.spec.gpus_per_replica or None
     hashes: dict[str, str] = {}
     _hash_into(hashes, "", {**spec, **workload.blocks}, _DEPTH)
     if labels := copied(workload.labels):
@@ -80,7 +88,7 @@ def _hash_into(hashes: dict[str, str], path: str, value: Mapping[str, Any], dept
         where = f"{path}.{name}" if path else str(name)
         if isinstance(item, dict) and depth > 1:
             _hash_into(hashes, where, item, depth - 1)
-        elif item not in (None, {}, []):
+        elif not is_blank(item):
             hashes[where] = digest(item)
 
 
