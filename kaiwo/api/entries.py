@@ -47,17 +47,35 @@ def _env_source(source: dict[Any, Any], place: str) -> Iterator[Problem]:
 
 
 def check_secret_volumes(volumes: object, path: str) -> Iterator[Problem]:
-    """Two volumes of one name."""
-    seen: dict[str, int] = {}
+    """Two volumes of one name, or at one place."""
+    names: dict[str, int] = {}
+    places: dict[str, int] = {}
     for index, item in _entries(volumes):
         name = item.get("name")
         if not isinstance(name, str):
             continue
-        if name in seen:
+        if name in names:
             yield Problem(
-                f"{path}[{index}].name", f'"{name}" is the name of {path}[{seen[name]}] too', "rename it"
+                f"{path}[{index}].name", f'"{name}" is the name of {path}[{names[name]}] too', "rename it"
             )
-        seen.setdefault(name, index)
+            continue
+        names[name] = index
+        place = _place(item)
+        if place in places:
+            yield Problem(
+                f"{path}[{index}].mountPath",
+                f'"{place}" is where {path}[{places[place]}] is mounted already',
+                "choose another",
+            )
+        places.setdefault(place, index)
+
+
+def _place(secret: dict[Any, Any]) -> str:
+    """Where a secret volume is seen: a directory, or the one file of a key."""
+    directory = str(secret.get("mountPath")).rstrip("/")
+    if not secret.get("key"):
+        return directory or "/"
+    return f"{directory}/{secret.get('subPath') or secret['key']}"
 
 
 def check_resources(resources: object, path: str) -> Iterator[Problem]:

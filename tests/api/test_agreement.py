@@ -108,6 +108,9 @@ VALID: dict[str, dict[str, Any]] = {
     "odd quantities": job(resources={"limits": {"cpu": ".5", "memory": "1e9", "example.com/x": "2."}}),
     "claims": job(resources={"claims": [{"name": "c", "request": "r"}]}),
     "pull secrets": job(imagePullSecrets=[{"name": "reg.cred-1"}]),
+    "two keys in a directory": job(
+        secretVolumes=[VOLUME, {**VOLUME, "name": "w", "key": "a"}, {**VOLUME, "name": "x", "key": "b"}]
+    ),
     "secret volume": job(secretVolumes=[{**VOLUME, "key": "k", "subPath": "f"}]),
     "duration": job(duration="1h30m"),
     "fraction of an hour": job(duration="1.5h"),
@@ -235,6 +238,12 @@ INVALID: dict[str, dict[str, Any]] = {
 REFUSED_BEFORE_SENDING: dict[str, dict[str, Any]] = {
     "gpusPerReplica alone": job(gpusPerReplica=2),
     "download without a volume": storage(data={"download": {"gcs": [{"buckets": [BUCKET]}]}}),
+    "two secrets at one place": job(
+        secretVolumes=[VOLUME, {**VOLUME, "name": "w", "mountPath": f"{VOLUME['mountPath']}/"}]
+    ),
+    "two keys of one file": job(
+        secretVolumes=[{**VOLUME, "key": "a"}, {**VOLUME, "name": "w", "key": "b", "subPath": "a"}]
+    ),
     "request above its limit": job(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
     "negative amount": job(resources={"limits": {"cpu": "-1"}}),
     "value and source": job(env=[{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]),
