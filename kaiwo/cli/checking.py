@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Iterable[Manifest], validator: Validator) -> list[Complaint]:
-    """Validate all manifests; say their warnings.
+    """Validate all manifests; say their warnings, and note on each what was said.
 
     Args:
         manifests: with the flags' changes made.
@@ -29,4 +29,5 @@ def check(manifests: Iterable[Manifest], validator: Validator) -> list[Complaint
         complaints += [manifest.complain(p.path, p.message, p.hint) for p in validation.problems]
         for warning in validation.warnings:
             say(f"warning: {manifest.complain(warning.path, warning.message, warning.hint)}")
+            manifest.told.append(f"{warning.path}: {warning.message}")
     return complaints

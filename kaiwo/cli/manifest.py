@@ -94,6 +94,7 @@ class Manifest:
         obj: the object, to be changed by flags.
         prefix: where it is in the document, ``("items", 0)`` in a List.
         flags: what was set by a flag: path to the flag's words.
+        told: fields and messages of the warnings that were said of it, ``spec.gpus: is ignored``.
     """
 
     source: str
@@ -101,6 +102,7 @@ class Manifest:
     obj: Object
     prefix: Path = ()
     flags: dict[Path, str] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
 
     @property
     def kind(self) -> str:

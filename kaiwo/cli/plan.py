@@ -68,6 +68,12 @@ class _Planned:
         return f"{SHORT[self.manifest.kind]}/{self.manifest.name}"
 
     @property
+    def warnings(self) -> list[str]:
+        """Those that were not said, with line and column, when the manifest was checked."""
+        told = tuple(self.manifest.told)
+        return [warning for warning in self.plan.warnings if not warning.startswith(told)]
+
+    @property
     def status(self) -> Object:
         """The status that the operator would write last, or wrote when it would write none."""
         return self.plan.statuses[-1] if self.plan.statuses else self.reported
@@ -256,7 +262,7 @@ def _creates(one: _Planned) -> str:
 
 def _verdict(one: _Planned) -> None:
     """One sentence about what would happen, on standard error."""
-    for warning in one.plan.warnings:
+    for warning in one.warnings:
         kit.say(f"warning: {one.label}: {warning}")
     status = one.status
     if one.unapplied:

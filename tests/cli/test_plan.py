@@ -151,6 +151,19 @@ def test_downloads_are_shown_before_what_waits_for_them(cli: Cli) -> None:
     ) in result.err
 
 
+def test_a_warning_is_said_once(cli: Cli) -> None:
+    """With the place in the file; what only planning finds out is said besides."""
+    more = f"branch: main\n            commit: {'a1' * 20}\n            targetPath: src"
+    text = FETCHING.replace("targetPath: src", more).replace("spec:\n", "spec:\n  gpuModels: [mi300x]\n", 1)
+    Path("fetch.yaml").write_text(text)
+    result = cli("plan", "-f", "fetch.yaml", "--offline")
+    assert result.code == 0
+    warnings = [line for line in result.err.splitlines() if line.startswith("warning: ")]
+    commit = [line for line in warnings if "git[0].commit: is ignored" in line]
+    assert [line.partition(":17:")[0] for line in commit] == ["warning: fetch.yaml"]
+    assert [line for line in warnings if "spec.gpuModels is ignored" in line]
+
+
 @pytest.mark.parametrize("command", [("plan", "--offline"), ("submit", "--dry-run")])
 @pytest.mark.parametrize(
     ("before", "after", "told"),
