@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.entries import check_env, check_resources, check_secret_volumes
+from kaiwo.api.entries import check_env, check_resources, check_secret_volumes, check_volumes
 from kaiwo.api.errors import Problem
 from kaiwo.api.explain import nearest
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata import labels_problems
 from kaiwo.api.rules import TOPOLOGY_MESSAGE
+from kaiwo.api.shebang import command_of
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
@@ -27,11 +28,13 @@ def check_workload(kind: WorkloadKind, spec: Mapping[str, Any], *, on_ray: bool,
     problems = [
         *_gpus(spec, defaulted=defaulted),
         *_topology(spec),
+        *_entrypoint(spec.get("entrypoint"), on_ray=on_ray),
         *labels_problems(_mapping(spec.get("podTemplateSpecLabels")), ("spec", "podTemplateSpecLabels")),
         *check_env(spec.get("env"), "spec.env"),
         *check_secret_volumes(spec.get("secretVolumes"), "spec.secretVolumes"),
         *check_resources(spec.get("resources"), "spec.resources"),
         *_storage(spec.get("storage")),
+        *check_volumes(spec),
     ]
     return problems, [*_warnings(kind, spec, on_ray=on_ray, defaulted=defaulted)]
 
@@ -79,6 +82,15 @@ def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if spec.get("preferredTopologyLabel") and spec.get("requiredTopologyLabel"):
         yield Problem("spec.requiredTopologyLabel", TOPOLOGY_MESSAGE)
+
+
+def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:
+    if on_ray or not isinstance(text, str) or not text.strip():
+        return
+    try:
+        command_of(text.strip())
+    except ValueError as error:
+        yield Problem("spec.entrypoint", str(error))
 
 
 def _storage(value: object) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from kaiwo.api.explain import nearest
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ENV_SOURCES = frozenset({"fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"})
 """Where a variable's value may come from (core/v1 EnvVarSource, Kubernetes 1.36)."""
@@ -61,21 +61,55 @@ def check_secret_volumes(volumes: object, path: str) -> Iterator[Problem]:
             continue
         names[name] = index
         place = _place(item)
-        if place in places:
-            yield Problem(
-                f"{path}[{index}].mountPath",
-                f'"{place}" is where {path}[{places[place]}] is mounted already',
-                "choose another",
-            )
+        if place and place in places:
+            yield _taken(f"{path}[{index}].mountPath", place, f"{path}[{places[place]}]")
         places.setdefault(place, index)
 
 
 def _place(secret: dict[Any, Any]) -> str:
-    """Where a secret volume is seen: a directory, or the one file of a key."""
-    directory = str(secret.get("mountPath")).rstrip("/")
+    """Where a secret volume is seen: a directory, or the one file of a key; empty where it does not say."""
+    path = secret.get("mountPath")
+    if not isinstance(path, str):
+        return ""
+    directory = path.rstrip("/")
     if not secret.get("key"):
         return directory or "/"
     return f"{directory}/{secret.get('subPath') or secret['key']}"
+
+
+def check_volumes(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Storage volumes that clash with each other or with a secret volume, as far as the spec alone shows.
+
+    A mount path that is left out comes from KaiwoConfig; the controller judges it.
+    """
+    storage = spec.get("storage")
+    if not isinstance(storage, dict) or storage.get("storageEnabled") is not True:
+        return
+    places: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for section, name in (("data", "data"), ("huggingFace", "hf")):
+        volume = storage.get(section)
+        if not isinstance(volume, dict) or not volume.get("storageSize"):
+            continue
+        names[name] = f"spec.storage.{section}"
+        if not volume.get("mountPath"):
+            continue
+        place = str(volume["mountPath"]).rstrip("/") or "/"
+        if place in places:
+            yield _taken(f"spec.storage.{section}.mountPath", place, places[place])
+        places[place] = f"spec.storage.{section}"
+    for index, item in _entries(spec.get("secretVolumes")):
+        field = f"spec.secretVolumes[{index}]"
+        if (name := str(item.get("name"))) in names:
+            yield Problem(
+                f"{field}.name", f'"{name}" is the name of the volume of {names[name]}', "rename it"
+            )
+        if (place := _place(item)) in places:
+            yield _taken(f"{field}.mountPath", place, places[place])
+
+
+def _taken(path: str, place: str, other: str) -> Problem:
+    return Problem(path, f'"{place}" is where {other} is mounted already', "choose another")
 
 
 def check_resources(resources: object, path: str) -> Iterator[Problem]:

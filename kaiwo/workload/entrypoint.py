@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 
 from kaiwo.api.scalars import MAX_ENTRYPOINT_BYTES
+from kaiwo.api.shebang import command_of
 from kaiwo.workload.errors import SpecError
 
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"})
-_EVAL = frozenset({"perl", "ruby", "node", "nodejs"})
-_PYTHON = re.compile(r"python[0-9.]*")
 _CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
 _PATH = "spec.entrypoint"
 
@@ -31,54 +29,19 @@ def trimmed(text: str | None) -> str:
     return text
 
 
-def _flag(interpreter: str) -> str:
-    name = interpreter.rsplit("/", 1)[-1]
-    if name in _SHELLS or _PYTHON.fullmatch(name):
-        return "-c"
-    if name in _EVAL:
-        return "-e"
-    raise SpecError(
-        _PATH,
-        f"the interpreter {name!r} in its first line is not known to take a script as an argument; "
-        "use a shell, python, perl, ruby or node, or call a script in the image",
-    )
-
-
-def _interpreter_of_env(arguments: list[str]) -> str:
-    for argument in arguments:
-        if not argument.startswith("-") and "=" not in argument:
-            return argument
-    raise SpecError(
-        _PATH, "its first line calls env without naming an interpreter; write '#!/usr/bin/env bash'"
-    )
-
-
 def command(text: str | None) -> list[str] | None:
     """The container command for an entrypoint; None when it is empty and the container stays as it is.
 
-    A first line ``#!interpreter arguments`` chooses the interpreter, else it is ``/bin/sh``. The rest of the
-    text is passed on untouched.
-
     Raises:
-        SpecError: the text is too long or the interpreter takes no script as an argument.
+        SpecError: the text is too long, or the interpreter takes no script as an argument.
     """
     script = trimmed(text)
     if not script:
         return None
-    if not script.startswith("#!"):
-        return ["/bin/sh", "-c", script]
-    first, _, rest = script.partition("\n")
-    words = first[2:].split()
-    if not words:
-        raise SpecError(_PATH, "its first line '#!' names no interpreter; write '#!/bin/bash' or remove it")
-    interpreter, arguments = words[0], words[1:]
-    if interpreter.rsplit("/", 1)[-1] == "env":
-        # "env -S" splits one argument into several; here they are separate already.
-        arguments = [argument for argument in arguments if argument not in ("-S", "--split-string")]
-        flag = _flag(_interpreter_of_env(arguments))
-    else:
-        flag = _flag(interpreter)
-    return [interpreter, *arguments, flag, rest]
+    try:
+        return command_of(script)
+    except ValueError as error:
+        raise SpecError(_PATH, str(error)) from None
 
 
 def ray_entrypoint(text: str | None) -> tuple[str, tuple[str, ...]]:

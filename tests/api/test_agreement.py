@@ -108,6 +108,18 @@ VALID: dict[str, dict[str, Any]] = {
     "odd quantities": job(resources={"limits": {"cpu": ".5", "memory": "1e9", "example.com/x": "2."}}),
     "claims": job(resources={"claims": [{"name": "c", "request": "r"}]}),
     "pull secrets": job(imagePullSecrets=[{"name": "reg.cred-1"}]),
+    "any first line on Ray": job(ray=True, entrypoint="#!/usr/bin/env lua\nprint(1)"),
+    "key in the data": job(
+        secretVolumes=[
+            {**VOLUME, "key": "k", "mountPath": "/x"},
+            {**VOLUME, "name": "hf", "mountPath": "/y"},
+        ],
+        storage={
+            "storageEnabled": True,
+            "data": {"storageSize": "1Gi", "mountPath": "/x"},
+            "huggingFace": {"mountPath": "/y"},
+        },
+    ),
     "two keys in a directory": job(
         secretVolumes=[VOLUME, {**VOLUME, "name": "w", "key": "a"}, {**VOLUME, "name": "x", "key": "b"}]
     ),
@@ -238,6 +250,18 @@ INVALID: dict[str, dict[str, Any]] = {
 REFUSED_BEFORE_SENDING: dict[str, dict[str, Any]] = {
     "gpusPerReplica alone": job(gpusPerReplica=2),
     "download without a volume": storage(data={"download": {"gcs": [{"buckets": [BUCKET]}]}}),
+    "interpreter that takes no script": job(entrypoint="#!/usr/bin/env lua\nprint(1)"),
+    "two volumes at one place": storage(
+        data={"storageSize": "1Gi", "mountPath": "/x"}, huggingFace={"storageSize": "1Gi", "mountPath": "/x/"}
+    ),
+    "secret over the data": job(
+        secretVolumes=[{**VOLUME, "mountPath": "/x"}],
+        storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "mountPath": "/x"}},
+    ),
+    "secret called like the data": job(
+        secretVolumes=[{**VOLUME, "name": "data"}],
+        storage={"storageEnabled": True, "data": {"storageSize": "1Gi"}},
+    ),
     "two secrets at one place": job(
         secretVolumes=[VOLUME, {**VOLUME, "name": "w", "mountPath": f"{VOLUME['mountPath']}/"}]
     ),
