@@ -113,6 +113,7 @@ def ray_service(inp: RenderInput, origins: Origins) -> tuple[Object, list[str]]:
             origins.note(f"{BLOCK}.spec.{SERVE}", "user", "spec.serveConfigV2")
     else:
         spec.pop(SERVE, None)
+        warnings.append(f"spec.{SERVE} is empty: Ray has nothing to serve")
     if inp.workload.spec.entrypoint:
         warnings.append("spec.entrypoint is ignored: a service on Ray runs what serveConfigV2 names")
     made = {

@@ -376,6 +376,13 @@ def test_an_empty_serve_config_is_none() -> None:
         assert made["spec"]["components"][0]["template"]["spec"].get("serveConfigV2") == found
 
 
+def test_a_service_without_applications_is_told() -> None:
+    """Ray would start and serve nothing, and the service would never become ready."""
+    told = "spec.serveConfigV2 is empty: Ray has nothing to serve"
+    assert told in planned(service(ray=True)).warnings
+    assert told not in planned(MINIMAL).warnings
+
+
 def test_an_entrypoint_is_told_to_be_unused() -> None:
     """Ray Serve runs applications."""
     assert any(
