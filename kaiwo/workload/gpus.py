@@ -211,8 +211,14 @@ def written(inp: AllocationInput, sets: Iterable[tuple[Object | None, int]]) -> 
         room = capacity(inp.nodes, vendor, key, request.models)
         if not room.holds(pods):
             total = sum(gpus * count for gpus, count in pods.items())
+            equal = pods[each] if len(pods) == 1 else 0
             return _refusal(
-                request, room, total, lambda _: False, pods=pods[each] if len(pods) == 1 else 1, each=each
+                request,
+                room,
+                total,
+                lambda count: bool(equal) and _pods_fit(room, count, equal),
+                pods=equal or 1,
+                each=each,
             )
     return _allocation(request, replicas, each, pods[each])
 
@@ -300,7 +306,7 @@ def _refusal(
             "starts by itself when such a node joins",
         )
     nearest = _nearest(asked, room, fits)
-    advice = f"nearest that fits: {nearest}" if nearest else "no count fits"
+    advice = f"nearest that fits: {nearest}" if nearest else "no nearer count fits"
     have = f"the largest node has {room.largest}, {_nodes(room.nodes)} {room.total} in total"
     if each > room.largest:
         in_pods = "in one pod" if pods == 1 else f"in each of {pods} pods"

@@ -167,6 +167,9 @@ def test_worker_groups_of_different_sizes_share_the_nodes() -> None:
     message = refused(written(asked(replicas=2), groups), "InsufficientGPUs")
     assert "asked for 32 amd GPUs" in message
     refused(written(asked(), [(wanting(9), 1)]), "GPUsExceedNode")
+    assert "nearest that fits: 12" in refused(
+        written(asked(), [(wanting(5), 2), (wanting(5), 1)]), "InsufficientGPUs"
+    )
     assert shape(written(asked(check=False, replicas=2), groups)) == (2, 8, 2)
 
 
