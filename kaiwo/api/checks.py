@@ -6,12 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.entries import check_env, check_resources, check_secret_volumes, check_volumes
-from kaiwo.api.errors import Problem
+from kaiwo.api.errors import Problem, join_path
 from kaiwo.api.explain import nearest
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata import labels_problems
 from kaiwo.api.rules import TOPOLOGY_MESSAGE
 from kaiwo.api.shebang import command_of
+from kaiwo.api.workload import GROUP
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def _warnings(
             yield Problem(
                 "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
             )
+    yield from _own_labels(spec.get("podTemplateSpecLabels"))
     storage = _mapping(spec.get("storage"))
     if storage is not None and storage.get("storageEnabled") is not True:
         for name in ("data", "huggingFace"):
@@ -150,6 +152,16 @@ def _warnings(
         if times > 1:
             yield Problem(
                 "spec.env", f'"{name}" is given {times} times; the last one wins', "remove the others"
+            )
+
+
+def _own_labels(labels: object) -> Iterator[Problem]:
+    for label in _mapping(labels) or {}:
+        if str(label).startswith(f"{GROUP}/"):
+            yield Problem(
+                join_path(("spec", "podTemplateSpecLabels", str(label))),
+                f"is ignored: labels of {GROUP} are Kaiwo's own",
+                "use another prefix",
             )
 
 

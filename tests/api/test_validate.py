@@ -283,6 +283,9 @@ def test_what_is_ignored_or_odd_is_warned_about() -> None:
     assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
         'spec.env: "A" is given 2 times; the last one wins (remove the others)'
     ]
+    (own,) = warnings(obj(podTemplateSpecLabels={"team": "a", "kaiwo.silogen.ai/user": "b"}))
+    assert "kaiwo.silogen.ai/user" in own
+    assert "is ignored: labels of kaiwo.silogen.ai are Kaiwo's own" in own
     assert warnings(obj(replicas=3)) == [
         "spec.replicas: is ignored: a batch job is one pod (set ray: true to spread the work)"
     ]
