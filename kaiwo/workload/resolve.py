@@ -90,12 +90,22 @@ def renew(case: Case, before: Resolved, changed: Collection[str]) -> Resolved | 
         before, labels=copied(case.workload.labels), annotations=copied(case.workload.annotations)
     )
     blocks = {field.path[0] for field in case.backend.fields}
-    if any(name in ALLOCATION_FIELDS or name.split(".", 1)[0] in blocks for name in changed):
+    asked = any(name in ALLOCATION_FIELDS for name in changed)
+    if asked or any(name.split(".", 1)[0] in blocks for name in changed):
         allocation = split(case, check_capacity=False)
         if isinstance(allocation, Refusal):
             return allocation
-        resolved = replace(resolved, allocation=allocation)
+        if asked or not _same_demand(allocation, before.allocation):
+            resolved = replace(resolved, allocation=allocation)
     return resolved
+
+
+def _same_demand(one: Allocation, other: Allocation) -> bool:
+    """Whether two splits are of the same GPUs, however the nodes of the moment divide them."""
+    return (
+        (one.vendor, one.resource_key, one.models, one.gpus)
+        == (other.vendor, other.resource_key, other.models, other.gpus)
+    ) and one.pods * other.replicas == other.pods * one.replicas
 
 
 def _priority(workload: Workload, facts: Facts, queue: QueueAssignment | None) -> str | Refusal:

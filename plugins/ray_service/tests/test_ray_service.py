@@ -193,6 +193,26 @@ def test_applications_are_applied_again_when_the_wrapper_made_the_service_anew()
 @pytest.mark.parametrize(
     "change",
     [
+        {"serveConfigV2": "applications: [{name: b}]"},
+        {"rayService": {"metadata": {"labels": {"a": "b"}}}},
+    ],
+)
+def test_other_nodes_than_at_the_start_do_not_split_gpus_anew(change: Any) -> None:
+    """What asks for no other GPUs keeps the split of the running service, which therefore stays up."""
+    obj = service(ray=True, rayService={}, gpus=8, image=IMAGE, serveConfigV2=APPS)
+    smaller = tuple(node_fact(node(f"n{n}", gpus={"amd.com/gpu": 4}), LOADED.vendors) for n in range(4))
+    known = live(obj)
+    assert known["live"]["spec"]["components"][0]["podSets"][1]["replicas"] == 1
+    found = planned(edited(obj, **change), **known, nodes=smaller)
+    assert found.writes
+    assert not any(isinstance(write, Delete) for write in found.writes)
+    (write,) = planned(edited(obj, gpus=4), **known, nodes=smaller).writes
+    assert isinstance(write, Delete)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
         {"image": "registry.example/ray:3"},
         {"replicas": 2},
         {"env": [{"name": "A", "value": "b"}]},
