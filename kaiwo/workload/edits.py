@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
@@ -183,7 +183,7 @@ def _write(
     if isinstance(answer, Refusal):
         return Edits(_applied(case.workload, answer.reason, answer.message), allocation)
     resolved, queue = answer
-    made = create.make(case, resolved, queue)
+    made = _made(case, record, resolved, queue)
     writes: list[Write] = []
     if any(path in changes for path in _SIZES):
         writes += [
@@ -194,7 +194,7 @@ def _write(
     warnings = list(made.rendered.warnings)
     if taken := companions.taken(case, made.rendered):
         return Edits(_applied(case.workload, taken.reason, taken.message), allocation)
-    if changes and ask.frozen(case.backend, live) != ask.frozen(case.backend, made.rendered.child):
+    if changes and _replaces(case, made):
         return Edits(_applied(case.workload), allocation, (replacement.deletion(case),))
     if case.backend.write == "apply":
         desired, left = without_foreign(made.rendered.child, live, case.backend, case.facts.owners)
@@ -220,6 +220,24 @@ def _write(
         warnings=tuple(warnings),
         rendered=(made.rendered,),
     )
+
+
+def _made(
+    case: Case, record: Record | None, resolved: Resolved, queue: QueueAssignment | None
+) -> create.Made:
+    """The child as it is wanted now; new labels of the workload wait for a change that needs new pods."""
+    made = create.make(case, resolved, queue)
+    if record is None or not _replaces(case, made):
+        return made
+    kept = replace(resolved, labels=record.resolved.labels, annotations=record.resolved.annotations)
+    same = made if kept == resolved else create.make(case, kept, queue)
+    return made if _replaces(case, same) else same
+
+
+def _replaces(case: Case, made: create.Made) -> bool:
+    """Whether the live child would have to be replaced to become what was rendered."""
+    live: Object = case.facts.live or {}
+    return ask.frozen(case.backend, live) != ask.frozen(case.backend, made.rendered.child)
 
 
 def _guarded(combined: Object, live: Object, desired: Object) -> Object:

@@ -190,6 +190,19 @@ def test_applications_are_applied_again_when_the_wrapper_made_the_service_anew()
     assert planned(edited(MINIMAL), **known).writes == ()
 
 
+def test_new_applications_of_a_relabelled_service_replace_nothing() -> None:
+    """Labels reach the pods with the next change that shapes pods; until then they cost no downtime."""
+    obj, known = edited(MINIMAL, serveConfigV2="applications: [{name: b}]"), live(MINIMAL)
+    obj["metadata"] = {**obj["metadata"], "labels": {"team": "vision"}, "annotations": {"note": "new"}}
+    writes = planned(obj, **known).writes
+    assert {type(write) for write in writes} == {Patch}
+    (outer,) = [write for write in writes if write.resource != RAY_SERVICE]
+    assert outer.body["metadata"]["labels"] == {"team": "vision"}
+    obj["spec"]["image"] = "registry.example/ray:3"
+    (write,) = planned(obj, **known).writes
+    assert isinstance(write, Delete)
+
+
 @pytest.mark.parametrize(
     "change",
     [
