@@ -15,6 +15,7 @@ pytestmark = pytest.mark.cluster
 
 _LAMED = {"Deployment": "STARTING", "RayJob": "RUNNING", "AppWrapper": "READY"}
 """What a workload is whose one worker is lost: Ray says of its jobs and services what it wants to say."""
+RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
 QUOTA = Resource("", "v1", "ResourceQuota", "resourcequotas")
 
 
@@ -40,14 +41,18 @@ async def test_no_free_gpu_is_told_in_the_schedulers_words(world: Any, form: Any
     blocker = _blocker(world.namespace, node)
     await world.client.create(POD, blocker)
     await world.sees(POD, "blocker", lambda pod: pod and pod["status"].get("phase") == "Running")
+    # A real application that needs its worker would not serve without; the simulated one is told so.
+    idle = {"kaiwo-sandbox/ray-app-status": "DEPLOYING"} if form.child.kind == "AppWrapper" else {}
     async with world.story(form) as story:
-        await story.begin(world.spec(form, **world.gpu_spec), form.lasts)
+        await story.begin(world.spec(form, **world.gpu_spec), {**form.lasts, **idle})
         await story.sees(
             "STARTING", "Unschedulable", message="Insufficient nvidia.com/gpu", via=("PENDING",),
             times="awaited" if "ray" in form.spec else "none",  # the head of a Ray cluster runs, soon or late
         )  # fmt: skip
         story.silent("RUNNING", "READY", "ERROR")
         await world.client.delete(POD, world.namespace, "blocker")
+        if idle:
+            await world.annotate(RAY_SERVICE, "told", ray_app_status="RUNNING")
         await story.sees(*form.well, times="started", via=form.passes)
         await story.told("Unschedulable")
 
