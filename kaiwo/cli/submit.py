@@ -155,9 +155,7 @@ def refusals(manifest: Manifest, error: BaseException) -> list[Complaint]:
 
     match error:
         case errors.Invalid() if error.causes:
-            # A cause about the field "<nil>" only says that other rules were not looked at.
-            told = [cause for cause in error.causes if cause.field != "<nil>"] or error.causes
-            return [manifest.complain(cause.field, cause.message) for cause in told]
+            return [manifest.complain(cause.field, cause.message) for cause in error.causes]
         case errors.NotFound() if error.details.get("kind") == "namespaces":
             namespace = manifest.metadata.get("namespace")
             hint = f"kubectl create namespace {namespace}, or -n with another"

@@ -98,7 +98,10 @@ class Writer:
             return _judge(known.full(), ours=_same_owner(known.full(), obj))
         for last in (False, True):
             try:
-                live = await self._client.create(resource, obj, field_manager=self._manager)
+                # Applying refuses unknown fields; what is created must not lose them silently.
+                live = await self._client.create(
+                    resource, obj, field_manager=self._manager, field_validation="Strict"
+                )
             except AlreadyExists:
                 found = await self._find(resource, obj)
                 if found is not None:

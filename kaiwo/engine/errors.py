@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_NO_FIELD = "<nil>"
+"""What the API server calls the field of a cause that only says that other rules were not looked at."""
+
+
 class EngineError(Exception):
     """The root of everything the engine raises on purpose."""
+
+    @property
+    def steady(self) -> str:
+        """What went wrong, in the same words whenever the same goes wrong."""
+        return str(self)
 
 
 class ConnectionLost(EngineError):
@@ -76,13 +85,24 @@ class ApiError(EngineError):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The single complaints, with their field paths."""
+        """The single complaints, with their field paths, each once and in the order of the paths.
+
+        The API server checks the fields of a custom resource in another order each time.
+        """
         found = self.details.get("causes")
-        return tuple(
+        causes = {
             Cause(str(c.get("reason") or ""), str(c.get("message") or ""), str(c.get("field") or ""))
             for c in (found if isinstance(found, list) else ())
             if isinstance(c, dict)
-        )
+        }
+        told = {cause for cause in causes if cause.field != _NO_FIELD} or causes
+        return tuple(sorted(told, key=lambda cause: (cause.field, cause.message, cause.reason)))
+
+    @property
+    def steady(self) -> str:
+        """The API server's own text; of several complaints, these in their order."""
+        causes = [f"{cause.field}: {cause.message}" for cause in self.causes if cause.field]
+        return "; ".join(causes) if len(causes) > 1 else str(self)
 
 
 class NotFound(ApiError):

@@ -32,7 +32,7 @@ _UNTYPED = "failed to create typed patch object"
 
 def _refusal(write: Write, error: ApiError) -> Rejection | None:
     if error.status in _REFUSALS:
-        return Rejection(write.resource, error.status, error.reason, error.message)
+        return Rejection(write.resource, error.status, error.reason, error.steady)
     if _UNTYPED in error.message:
         return Rejection(write.resource, 422, "Invalid", error.message)
     return None

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kaiwo.api.duration import InvalidDuration, parse_duration
+from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
 from kaiwo.plugin.selection import Selection, SelectionError
 
 if TYPE_CHECKING:
@@ -41,10 +43,23 @@ def _text(value: object) -> str:
     return value.strip()
 
 
+_LONGEST_NAME = 63
+"""Characters of a namespace's name, and of a queue's, which becomes the value of a label."""
+
+
 def _name(value: object) -> str:
+    return _matching(value, SUBDOMAIN)
+
+
+def _namespace(value: object) -> str:
+    return _matching(value, DNS_LABEL)
+
+
+def _matching(value: object, pattern: str) -> str:
     text = _text(value)
-    if len(text) > 63 or not text.replace("-", "").isalnum() or text != text.lower() or text[0] == "-":  # noqa: PLR2004  DNS label
-        raise ValueError("is not a Kubernetes name (lower-case letters, digits and -, at most 63)")
+    if len(text) > _LONGEST_NAME or not re.fullmatch(pattern, text):
+        words = PATTERN_WORDS[pattern]
+        raise ValueError(f"is not a Kubernetes name ({words}, at most {_LONGEST_NAME} characters)")
     return text
 
 
@@ -184,14 +199,14 @@ class Settings:
     namespace: str = _setting(
         "namespace",
         "KAIWO_OPERATOR_NAMESPACE",
-        _name,
+        _namespace,
         "namespace of the Lease (default: the pod's own, or the kubeconfig context's)",
         default="",
     )
     watch_namespace: str = _setting(
         "watchNamespace",
         "KAIWO_WATCH_NAMESPACE",
-        _name,
+        _namespace,
         "the only namespace whose workloads are looked after (default: all)",
         default="",
     )

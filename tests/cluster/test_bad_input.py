@@ -55,6 +55,7 @@ SHOWN: dict[str, tuple[dict[str, Any], str]] = {
             "restartPolicy": "Always", "containers": [{"name": "a", "image": "b"}]}}}}},
         "restartPolicy",
     ),
+    "misspelt field of the Job": ({"job": {"spec": {"backofLimit": 2}}}, "spec.backofLimit"),
     "illegal variable name": ({"env": [{"name": "A=B", "value": "x"}]}, "env"),
     "unicode priority class": ({"priorityClass": "wichtig-ä"}, "priorityClass"),
 }  # fmt: skip

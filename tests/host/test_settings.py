@@ -68,6 +68,10 @@ def test_probes_listen_on_loopback_unless_told_otherwise() -> None:
         ({"KAIWO_WORKERS": "many"}, "is not a whole number from 1 to 64"),
         ({"KAIWO_LOG_FORMAT": "xml"}, "is not one of json, text"),
         ({"DEFAULT_CLUSTER_QUEUE_NAME": "My Queue"}, "is not a Kubernetes name"),
+        ({"DEFAULT_CLUSTER_QUEUE_NAME": "größe"}, "is not a Kubernetes name"),
+        ({"DEFAULT_CLUSTER_QUEUE_NAME": "team-"}, "is not a Kubernetes name"),
+        ({"DEFAULT_CLUSTER_QUEUE_NAME": "q" * 64}, "at most 63 characters"),
+        ({"KAIWO_WATCH_NAMESPACE": "team.a"}, "is not a Kubernetes name"),
     ],
 )
 def test_a_wrong_value_is_answered_with_its_source_and_what_would_be_right(

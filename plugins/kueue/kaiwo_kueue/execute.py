@@ -29,8 +29,6 @@ _PATIENCE = 15.0  # seconds for one write; the API server waits 10 for a webhook
 _BUDGET = 25.0  # seconds after which no further write of a pass is begun: what went wrong is to be told first
 LINGER = 5.0
 """Seconds after which Kueue should have let go of a flavor that is being deleted and that nobody lists."""
-_NO_FIELD = "<nil>"
-"""Field of a cause that only says that other rules were not looked at."""
 _IMMUTABLE = "immutable"
 """The word in every refusal of Kueue to change what may not change."""
 
@@ -194,24 +192,13 @@ class Executor:
         if isinstance(action, Write) and action.found is not None and _is_immutable(error):
             self.refused.add((action.found.uid, action.wanted.digest))
             self.again = True
-            text = f"{kind} {about.name} is being replaced: {said(error)}"
+            text = f"{kind} {about.name} is being replaced: {error.steady}"
             return Problem(about.kind, about.name, f"{kind}Replacing", text, "PENDING")
         self.failed = True
-        text = f"{kind} {about.name}: {said(error)}"
+        text = f"{kind} {about.name}: {error.steady}"
         _log.warning("%s", text)
         reason = "Refused" if isinstance(error, Invalid) else "WriteFailed"
         return Problem(about.kind, about.name, reason, text)
-
-
-def said(error: ApiError | ConnectionLost) -> str:
-    """What the API server said, the same whenever it says the same.
-
-    It checks the fields of a custom resource in another order each time. A status with its own text would
-    change with every try, and with it the object.
-    """
-    causes = error.causes if isinstance(error, ApiError) else ()
-    about_fields = sorted({f"{c.field}: {c.message}" for c in causes if c.field not in ("", _NO_FIELD)})
-    return "; ".join(about_fields) or str(error)
 
 
 def _is_immutable(error: ApiError | ConnectionLost) -> bool:

@@ -1,3 +1,5 @@
+"""What the API server refuses, as others read it."""
+
 from __future__ import annotations
 
 from itertools import permutations
@@ -5,7 +7,6 @@ from itertools import permutations
 import pytest
 
 from kaiwo.engine.errors import ApiError, ConnectionLost, Invalid
-from kaiwo_kueue.execute import said
 
 UNCHECKED = "Invalid value: null: some validation rules were not checked because the object was invalid"
 CAUSES = (
@@ -20,7 +21,7 @@ SILENT = "the webhook does not answer"
 def test_a_refusal_reads_the_same_each_time() -> None:
     """The API server names the wrong fields of a ClusterQueue in any order; the status must not change."""
     texts = {
-        said(Invalid(422, "Invalid", f"q is invalid: {order}", {"causes": list(order)}))
+        Invalid(422, "Invalid", f"q is invalid: {order}", {"causes": list(order)}).steady
         for order in permutations(CAUSES)
     }
     assert texts == {'spec.cohortName: Invalid value: "_"; spec.stopPolicy: Unsupported value: "Bar"'}
@@ -30,10 +31,16 @@ def test_a_refusal_reads_the_same_each_time() -> None:
     "error",
     [
         ApiError(403, "Forbidden", "no right to patch clusterqueues"),
+        Invalid(
+            422,
+            "Invalid",
+            "q is invalid: spec.a: Required",
+            {"causes": [{"field": "spec.a", "message": "Required"}]},
+        ),
         ApiError(500, "", SILENT, {"causes": [{"message": SILENT}]}),
         ConnectionLost("no answer within 15 s"),
     ],
 )
-def test_what_is_about_no_field_is_told_as_it_was_said(error: ApiError | ConnectionLost) -> None:
-    """A missing right, or a webhook that is silent."""
-    assert said(error) == str(error)
+def test_a_single_complaint_is_told_as_it_was_said(error: ApiError | ConnectionLost) -> None:
+    """A wrong field, a missing right, a webhook that is silent."""
+    assert error.steady == str(error)
