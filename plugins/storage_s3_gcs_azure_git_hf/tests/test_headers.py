@@ -1,3 +1,5 @@
+"""Headers of objects: kept connections, redirects, the gate, and servers that do as they like."""
+
 from __future__ import annotations
 
 import contextlib
@@ -7,6 +9,7 @@ import socket
 import ssl
 import threading
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
@@ -211,6 +214,23 @@ def test_a_line_break_is_not_sent(serve: Any, ask: Any) -> None:
     with pytest.raises(ConnectionError):
         ask(f"http://127.0.0.1:{server.port}", x="a\r\nauthorization: b").of("a")
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "lost"),
+    [
+        ("https://store/a", "https://store/b", False),
+        ("http://store:9000/a", "http://store:9000/b", False),
+        ("https://store/a", "https://other/a", True),
+        ("https://store/a", "https://store:8443/a", True),
+        ("https://store/a", "http://store/a", True),
+    ],
+)
+def test_headers_go_no_further_than_their_server_and_its_encryption(
+    first: str, then: str, *, lost: bool
+) -> None:
+    """What signs a request is for one server, and not for who listens on the way."""
+    assert headers.elsewhere(urlsplit(first), urlsplit(then)) == lost
 
 
 @pytest.mark.parametrize("location", ["http://[::1", "http://a:99999/", "http://a:0/", "https://:1", "x:"])

@@ -92,7 +92,7 @@ class Headers:
             onward = _onward(place, given.get("location", ""))
             if status not in _REDIRECTED or onward is None:
                 break
-            if onward.netloc != place.netloc:
+            if elsewhere(place, onward):
                 fields = {}
             # Where a server sends one to is never reached but through the gate.
             place, direct = onward, False
@@ -137,6 +137,11 @@ class Headers:
         if secure and not direct:
             connection.set_tunnel(*server)
         return connection
+
+
+def elsewhere(place: SplitResult, onward: SplitResult) -> bool:
+    """Whether a redirect leads where headers with credentials must not go: without TLS, everybody reads."""
+    return (onward.scheme, onward.netloc) != (place.scheme, place.netloc)
 
 
 def _onward(place: SplitResult, location: str) -> SplitResult | None:
