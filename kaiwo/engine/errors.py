@@ -101,8 +101,11 @@ class ApiError(EngineError):
     @property
     def steady(self) -> str:
         """The API server's own text; of several complaints, these in their order."""
-        causes = [f"{cause.field}: {cause.message}" for cause in self.causes if cause.field]
-        return "; ".join(causes) if len(causes) > 1 else str(self)
+        found = self.details.get("causes")
+        if not isinstance(found, list) or len(found) <= 1:
+            return str(self)
+        fields = [f"{cause.field}: {cause.message}" for cause in self.causes if cause.field]
+        return "; ".join(fields) or str(self)
 
 
 class NotFound(ApiError):

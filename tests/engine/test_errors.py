@@ -27,6 +27,15 @@ def test_a_refusal_reads_the_same_each_time() -> None:
     assert texts == {'spec.cohortName: Invalid value: "_"; spec.stopPolicy: Unsupported value: "Bar"'}
 
 
+def test_one_wrong_field_reads_the_same_beside_what_was_not_checked() -> None:
+    """The API server puts the rules that it did not look at before or behind the field."""
+    texts = {
+        Invalid(422, "Invalid", f"q is invalid: {order}", {"causes": list(order)}).steady
+        for order in permutations(CAUSES[:2])
+    }
+    assert texts == {'spec.stopPolicy: Unsupported value: "Bar"'}
+
+
 @pytest.mark.parametrize(
     "error",
     [
