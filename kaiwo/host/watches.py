@@ -66,7 +66,7 @@ def workload_watches(
         namespace: the only namespace of interest, None for all.
     """
     own = WORKLOADS[kind]
-    children = _children(kind, registry)
+    children = child_kinds(kind, registry)
 
     def of_itself(event: Event) -> Iterable[Key]:
         return (Key(event.entry.namespace, event.entry.name),)
@@ -89,7 +89,7 @@ def workload_watches(
         owner = _owning_workload(event.entry, kind)
         return (owner,) if owner is not None else ()
 
-    beside = _companions(kind, registry)
+    beside = companion_kinds(kind, registry)
 
     def of_companion(event: Event) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
@@ -127,18 +127,17 @@ def workload_watches(
     return watches
 
 
-def _children(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tuple[str, ...], ...]]:
+def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tuple[str, ...], ...]]:
     """Kinds of the children of one kind's workloads, each with the paths whose owners matter."""
     children: dict[Resource, tuple[tuple[str, ...], ...]] = {}
-    for backend in registry.backends:
-        if backend.kind == kind and backend.built:
-            children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
+    for backend in registry.built(kind):
+        children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
     return children
 
 
 def _lull(child: Resource, kind: WorkloadKind, registry: Registry) -> Callable[[Event], float]:
     """How long the look at a change of a child may wait, as far as its back ends tell what is urgent."""
-    told = [b.urgent for b in registry.backends if (b.kind, b.child) == (kind, child) and b.built]
+    told = [backend.urgent for backend in registry.built(kind) if backend.child == child]
     if not all(told):
         return lulls.together
     return lulls.of_conditions({name for types in told for name in types})
@@ -154,10 +153,11 @@ def _downloading(registry: Registry) -> tuple[tuple[Resource, str | None], ...]:
     return ((CONFIG_MAP, RUN_ID), (JOB, None))
 
 
-def _companions(kind: WorkloadKind, registry: Registry) -> tuple[Resource, ...]:
+def companion_kinds(kind: WorkloadKind, registry: Registry) -> tuple[Resource, ...]:
     """Kinds of what stands beside the children of one kind's workloads."""
-    built = (backend for backend in registry.backends if backend.kind == kind and backend.built)
-    return tuple(dict.fromkeys(companion for backend in built for companion in backend.companions))
+    return tuple(
+        dict.fromkeys(companion for backend in registry.built(kind) for companion in backend.companions)
+    )
 
 
 def _queue_watches(

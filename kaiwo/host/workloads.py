@@ -25,7 +25,14 @@ from kaiwo.host.downloads import Downloads
 from kaiwo.host.execute import Executor, Refused, Stale
 from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.memory import Memories
-from kaiwo.host.watches import POD_PROJECTION, bury, bury_pod, workload_watches
+from kaiwo.host.watches import (
+    POD_PROJECTION,
+    bury,
+    bury_pod,
+    child_kinds,
+    companion_kinds,
+    workload_watches,
+)
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.errors import PluginFailure
 from kaiwo.workload.labels import RUN_ID
@@ -94,14 +101,8 @@ class WorkloadController:
         self._memories = Memories()
         self._executor = Executor(engine)
         self._downloads = Downloads(engine.client, tell=self._further, active=lambda: engine.leading)
-        self._children = tuple(
-            dict.fromkeys(b.child for b in registry.backends if b.kind == kind and b.built)
-        )
-        self._beside = tuple(
-            dict.fromkeys(
-                kind for b in registry.backends if b.kind == self._kind and b.built for kind in b.companions
-            )
-        )
+        self._children = tuple(child_kinds(kind, registry))
+        self._beside = companion_kinds(kind, registry)
         self._wake_planned = False
         for child in self._children:
             engine.watch(Watch(child, namespace=namespace))

@@ -119,11 +119,7 @@ def _not_loaded(workload: Workload, registry: Registry, declared: BackEnd | None
     if wanted not in workload.blocks:
         what = f"a {workload.kind} with spec.ray: true" if workload.spec.ray else f"a plain {workload.kind}"
         what += f" (spec.{wanted})"
-    loaded = ", ".join(
-        sorted(
-            backend.name for backend in registry.backends if backend.kind == workload.kind and backend.built
-        )
-    )
+    loaded = ", ".join(sorted(backend.name for backend in registry.built(workload.kind)))
     text = f"no loaded back end runs {what}; loaded for this kind: {loaded or 'none'}"
     if declared is not None:
         return Refusal("BackendNotLoaded", f"{text}; back end {declared.name} is declared, but not built yet")

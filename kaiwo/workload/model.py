@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.field import WorkloadKind
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import BackEnd, Finding, Rendered
@@ -53,6 +54,10 @@ class Registry:
     diagnosis: tuple[DiagnosisRule, ...] = ()
     unselected: Mapping[tuple[str, str], str] = field(default_factory=dict)
     broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def built(self, kind: WorkloadKind) -> tuple[BackEnd, ...]:
+        """The back ends that can run workloads of a kind."""
+        return tuple(backend for backend in self.backends if backend.kind == kind and backend.built)
 
     @classmethod
     def of(cls, plugins: Plugins) -> Registry:

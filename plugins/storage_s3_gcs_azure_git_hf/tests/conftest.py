@@ -307,6 +307,28 @@ def _wait(url: str) -> None:
     raise TimeoutError(url)
 
 
+@contextlib.contextmanager
+def listening(command: Callable[[int], Sequence[str | Path]]) -> Iterator[str]:
+    """Run a server, from its port to its command, until it is left; its URL once it listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen(command(port), stdout=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(480):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                    break
+                time.sleep(0.25)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(name="listening", scope="session")
+def listening_fixture() -> Callable[[Callable[[int], Sequence[str | Path]]], Any]:
+    """Run a server for a while: ``with listening(command) as url``."""
+    return listening
+
+
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[str]:
     """URL of the account of azurite, Microsoft's local server of the Blob interface."""
@@ -316,17 +338,10 @@ def azurite() -> Iterator[str]:
         npm = shutil.which("npm") or "npm"
         flags = ["--silent", "--no-audit", "--no-fund", "--prefix", str(folder)]
         subprocess.run([npm, "install", *flags, f"azurite@{AZURITE_VERSION}"], check=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    place = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
     flags = ["--silent", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
-    with subprocess.Popen([program, *place, *flags], stdout=subprocess.DEVNULL) as process:
-        url = f"http://127.0.0.1:{port}"
-        try:
-            for _ in range(480):
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                    break
-                time.sleep(0.25)
-            yield f"{url}/devstoreaccount1"
-        finally:
-            process.terminate()
+
+    def command(port: int) -> list[str | Path]:
+        return [program, "--blobHost", "127.0.0.1", "--blobPort", str(port), *flags]
+
+    with listening(command) as url:
+        yield f"{url}/devstoreaccount1"

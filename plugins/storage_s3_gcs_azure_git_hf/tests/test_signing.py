@@ -1,10 +1,10 @@
+"""Signed requests, judged by a store that checks signatures."""
+
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +20,7 @@ NAMES = ["plain", "a b+c=1~(x)!*'@:,;$.bin", "d/ü%41&?#.bin"]
 
 
 @pytest.fixture(scope="session")
-def store(peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def store(peers: Path, listening: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a bucket of rclone's S3 server, which refuses requests without a valid signature."""
     folder = peers / f"rclone-{RCLONE_VERSION}"
     if not (folder / "bin" / "rclone").exists():
@@ -32,27 +32,13 @@ def store(peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         path = root / "bucket" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name, encoding="utf-8")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    flags = [
-        "--config",
-        str(root / "none"),
-        "--addr",
-        f"127.0.0.1:{port}",
-        "--auth-key",
-        "CANARYID,CANARYKEY",
-    ]
-    with subprocess.Popen(
-        [folder / "bin" / "rclone", "serve", "s3", root, *flags], stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            for _ in range(480):
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                    break
-                time.sleep(0.25)
-            yield f"http://127.0.0.1:{port}/bucket"
-        finally:
-            process.terminate()
+    program = [folder / "bin" / "rclone", "serve", "s3", root, "--config", root / "none"]
+
+    def command(port: int) -> list[str | Path]:
+        return [*program, "--addr", f"127.0.0.1:{port}", "--auth-key", "CANARYID,CANARYKEY"]
+
+    with listening(command) as url:
+        yield f"{url}/bucket"
 
 
 @pytest.mark.parametrize(("key", "accepted"), [("CANARYKEY", True), ("ANOTHER", False)])

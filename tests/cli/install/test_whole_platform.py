@@ -9,6 +9,7 @@ import pytest
 from kaiwo.engine.resource import Resource
 from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.operator import until
+from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 QUEUE_CONFIG = Resource(
     "kaiwo.silogen.ai", "v1alpha1", "KaiwoQueueConfig", "kaiwoqueueconfigs", namespaced=False
 )
-RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
 APPS = "applications:\n- name: chat\n  import_path: app:deployment\n"
 
 

@@ -14,6 +14,7 @@ from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import DEPLOYMENT, JOB, NODE, POD, Resource
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo.testing.story import Story
+from kaiwo_ray_service.kinds import APP_WRAPPER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
-RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
-APP_WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
 SERVE = "applications:\n- name: chat\n  import_path: app:deployment\n"
 FOREVER = {"kaiwo-sandbox/forever": "true"}
 RAY_RUNS = {"kaiwo-sandbox/ray-job-status": "RUNNING"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.engine.resource import JOB, Resource
+from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
     from kaiwo.testing.operator import OperatorProcess
@@ -16,7 +17,6 @@ pytestmark = pytest.mark.cluster
 
 RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
 RAY_CLUSTER = Resource("ray.io", "v1", "RayCluster", "rayclusters")
-RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
 
 
 @pytest.mark.forms("job")

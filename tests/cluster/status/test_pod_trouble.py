@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.engine.resource import POD, Resource
+from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -15,7 +16,6 @@ pytestmark = pytest.mark.cluster
 
 _LAMED = {"Deployment": "STARTING", "RayJob": "RUNNING", "AppWrapper": "READY"}
 """What a workload is whose one worker is lost: Ray says of its jobs and services what it wants to say."""
-RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
 QUOTA = Resource("", "v1", "ResourceQuota", "resourcequotas")
 
 

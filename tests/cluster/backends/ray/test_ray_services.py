@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.engine.resource import POD, Resource
+from kaiwo.engine.resource import POD
+from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,8 +20,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 
 PLUGINS = "ray_service,gpu_amd,gpu_nvidia"
 KIND = "KaiwoService"
-APP_WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
-RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
 APPS = "applications:\n- name: chat\n  import_path: app:deployment\n"
 
 
