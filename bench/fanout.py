@@ -95,7 +95,7 @@ def load_command(server: Server, count: int, prefix: str, **options: float | str
     command = [sys.executable, "-m", "bench.load", "--access", str(server.access_file(LOAD))]
     command += ["--count", str(count), "--prefix", prefix]
     for name, value in options.items():
-        command += [f"--{name}", str(value)]
+        command += [f"--{name.replace('_', '-')}", str(value)]
     return command
 
 

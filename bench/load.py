@@ -20,7 +20,14 @@ FORMS = {"kaiwojobs": (KAIWO_JOBS, kaiwo_job), "jobs": (JOBS, queued_job)}
 
 
 async def create(
-    access: Access, numbers: range, prefix: str, *, clients: int, pause: float, kind: str = "kaiwojobs"
+    access: Access,
+    numbers: range,
+    prefix: str,
+    *,
+    clients: int,
+    pause: float,
+    kind: str = "kaiwojobs",
+    run_time: str = "",
 ) -> None:
     """Create the objects with these numbers; every client rests `pause` seconds after each."""
     collection, made = FORMS[kind]
@@ -29,7 +36,7 @@ async def create(
 
         async def client() -> None:
             for number in left:
-                body = made(number, prefix)
+                body = made(number, prefix, run_time)
                 path = collection.format(namespace=body["metadata"]["namespace"])
                 async with session.post(path, data=encode(body)) as response:
                     await check(response)
@@ -49,11 +56,16 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--kind", choices=FORMS, default="kaiwojobs")
+    parser.add_argument("--run-time", default="")
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.count)
     access = Access.read(given.access)
-    made = create(access, numbers, given.prefix, clients=given.clients, pause=given.pause, kind=given.kind)
-    asyncio.run(made)
+    asyncio.run(
+        create(
+            access, numbers, given.prefix,
+            clients=given.clients, pause=given.pause, kind=given.kind, run_time=given.run_time,
+        )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

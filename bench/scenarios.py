@@ -116,6 +116,11 @@ ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "live": lambda server, size: live.run(server, size.live, size.rest),
 }
 ON_PLATFORM: dict[str, Callable[[Platform, Size], list[Figure]]] = {
-    "queued": lambda platform, size: queued.run(platform, size.queued, min(2, size.rounds)),
+    "queued": lambda platform, size: queued.run(
+        platform, size.queued, min(2, size.rounds), queued.WAIT_FOR_GPUS
+    ),
+    "crowded": lambda platform, size: queued.run(
+        platform, size.queued, min(2, size.rounds), queued.WAIT_FOR_MACHINE
+    ),
     "pending": lambda platform, size: pending.run(platform, size.pending),
 }

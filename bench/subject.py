@@ -18,8 +18,18 @@ QUEUE = "kaiwo"
 ENTRYPOINT = "set -e\npython train.py --epochs 3 --output /workload/out\n"
 
 
-def kaiwo_job(number: int, prefix: str) -> dict[str, Any]:
-    """The KaiwoJob with that number; numbers go round the namespaces."""
+RUN_TIME = "kaiwo-sandbox/run-time"
+"""What tells the fake nodes how long a pod's containers run."""
+
+
+def kaiwo_job(number: int, prefix: str, run_time: str = "") -> dict[str, Any]:
+    """The KaiwoJob with that number; numbers go round the namespaces.
+
+    Args:
+        number: of the job.
+        prefix: of its name.
+        run_time: how long it runs on fake nodes, as a duration of Go; empty for their default, a second.
+    """
     return {
         "apiVersion": "kaiwo.silogen.ai/v1alpha1",
         "kind": "KaiwoJob",
@@ -27,6 +37,7 @@ def kaiwo_job(number: int, prefix: str) -> dict[str, Any]:
             "name": f"{prefix}-{number:05d}",
             "namespace": NAMESPACES[number % len(NAMESPACES)],
             "labels": {"experiment": "baseline"},
+            **({"annotations": {RUN_TIME: run_time}} if run_time else {}),
         },
         "spec": {
             "user": "jane.doe@example.com",
@@ -98,13 +109,15 @@ def finished_job(name: str, namespace: str, uid: str) -> dict[str, Any]:
     }
 
 
-def queued_job(number: int, prefix: str) -> dict[str, Any]:
+def queued_job(number: int, prefix: str, run_time: str = "") -> dict[str, Any]:
     """The Job that :func:`kaiwo_job` becomes in the default queue, as somebody gives it to Kueue directly."""
     of = kaiwo_job(number, prefix)["metadata"]
     job = finished_job(of["name"], of["namespace"], f"{prefix}-{number}")
     del job["metadata"]["ownerReferences"]
     job["metadata"]["labels"] = {**job["metadata"]["labels"], "kueue.x-k8s.io/queue-name": QUEUE}
     job["spec"]["suspend"] = True
+    if run_time:
+        job["spec"]["template"]["metadata"]["annotations"] = {RUN_TIME: run_time}
     return job
 
 

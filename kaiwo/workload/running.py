@@ -133,10 +133,11 @@ def _plan(
         completed=observed.completed,
         passed=(*_queued_before(case.workload, observed, queueing), *observed.passed),
     )
-    early = _too_early(case, observed, queueing)
+    statuses = documents(case.workload, verdict, case.facts.now)
+    early = _too_early(case, observed, queueing) if statuses else None
     if early is not None:
         wakes.append(early)
-    statuses = () if early is not None else documents(case.workload, verdict, case.facts.now)
+        statuses = ()
     new = case.workload.status.child_uid != verdict.child_uid
     told = events(case.workload, statuses, f"{case.backend.child.kind} {case.workload.name}" if new else "")
     return Plan(

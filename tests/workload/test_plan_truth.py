@@ -270,3 +270,14 @@ def test_a_queues_first_word_is_waited_for_a_moment(world: World) -> None:
     world.live(spec={**world.facts.live["spec"], "suspend": True})
     world.at(NOW + timedelta(seconds=2))
     assert told(world) == ("PENDING", "Queued")
+
+
+def test_a_queue_that_is_silent_again_costs_no_further_look(world: World) -> None:
+    """Told that it waits, a workload waits for events alone, though the queue began anew."""
+    silent = Admission("pending", "Queued", "waits in queue team", NOW.isoformat(), undecided=True)
+    queued(world, silent)
+    world.settle()
+    world.at(NOW + timedelta(seconds=2))
+    assert told(world) == ("PENDING", "Queued")
+    queued(world, dataclasses.replace(silent, since=(NOW + timedelta(seconds=2)).isoformat()))
+    assert (world.plan().statuses, world.plan().wake_after) == ((), None)
