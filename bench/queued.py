@@ -1,7 +1,7 @@
 """Through Kueue: KaiwoJobs of one GPU beside the same Jobs given to Kueue directly, on 32 fake GPUs.
 
-Jobs that run for ten seconds wait for GPUs, as in a cluster. Jobs that run for one wait for the machine: every
-program of the control plane shares its cores, so whatever another program needs makes all of them slower.
+Jobs that run for ten seconds wait for GPUs, as in a cluster. Jobs that run for one wait for the machine:
+every program of the control plane shares its cores, so what another program needs makes all of them slower.
 
 The clock runs from the first create request to the write by which the last one is complete: of the KaiwoJob's
 status here, of the Job's there. Both by the API server's own audit log, with the same pods, queue and quota.

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from kaiwo.engine.backoff import pause
 
-
 _STALE_TIMES = 1000
 """Times of keys that are due no more, kept until they pass: fewer than this are not worth a sweep."""
 

@@ -164,6 +164,29 @@ def test_a_warning_is_said_once(cli: Cli) -> None:
     assert [line for line in warnings if "spec.gpuModels is ignored" in line]
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "path"),
+    [
+        ("KaiwoJob", "replicas: 3, gpus: 1, image: i, entrypoint: x", "spec.replicas"),
+        ("KaiwoJob", "gpus: 1, image: i, entrypoint: x, storage: {data: {storageSize: 1Gi}}", "spec.storage"),
+        (
+            "KaiwoService",
+            "ray: true, gpus: 1, image: i, entrypoint: x, serveConfigV2: 'applications: [{import_path: a.b}]'",
+            "spec.entrypoint",
+        ),
+    ],
+)
+def test_what_checking_and_planning_both_see_is_said_once(
+    cli: Cli, kind: str, fields: str, path: str
+) -> None:
+    """One fact, one line, whoever found it."""
+    head = f"apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: {kind}\nmetadata: {{name: once}}\n"
+    Path("once.yaml").write_text(f"{head}spec: {{{fields}, user: a@b.c}}\n")
+    result = cli("plan", "-f", "once.yaml", "--offline")
+    assert result.code == 0, result.err
+    assert sum(path in line for line in result.err.splitlines() if line.startswith("warning: ")) == 1
+
+
 @pytest.mark.parametrize("command", [("plan", "--offline"), ("submit", "--dry-run")])
 @pytest.mark.parametrize(
     ("before", "after", "told"),

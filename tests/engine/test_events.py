@@ -39,6 +39,15 @@ def recorder_of(client: Client, metrics: Metrics | None = None, **more: int) -> 
     return Recorder(client, component="kaiwo", instance="test", metrics=metrics, **more)
 
 
+async def arrived(client: Client, namespace: str) -> list[Object]:
+    """The events in the namespace, as soon as there are any."""
+    async with asyncio.timeout(20):
+        while True:
+            if found := [event async for event in client.list(EVENT, namespace)]:
+                return found
+            await asyncio.sleep(0.05)
+
+
 @pytest.fixture
 async def subject(client: Client, config_map: Callable[..., Object]) -> Object:
     """What events are about."""
@@ -66,8 +75,7 @@ async def test_the_same_event_again_raises_a_count(
     async with sending(recorder):
         for _ in range(5):
             recorder.event(subject, "Normal", "WorkloadPending", "waiting")
-        while not [e async for e in client.list(EVENT, namespace)]:
-            await asyncio.sleep(0.05)
+        await arrived(client, namespace)
         recorder.event(subject, "Normal", "WorkloadPending", "waiting")
     (found,) = [e async for e in client.list(EVENT, namespace)]
     assert found["count"] == 6
@@ -92,9 +100,7 @@ async def test_events_leave_a_few_at_a_time(client: Client, namespace: str, subj
     for number in range(12):
         recorder.event(subject, "Normal", "Reason", f"event {number}")
     async with sending(recorder):
-        while not (first := [e async for e in client.list(EVENT, namespace)]):
-            await asyncio.sleep(0.05)
-        assert len(first) <= 5
+        assert len(await arrived(client, namespace)) <= 5
     assert len([e async for e in client.list(EVENT, namespace)]) == 12
 
 

@@ -271,7 +271,10 @@ def test_ignored_storage_and_queue_are_warned_about(world: World) -> None:
     world.obj["spec"] |= {"storage": {"data": {"storageSize": "1Gi"}}, "clusterQueue": "q"}
     plan = world.plan()
     assert len(plan.writes) == 1
-    assert [warning.split(" ")[0] for warning in plan.warnings] == ["spec.storage:", "spec.clusterQueue"]
+    assert [warning.split(" ")[0] for warning in plan.warnings] == [
+        "spec.storage.data:",
+        "spec.clusterQueue",
+    ]
 
 
 def test_the_api_servers_refusal_is_shown_with_its_text(world: World) -> None:

@@ -140,8 +140,13 @@ def check_mounts(mounts: Iterable[tuple[str, str]]) -> None:
 
 
 def warnings(workload: Workload) -> list[str]:
-    """What of the storage section is ignored."""
+    """What of the storage section is ignored, in the words in which validation says it."""
     storage = workload.spec.storage
-    if storage is None or storage.storage_enabled or not (storage.data or storage.hugging_face):
+    if storage is None or storage.storage_enabled:
         return []
-    return ["spec.storage: data and huggingFace are ignored because storageEnabled is not true"]
+    given = {"data": storage.data, "huggingFace": storage.hugging_face}
+    return [
+        f"spec.storage.{name}: is ignored; set storageEnabled: true to use it"
+        for name, part in given.items()
+        if part
+    ]

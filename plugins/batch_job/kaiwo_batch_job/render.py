@@ -78,12 +78,12 @@ def allocate(inp: AllocationInput) -> Allocation | Refusal:
 
 
 def _warnings(workload: Workload) -> list[str]:
-    """Numbers that a plain Job does not use."""
+    """Numbers that a plain Job does not use; what validation says too, in its words."""
     spec, warnings = workload.spec, []
     if spec.replicas > 1:
         warnings.append(
-            f"spec.replicas: {spec.replicas} is ignored by a plain job; "
-            f"use {BLOCK}.spec.parallelism, or ray: true"
+            "spec.replicas: is ignored: a batch job is one pod; "
+            f"set ray: true to spread the work, or {BLOCK}.spec.parallelism"
         )
     if spec.gpus_per_replica and spec.gpus and spec.gpus != spec.gpus_per_replica:
         warnings.append(

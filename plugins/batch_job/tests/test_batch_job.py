@@ -140,7 +140,7 @@ def test_a_retry_is_never_made() -> None:
 @pytest.mark.parametrize(
     ("spec", "word"),
     [
-        ({"replicas": 3}, "spec.replicas: 3 is ignored"),
+        ({"replicas": 3}, "spec.replicas: is ignored: a batch job is one pod"),
         ({"gpus": 8, "gpusPerReplica": 4, "replicas": 1}, "gpusPerReplica says 4"),
         ({"gpuModels": ["mi300x"]}, "spec.gpuModels is ignored"),
         ({"resources": {"limits": {"amd.com/gpu": 1}}}, "ask for GPUs with spec.gpus"),

@@ -115,7 +115,7 @@ def ray_service(inp: RenderInput, origins: Origins) -> tuple[Object, list[str]]:
         spec.pop(SERVE, None)
         warnings.append(f"spec.{SERVE} is empty: Ray has nothing to serve")
     if inp.workload.spec.entrypoint:
-        warnings.append("spec.entrypoint is ignored: a service on Ray runs what serveConfigV2 names")
+        warnings.append("spec.entrypoint: is ignored on Ray; use serveConfigV2")
     made = {
         "apiVersion": "ray.io/v1",
         "kind": "RayService",

@@ -418,9 +418,8 @@ def test_a_service_without_applications_is_told() -> None:
 
 def test_an_entrypoint_is_told_to_be_unused() -> None:
     """Ray Serve runs applications."""
-    assert any(
-        "spec.entrypoint is ignored" in text for text in planned(service(ray=True, entrypoint="x")).warnings
-    )
+    warnings = planned(service(ray=True, entrypoint="x")).warnings
+    assert "spec.entrypoint: is ignored on Ray; use serveConfigV2" in warnings
 
 
 def test_services_are_wrapped_unless_the_administrator_says_otherwise() -> None:
