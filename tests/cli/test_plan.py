@@ -171,7 +171,7 @@ def test_a_warning_is_said_once(cli: Cli) -> None:
         ("KaiwoJob", "gpus: 1, image: i, entrypoint: x, storage: {data: {storageSize: 1Gi}}", "spec.storage"),
         (
             "KaiwoService",
-            "ray: true, gpus: 1, image: i, entrypoint: x, serveConfigV2: 'applications: [{import_path: a.b}]'",
+            "ray: true, gpus: 1, entrypoint: x, serveConfigV2: 'applications: [{import_path: a.b}]'",
             "spec.entrypoint",
         ),
     ],
