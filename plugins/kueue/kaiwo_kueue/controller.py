@@ -213,7 +213,13 @@ class QueueConfigController:
         ]
         problems = list(asked.problems)
         problems += await self._label_namespaces(demand)
-        planned = plan(wanted, live, refused=self._executor.refused, holders=self._holders)
+        planned = plan(
+            wanted,
+            live,
+            refused=self._executor.refused,
+            holders=self._holders,
+            unusable=asked.unusable,
+        )
         problems += planned.problems
         problems += await self._executor.run(planned.actions, entry.uid)
         return await self._tell(entry, problems, missing)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Toleration,
         TopologyEntry,
     )
+    from kaiwo_kueue.objects import Identity
     from kaiwo_kueue.pools import Pool
 
 KUEUE_NODE_LABELS = 8
@@ -71,10 +72,12 @@ class Desired:
     Attributes:
         objects: the objects.
         problems: what of the spec cannot be used, or deserves attention.
+        unusable: objects that are listed with a mistake: what is there of them stays as it is.
     """
 
     objects: tuple[Wanted, ...]
     problems: tuple[Problem, ...]
+    unusable: frozenset[Identity] = frozenset()
 
 
 def desired(spec: QueueConfigSpec, around: Surroundings) -> Desired:
@@ -86,8 +89,8 @@ def desired(spec: QueueConfigSpec, around: Surroundings) -> Desired:
     flavor_objects = _unique(RESOURCE_FLAVOR, [item for item in made if item], problems)
     entries = list(spec.cluster_queues or ())
     known = {*around.existing_flavors, *(item.name for item in flavor_objects)}
-    queues = _unique(CLUSTER_QUEUE, [_queue(e) for e in entries], problems)
-    queues = [queue for queue in queues if _is_possible(queue, known, around.flavor_limit, problems)]
+    asked = _unique(CLUSTER_QUEUE, [_queue(e) for e in entries], problems)
+    queues = [queue for queue in asked if _is_possible(queue, known, around.flavor_limit, problems)]
     classes = _unique(
         PRIORITY_CLASS, [_priority_class(e) for e in spec.workload_priority_classes or ()], problems
     )
@@ -99,7 +102,9 @@ def desired(spec: QueueConfigSpec, around: Surroundings) -> Desired:
         *_local_queues(entries, around, problems),
         *classes,
     )
-    return Desired(objects, tuple(problems))
+    listed_all = {queue.identity for queue in asked}
+    listed_all |= {(RESOURCE_FLAVOR.plural, "", entry.name) for entry in listed}
+    return Desired(objects, tuple(problems), frozenset(listed_all - {item.identity for item in objects}))
 
 
 def _unique(kind: Resource, objects: Iterable[Wanted], problems: list[Problem]) -> list[Wanted]:

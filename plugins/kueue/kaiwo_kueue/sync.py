@@ -93,7 +93,9 @@ class _Pass:
         live: Iterable[Found],
         refused: Collection[Version],
         holders: Callable[[str], Sequence[str]],
+        unusable: Collection[Identity],
     ) -> None:
+        self.unusable = unusable
         self.wanted: Mapping[Identity, Wanted] = {item.identity: item for item in wanted}
         self.live: Mapping[Identity, Found] = {item.identity: item for item in live}
         self.refused = refused
@@ -153,7 +155,8 @@ class _Pass:
         order = {kind: at for at, kind in enumerate(SYNCED)}
         for item in sorted(self.wanted.values(), key=lambda item: order[item.kind]):
             self._one(item)
-        unlisted = [there for identity, there in self.live.items() if identity not in self.wanted]
+        listed = {*self.wanted, *self.unusable}
+        unlisted = [there for identity, there in self.live.items() if identity not in listed]
         for there in sorted(unlisted, key=lambda there: (-order[there.kind], there.identity)):
             self._unlisted(there)
         return SyncPlan(tuple(self.actions), tuple(self.problems))
@@ -290,6 +293,7 @@ def plan(
     *,
     refused: Collection[Version] = (),
     holders: Callable[[str], Sequence[str]] = lambda _: (),
+    unusable: Collection[Identity] = (),
 ) -> SyncPlan:
     """What to do.
 
@@ -298,5 +302,6 @@ def plan(
         live: all objects of the kinds, of whomever.
         refused: changes that Kueue refused because something is immutable.
         holders: names of the workloads that a ClusterQueue has admitted.
+        unusable: what is listed with a mistake: a typing error takes no running queue away.
     """
-    return _Pass(wanted, live, refused, holders).run()
+    return _Pass(wanted, live, refused, holders, unusable).run()

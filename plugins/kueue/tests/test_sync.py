@@ -340,6 +340,36 @@ def test_a_mistake_is_told_and_harms_only_itself(
     assert by_kind(asked.objects, CLUSTER_QUEUE, "fine").spec["namespaceSelector"] == {}
 
 
+def test_a_mistake_in_an_entry_takes_nothing_away_that_works(
+    objects: tuple[Wanted, ...], wants: Wants, live: Live
+) -> None:
+    """A typing error in a quota or a ninth label must not delete the queue and the flavor in use."""
+    (entry,) = CONFIG["clusterQueues"]
+    (group,) = entry["spec"]["resourceGroups"]
+    lots = [
+        {"name": flavor["name"], "resources": [{"name": "cpu", "nominalQuota": "lots"}]}
+        for flavor in group["flavors"]
+    ]
+    spec = {**entry["spec"], "resourceGroups": [{**group, "flavors": lots}]}
+    asked = wants(
+        {
+            **CONFIG,
+            "clusterQueues": [{**entry, "spec": spec}],
+            "resourceFlavors": [
+                flavor("f", nodeLabels={str(n): "x" for n in range(9)}),
+                flavor("g", topologyName="t"),
+            ],
+        },
+        namespaces={"a", "b"},
+        existing_flavors={"f", "g"},
+    )
+    assert {problem.reason for problem in asked.problems} == {"InvalidQuantity", "TooManyNodeLabels"}
+    there = [live(item) for item in objects]
+    assert plan(asked.objects, there, unusable=asked.unusable).actions == ()
+    adopted = [live(item, owner="", managed=True) for item in objects]
+    assert plan(asked.objects, adopted, unusable=asked.unusable).actions == ()
+
+
 def test_a_flavor_gets_the_worker_label_where_there_is_room(wants: Wants) -> None:
     """Not with a topology, not as a ninth label; taints and tolerations go along."""
     eight = {str(n): "x" for n in range(8)}
