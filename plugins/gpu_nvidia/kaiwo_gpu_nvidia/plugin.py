@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 KAIWO_API = 1
 
 GPU = "nvidia.com/gpu"
-KEYS = (GPU, "nvidia.com/mig-*")
-"""Whole GPUs, and MIG profiles in the device plugin's mixed strategy (``nvidia.com/mig-1g.10gb``)."""
+KEYS = (GPU, "nvidia.com/gpu.shared*", "nvidia.com/mig-*")
+"""Whole GPUs, shared ones where the device plugin renames them (``renameByDefault``), and MIG profiles in its
+mixed strategy (``nvidia.com/mig-1g.10gb``)."""
 
 PRODUCT = "nvidia.com/gpu.product"
 COUNT = "nvidia.com/gpu.count"

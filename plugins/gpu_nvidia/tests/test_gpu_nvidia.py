@@ -57,6 +57,16 @@ def test_mig_slices_are_gpus_of_their_own_key() -> None:
     assert only.resource_key == "nvidia.com/mig-7g.80gb"
 
 
+def test_shared_gpus_are_no_whole_ones() -> None:
+    """Where the device plugin renames what it shares, the label still counts the whole GPUs."""
+    labels = {PRODUCT: "Tesla-T4-SHARED", COUNT: "8"}
+    assert recognise(node(gpus={"nvidia.com/gpu.shared": 32}, labels=labels)) == (
+        NodeGpus("teslat4shared", 32, "nvidia.com/gpu.shared"),
+    )
+    (whole,) = recognise(node(gpus={"nvidia.com/gpu": 8, "nvidia.com/gpu.shared": 0}, labels=labels))
+    assert (whole.resource_key, whole.count) == ("nvidia.com/gpu", 8)
+
+
 def test_the_vendor_keeps_the_contract() -> None:
     """What the host relies on holds."""
     assert_vendor_contract(VENDOR, [node(gpus={"nvidia.com/gpu": 4}, labels={PRODUCT: "Tesla-K80"})])
