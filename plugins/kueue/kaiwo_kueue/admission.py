@@ -136,9 +136,22 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
         if key not in covered:
             text = f"queue {name} does not cover {key}; it covers {', '.join(covered) or 'nothing'}"
             return f"{text} ({message})"
-        if not any(_quota(spec, key) for spec in lenders):
+        if not _is_promised(key, message) and not any(_quota(spec, key) for spec in lenders):
             return f"queue {name} has no quota for {key}; it covers {', '.join(covered)} ({message})"
     return ""
+
+
+def _is_promised(key: str, message: str) -> bool:
+    """Whether Kueue itself says that there is quota: that of a Cohort stands in none of its queues."""
+    for said in message.split("insufficient ")[1:]:
+        if said.startswith(f"unused quota for {key} in "):
+            return True
+        if said.startswith(f"quota for {key} in "):
+            # The older generation writes "maximum capacity (50 > 4)", the newer one "maximum capacity (4)".
+            most = said.partition("maximum capacity (")[2].partition(")")[0].rpartition(" > ")[2]
+            if quantity(most):
+                return True
+    return False
 
 
 def _asked(workload: Object) -> set[str]:

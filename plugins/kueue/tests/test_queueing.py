@@ -252,6 +252,37 @@ def test_no_quota_is_told_apart_from_waiting(queues: dict[str, Object], reason: 
             assert word in answer.message
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("insufficient unused quota for nvidia.com/gpu in flavor f, 2 more needed", "Pending"),
+        ("insufficient quota for nvidia.com/gpu in flavor f, request > maximum capacity (8 > 4)", "Pending"),
+        (
+            "insufficient quota for nvidia.com/gpu in flavor f, previously considered podsets requests (0) + "
+            "current podset request (8) > maximum capacity (4)",
+            "Pending",
+        ),
+        (
+            "insufficient quota for nvidia.com/gpu in flavor f, previously considered podsets requests (0) + "
+            "current podset request (8) > maximum capacity (0), insufficient unused quota for cpu in flavor "
+            "g, 2 more needed",
+            "NoQuota",
+        ),
+    ],
+)
+def test_quota_of_the_cohort_itself_is_quota(text: str, reason: str) -> None:
+    """A Cohort may have resources of its own, which no queue lists: then Kueue's numbers tell."""
+    waiting = workload(
+        condition("QuotaReserved", "False", "Pending", f"couldn't assign flavors to pod set main: {text}"),
+        requests={"nvidia.com/gpu": "8"},
+    )
+    spec = cluster_queue("nvidia.com/gpu", "0", cohortName="c")
+    objects = {kinds.WORKLOAD: (waiting,), kinds.CLUSTER_QUEUE: (named("kaiwo", spec=spec),)}
+    answer = admission(child(), facts(objects=objects))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("pending", reason)
+
+
 def test_a_job_that_kueue_ignores_is_told_after_half_a_minute() -> None:
     """Until then it waits, and is looked at again at the right moment; the label to set is named."""
     fresh = admission(child(10), facts())
