@@ -252,20 +252,23 @@ def test_no_quota_is_told_apart_from_waiting(queues: dict[str, Object], reason: 
             assert word in answer.message
 
 
+NEVER = (
+    "insufficient quota for nvidia.com/gpu in flavor f, previously considered podsets requests (0) + "
+    "current podset request (8)"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("insufficient unused quota for nvidia.com/gpu in flavor f, 2 more needed", "Pending"),
         ("insufficient quota for nvidia.com/gpu in flavor f, request > maximum capacity (8 > 4)", "Pending"),
         (
-            "insufficient quota for nvidia.com/gpu in flavor f, previously considered podsets requests (0) + "
-            "current podset request (8) > maximum capacity (4)",
+            f"{NEVER} > maximum capacity (4)",
             "Pending",
         ),
         (
-            "insufficient quota for nvidia.com/gpu in flavor f, previously considered podsets requests (0) + "
-            "current podset request (8) > maximum capacity (0), insufficient unused quota for cpu in flavor "
-            "g, 2 more needed",
+            f"{NEVER} > maximum capacity (0), insufficient unused quota for cpu in flavor g, 2 more needed",
             "NoQuota",
         ),
     ],
