@@ -83,6 +83,11 @@ def translated(error: Exception) -> Failure | None:
             )
         case errors.ConnectionLost():
             return Failure(f"no answer from the API server: {plain(error)}", "kubectl cluster-info")
+        case errors.Forbidden(status=401):
+            return Failure(
+                f"the API server does not accept the credentials: {error}",
+                "log in to the cluster again, or choose others with --context NAME or --kubeconfig FILE",
+            )
         case errors.Forbidden():
             return Failure(f"not allowed: {error}", "kubectl auth whoami; ask an administrator for the right")
         case errors.NotFound():

@@ -29,9 +29,11 @@ def in_file(path: str) -> Sequence[Object]:
     try:
         with click.open_file(path, encoding="utf-8-sig") as stream:
             documents = [document.value for document in parse(stream.read())]
-    except (DocumentError, UnicodeDecodeError, OSError) as error:
-        where = f"{path}:{error.line}:{error.column}" if isinstance(error, DocumentError) else path
-        raise Failure(f"{where}: {error}", _HOW, code=USAGE) from error
+    except DocumentError as error:
+        raise Failure(f"{path}:{error.line}:{error.column}: {error}", _HOW, code=USAGE) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise Failure(f"{path}: cannot be read: {reason}", _HOW, code=USAGE) from error
     for value in documents:
         items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else [value]
         found += [item for item in (items if isinstance(items, list) else ()) if isinstance(item, dict)]

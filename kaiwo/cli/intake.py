@@ -11,6 +11,7 @@ import click
 from kaiwo.cli import kit, overrides, userconfig
 from kaiwo.cli.checking import check
 from kaiwo.cli.manifest import Refused, in_order, read, twice
+from kaiwo.cli.options import one_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,6 +90,7 @@ def take(
         Refused: every problem of every manifest.
         Failure: a flag or kaiwoconfig.yaml that cannot be used.
     """
+    one_namespace()
     config = userconfig.load(request.config)
     assignments = overrides.assignments(request.sets)
     manifests, complaints = read(request.sources)

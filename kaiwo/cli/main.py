@@ -10,6 +10,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import click
+
 from kaiwo.cli import failures, options
 from kaiwo.cli.group import Entry, LazyGroup
 
@@ -28,7 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "plugins": Entry("kaiwo.cli.plugins:plugins", "List the plugins and their state."),
     "operator": Entry("kaiwo.cli.operator:operator", "Run the operator."),
     "demo": Entry("kaiwo.cli.demo:demo", "A guided first run on a control plane of its own."),
-    "version": Entry("kaiwo.cli.version:version", "Print the versions of the command and the operator."),
+    "version": Entry("kaiwo.cli.version:version", "Print the versions of the command and the cluster."),
     "completion": Entry("kaiwo.cli.completion:completion", "Print the shell completion script."),
 }
 """The host's own commands, in the order of the list."""
@@ -46,6 +48,15 @@ def _find(name: str) -> Entry | None:
     return plugin_commands.thorough(name)
 
 
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version  # noqa: PLC0415  only who asks pays for it
+
+        click.echo(f"kaiwo {version('kaiwo')}")
+        ctx.exit()
+
+
 kaiwo = LazyGroup(
     name="kaiwo",
     table=COMMANDS,
@@ -61,6 +72,16 @@ kaiwo = LazyGroup(
       kaiwo status my-job           one workload on one page
 
     The options below work before and after a command's name.""",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_print_version,
+            help="Print the version of this command.",
+        )
+    ],
     epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 timed out, 130 interrupted.",
 )
 options.watchable(options.share(kaiwo, hidden=False))

@@ -13,7 +13,7 @@ import click
 from kaiwo.cli.documents import Document, parse
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.kinds import BY_KIND, GROUP, VERSION
-from kaiwo.cli.output import clean
+from kaiwo.cli.output import clean, to_json
 from kaiwo.cli.paths import Path, dot, undot
 from kaiwo.cli.scalars import DocumentError
 
@@ -29,8 +29,8 @@ MAX_BYTES = 64 * 1024 * 1024
 
 API_VERSION = f"{GROUP}/{VERSION}"
 
-_QUEUES = "KaiwoQueueConfig"
-"""Kaiwo's, and an administrator's: no workload."""
+_ADMINISTRATORS = ("KaiwoConfig", "KaiwoQueueConfig")
+"""Kaiwo's kinds that are no workloads."""
 
 _SERVER_FIELDS = (
     "creationTimestamp",
@@ -173,21 +173,39 @@ def _texts(source: str, complaints: list[Complaint]) -> Iterator[tuple[str, str]
         message = f"addresses are not fetched; use: curl -fsSL {source} | kaiwo submit -f -"
         complaints.append(Complaint(source, "", message))
         return
-    path = FilePath(source)
-    try:
-        if path.is_dir():
-            files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
-            if not files:
-                complaints.append(Complaint(source, "", f"no file here ends in {', '.join(SUFFIXES)}"))
-        else:
-            files = [path]
-        for file in files:
+    for file in _files(source, complaints):
+        try:
             with file.open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
-            yield from _decoded(str(file), content, complaints)
+        except (OSError, ValueError) as error:
+            complaints.append(_unreadable(str(file), error))
+            continue
+        yield from _decoded(str(file), content, complaints)
+
+
+def _files(source: str, complaints: list[Complaint]) -> list[FilePath]:
+    """The file, or those of a directory that can hold manifests."""
+    if not source:
+        # An unset variable of a script; as a path it would be the working directory.
+        complaints.append(Complaint("-f", "", "no name is given; name a file, a directory or -"))
+        return []
+    path = FilePath(source)
+    try:
+        if not path.is_dir():
+            return [path]
+        files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        complaints.append(Complaint(source, "", f"cannot be read: {reason}"))
+        complaints.append(_unreadable(source, error))
+        return []
+    files = [file for file in files if not file.is_dir()]
+    if not files:
+        complaints.append(Complaint(source, "", f"no file here ends in {', '.join(SUFFIXES)}"))
+    return files
+
+
+def _unreadable(name: str, error: OSError | ValueError) -> Complaint:
+    reason = getattr(error, "strerror", None) or str(error)
+    return Complaint(name, "", f"cannot be read: {reason}")
 
 
 def _decoded(name: str, content: bytes, complaints: list[Complaint]) -> Iterator[tuple[str, str]]:
@@ -208,8 +226,8 @@ def _documents(name: str, text: str, manifests: list[Manifest], complaints: list
     empty = True
     try:
         for document in parse(text):
-            empty = False
             for prefix, value in _unlisted(document):
+                empty = False
                 manifest = _accepted(name, document, prefix, value, complaints)
                 if manifest:
                     manifests.append(manifest)
@@ -224,7 +242,7 @@ def _unlisted(document: Document) -> Iterable[tuple[Path, Any]]:
     """The document, or the items of a ``List`` as kubectl and ``kaiwo list -o yaml`` write it."""
     value = document.value
     if isinstance(value, dict) and value.get("kind") in ("List", "KaiwoJobList", "KaiwoServiceList"):
-        items = value.get("items")
+        items = value.get("items") or []
         if isinstance(items, list):
             return [(("items", index), item) for index, item in enumerate(items)]
     return [((), value)]
@@ -241,6 +259,8 @@ def _accepted(
 
     if not isinstance(value, dict):
         what = "a list" if isinstance(value, list) else "text"
+        if not isinstance(value, list | str):
+            what = to_json(value).strip()
         refuse((), f"{what}, where a workload is expected; it starts with apiVersion and kind")
         return None
     api_version, kind = value.get("apiVersion"), value.get("kind")
@@ -253,9 +273,9 @@ def _accepted(
         refuse((), f"{what} ({api_version}) is no workload of Kaiwo; {_kubectl(name)}")
         return None
     if kind not in BY_KIND:
-        near = difflib.get_close_matches(kind, [*BY_KIND, _QUEUES], n=1)
+        near = difflib.get_close_matches(kind, [*BY_KIND, *_ADMINISTRATORS], n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"write one of {', '.join(BY_KIND)}"
-        if kind == _QUEUES:
+        if kind in _ADMINISTRATORS:
             hint = _kubectl(name)
         refuse(("kind",), f'"{kind}" is no workload; {hint}')
         return None

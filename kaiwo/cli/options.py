@@ -48,6 +48,16 @@ def settings(ctx: click.Context | None = None) -> Settings:
     return (ctx or click.get_current_context()).find_root().ensure_object(Settings)
 
 
+def one_namespace() -> None:
+    """For a command that means single objects by their names.
+
+    Raises:
+        click.UsageError: ``-A`` was given, and would be ignored.
+    """
+    if settings().all_namespaces:
+        raise click.UsageError("-A does not go with this command; name a namespace with -n")
+
+
 def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Keep what was given; what was not given must not undo what was given before the command's name."""
     if value is None or value is False or value == 0:

@@ -187,7 +187,7 @@ def _containers(pod: Object) -> list[Object]:
 
 
 def event_time(event: Object) -> str:
-    """When an event happened last, as RFC 3339 text, which sorts."""
+    """When an event happened last, as RFC 3339 text."""
     series = event.get("series") or {}
     times = (
         series.get("lastObservedTime"),
@@ -197,6 +197,11 @@ def event_time(event: Object) -> str:
         event["metadata"].get("creationTimestamp"),
     )
     return next((str(time) for time in times if time), "")
+
+
+def event_order(event: Object) -> str:
+    """By which events are sorted: some have fractions of a second, and "." would come before "Z"."""
+    return event_time(event).removesuffix("Z")
 
 
 def _event_columns(now: datetime) -> list[Column]:

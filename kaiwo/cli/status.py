@@ -50,6 +50,7 @@ def status(*, name: str) -> None:
 
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
     """
+    options.one_namespace()
     with kit.cluster() as cluster:
         kinds: list[Resource] = []
 
@@ -91,7 +92,7 @@ async def _gather(client: Client, workload: Object, kinds: list[Resource]) -> Fo
         )
     )
     found.events.extend(event for group in events for event in group)
-    found.events.sort(key=page.event_time)
+    found.events.sort(key=page.event_order)
     return found
 
 

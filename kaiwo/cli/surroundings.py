@@ -216,7 +216,8 @@ def _node_file(source: str) -> list[Object]:
     except DocumentError as error:
         raise Failure(f"{source}:{error.line}:{error.column}: {error.message}", how, code=USAGE) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"--nodes {source}: cannot be read: {error}", how, code=USAGE) from error
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise Failure(f"--nodes {source}: cannot be read: {reason}", how, code=USAGE) from error
     found: list[Object] = []
     for value in values:
         items = value.get("items") if isinstance(value, dict) and "items" in value else [value]

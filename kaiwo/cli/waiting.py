@@ -86,7 +86,6 @@ def _look(current: Object | None, label: str, uid: str, told: dict[str, tuple[st
 def _live(cluster: Cluster, objects: Sequence[Object]) -> dict[str, Object]:
     places = {(obj["kind"], obj["metadata"]["namespace"]) for obj in objects}
     found: dict[str, Object] = {}
-    only = f"metadata.name={objects[0]['metadata']['name']}" if len(objects) == 1 else None
     for kind, namespace in sorted(places):
         names = [
             o["metadata"]["name"]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -227,6 +228,11 @@ def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
     [
         (errors.NotFound(404, "NotFound", 'jobs "x" not found'), 3, 'jobs "x" not found'),
         (errors.Forbidden(403, "Forbidden", "no rights"), 1, "not allowed: no rights"),
+        (
+            errors.Forbidden(401, "", "Unauthorized"),
+            1,
+            "does not accept the credentials: Unauthorized\nnext:",
+        ),
         (errors.ServerUnavailable(500, "", "etcd is down"), 1, "the API server refused: etcd is down"),
         (errors.ConnectionLost("refused"), 1, "no answer from the API server: refused"),
         (errors.CredentialsError("no such context"), 1, "no such context"),
@@ -252,6 +258,24 @@ def test_each_failure_has_its_exit_code(
     assert captured.out == ""
     assert said in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "command", [["submit", "-f", "job.yaml"], ["plan", "-f", "job.yaml"], ["status", "x"]]
+)
+def test_all_namespaces_is_refused_where_it_means_nothing(
+    cli: Cli, job_file: Path, command: list[str]
+) -> None:
+    """Nobody believes to have looked, or written, everywhere; delete refuses it likewise."""
+    assert job_file.exists()
+    result = cli(*command, "-A")
+    assert result.code == 2
+    assert "-A does not go with this command" in result.err
+
+
+def test_the_version_is_told_as_by_other_programs(cli: Cli) -> None:
+    """``--version`` needs no cluster and no plugin."""
+    assert cli("--version").out == f"kaiwo {version('kaiwo')}\n"
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:

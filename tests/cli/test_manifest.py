@@ -86,6 +86,10 @@ def test_a_problem_is_told_at_its_line_and_column(cli: Cli, spec: str, line: str
             'x.yaml:2:1: kind: "KaiwoQueueConfig" is no workload; send it with kubectl apply --server-side ',
         ),
         (
+            "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoConfig\n",
+            'x.yaml:2:1: kind: "KaiwoConfig" is no workload; send it with kubectl apply --server-side ',
+        ),
+        (
             "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJbo\n",
             'x.yaml:2:1: kind: "KaiwoJbo" is no workload; did you mean "KaiwoJob"?',
         ),
@@ -98,6 +102,14 @@ def test_a_problem_is_told_at_its_line_and_column(cli: Cli, spec: str, line: str
         ("just words\n", "x.yaml:1:1: text, where a workload is expected; it starts with "),
         ("- 1\n", "x.yaml:1:1: a list, where a workload is expected; it starts with apiVersion and kind"),
         ("", "x.yaml: holds no workload; one starts with apiVersion and kind"),
+        (
+            "apiVersion: v1\nkind: List\nitems: [3]\n",
+            "x.yaml:3:9: 3, where a workload is expected; it starts with apiVersion and kind",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems: []\n",
+            "x.yaml: holds no workload; one starts with apiVersion and kind",
+        ),
         ("---\n# nothing\n", "x.yaml: holds no workload; one starts with apiVersion and kind"),
     ],
 )
@@ -168,6 +180,26 @@ def test_an_empty_directory_is_told(cli: Cli) -> None:
     Path("jobs").mkdir()
     result = cli("submit", "-f", "jobs")
     assert problems(result.err) == ["jobs: no file here ends in .yaml, .yml, .json"]
+
+
+def test_one_unreadable_file_of_a_directory_is_told_by_its_name(cli: Cli) -> None:
+    """A broken link hides neither itself nor what else is wrong beside it."""
+    Path("jobs").mkdir()
+    Path("jobs/a.yaml").symlink_to("nowhere")
+    Path("jobs/b.yaml").write_text("")
+    Path("jobs/c.yaml").mkdir()
+    assert problems(cli("submit", "-f", "jobs").err) == [
+        "jobs/a.yaml: cannot be read: No such file or directory",
+        "jobs/b.yaml: holds no workload; one starts with apiVersion and kind",
+    ]
+
+
+def test_an_empty_name_is_not_the_working_directory(cli: Cli, job_file: Path) -> None:
+    """A script whose variable is unset sends nothing."""
+    assert job_file.exists()
+    result = cli("submit", "-f", "", "--dry-run=client")
+    assert result.code == 2
+    assert problems(result.err) == ["-f: no name is given; name a file, a directory or -"]
 
 
 def test_an_address_is_not_fetched(cli: Cli) -> None:

@@ -221,3 +221,11 @@ def test_the_queue_is_the_one_asked_for_or_given_to() -> None:
     assert workloads.queue(workload(spec={}, status=given)) == "kaiwo"
     assert workloads.queue(workload(spec={"clusterQueue": "team"}, status=given)) == "team"
     assert workloads.queue(workload(spec={}, status={})) == ""
+
+
+def test_events_are_in_the_order_of_their_times() -> None:
+    """Some events carry fractions of a second and others do not; their ages never go back and forth."""
+    whole = {"metadata": {}, "lastTimestamp": "2026-01-01T00:00:01Z"}
+    finer = {"metadata": {}, "eventTime": "2026-01-01T00:00:01.500000Z"}
+    later = {"metadata": {}, "lastTimestamp": "2026-01-01T00:00:02Z"}
+    assert sorted([later, finer, whole], key=page.event_order) == [whole, finer, later]
