@@ -281,3 +281,33 @@ def test_a_queue_that_is_silent_again_costs_no_further_look(world: World) -> Non
     assert told(world) == ("PENDING", "Queued")
     queued(world, dataclasses.replace(silent, since=(NOW + timedelta(seconds=2)).isoformat()))
     assert (world.plan().statuses, world.plan().wake_after) == ((), None)
+
+
+def test_a_job_without_pods_by_its_own_spec_says_so(world: World) -> None:
+    """Parallelism 0 is a pause, and a Job that another controller runs has its pods elsewhere."""
+    world.settle()
+    assert world.facts.live is not None
+    spec = world.facts.live["spec"]
+    world.live(spec={**spec, "parallelism": 0}, status={"startTime": BEGUN})
+    world.at(NOW + timedelta(minutes=5))
+    assert told(world) == ("PENDING", "Suspended")
+    assert "parallelism" in world.status["message"]
+    world.live(spec={**spec, "managedBy": "kueue.x-k8s.io/multikueue"})
+    assert told(world) == ("STARTING", "Starting")
+    assert "multikueue" in world.status["message"]
+    world.live(status={"startTime": BEGUN, "active": 1, "ready": 1})
+    assert told(world) == ("RUNNING", "Running")
+    assert world.status["startTime"] == BEGUN
+
+
+def test_a_pod_that_is_evicted_does_not_start_again(world: World) -> None:
+    """Until the Job controller has judged, a job that ran is told as before: it starts no second time."""
+    world.settle()
+    pod = runs(world)
+    ended = container(terminated={"exitCode": 137, "startedAt": STARTED, "finishedAt": ENDED})
+    evicted = {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}
+    world.at(NOW + timedelta(seconds=70))
+    world.set(pods=({**pod, "status": {**evicted, "containerStatuses": [ended]}},))
+    assert told(world) == ("RUNNING", "Running")
+    judged(world, "Failed")
+    assert world.plan().statuses[-1]["status"] == "FAILED"

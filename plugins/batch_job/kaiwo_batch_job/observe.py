@@ -20,6 +20,8 @@ SETTLING_SECONDS = 10.0
 """How long the Job controller may take to draw its conclusion after the last container ended."""
 
 _DEADLINE = "DeadlineExceeded"
+_OWN_CONTROLLER = "kubernetes.io/job-controller"
+"""Who runs a Job whose ``managedBy`` names nobody else (batch/v1)."""
 _STARTING = "no container of Job {} runs yet"
 
 
@@ -42,6 +44,8 @@ def observe(seen: Observation) -> Observed:
         return waiting
     if failing := conditions.get("FailureTarget"):
         return _failing(seen, failing, begun, name)
+    if not _own(seen) and (elsewhere := _without_pods(spec, status, begun, name)):
+        return elsewhere
     return _active(seen, pods, begun, name)
 
 
@@ -158,6 +162,24 @@ def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> 
     )
 
 
+def _without_pods(spec: Object, status: Object, begun: datetime | None, name: str) -> Observed | None:
+    """The state of a Job that is not to have pods here; None for the usual one."""
+    if spec.get("parallelism") == 0:
+        text = (
+            f"Job {name} has parallelism 0, so it makes no pods; raise spec.job.spec.parallelism to start it"
+        )
+        return Observed("PENDING", "Suspended", text)
+    manager = spec.get("managedBy")
+    if not manager or manager == _OWN_CONTROLLER:
+        return None
+    who = f"Job {name} is run by {manager}, as spec.job.spec.managedBy says"
+    ready = status.get("ready")
+    if isinstance(ready, int) and ready > 0:
+        text = f"{who}; {ready} of its pods are ready"
+        return Observed("RUNNING", "Running", text, started=begun, run_started=begun, passed=("STARTING",))
+    return Observed("STARTING", "Starting", f"{who}; none of its pods is ready yet", run_started=begun)
+
+
 def _told(seen: Observation) -> Finding:
     return Finding(seen.workload.status.reason, seen.workload.status.message)
 
@@ -190,7 +212,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
             passed=_passed(begun, None),
             wake_after=wake,
         )
-    if finding is None and (ending := _settling(seen, pods)):
+    if ending := _settling(seen, pods):
         return ending
     return Observed(
         status="STARTING",

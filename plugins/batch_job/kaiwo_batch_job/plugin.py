@@ -60,6 +60,7 @@ def kaiwo_backends() -> list[BackEnd]:
             ),
             owned_paths=(("spec", "suspend"),),
             urgent=("SuccessCriteriaMet", "Complete", "Failed"),
+            reads=("startTime", "completionTime"),
             requires=(JOB,),
             rules=(
                 PolicyRule(

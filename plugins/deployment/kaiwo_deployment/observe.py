@@ -41,6 +41,9 @@ def observe(seen: Observation) -> Observed:
         return Observed(
             "PENDING", "ScaledToZero", f"Deployment {name} is scaled to zero; set spec.replicas to start it"
         )
+    if spec.get("paused") and not pods and not _count(status.get("replicas")):
+        text = f"Deployment {name} is paused, so it makes no pods; set spec.deployment.spec.paused to false"
+        return Observed("PENDING", "Suspended", text)
     serving = _count(status.get("availableReplicas"))
     queued = _queued(seen, pods, serving, name)
     if queued is not None and not serving and all(podtruth.gated(pod) for pod in pods):
@@ -150,6 +153,8 @@ def _active(
     wakes = [seconds for seconds in (wake, later, soon) if seconds is not None]
     if running:
         message = f"{len(running)} of {wanted} pods run, not all are ready"
+        if lenient_map(seen.child.get("spec")).get("paused"):
+            message += "; the Deployment is paused, what changed waits until its paused is false"
         return Observed(
             status="RUNNING",
             reason=finding.reason if finding else "Running",

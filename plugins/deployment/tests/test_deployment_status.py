@@ -73,11 +73,12 @@ def seen(
     queued: bool = False,
     admission: Any = None,
     complaint: Finding | None = None,
+    **spec: Any,
 ) -> Observed:
     """What is made of a Deployment."""
     child = {
         "metadata": {"name": "chat", "uid": "u", "generation": 3},
-        "spec": {"replicas": replicas, "progressDeadlineSeconds": 60},
+        "spec": {"replicas": replicas, "progressDeadlineSeconds": 60, **spec},
         "status": state,
     }
     workload = Workload.from_object(service())
@@ -121,6 +122,18 @@ def test_a_gated_pod_of_a_serving_service_is_told_and_no_more() -> None:
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)
     assert (found.status, found.reason) == ("RUNNING", "Pending")
     assert QUOTA.message in found.message
+
+
+def test_a_paused_deployment_says_so() -> None:
+    """It makes no pods, or keeps those of the old template, until somebody lets it go on."""
+    conditions = [{"type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused"}]
+    queue = Admission("pending", "Queued", "waits in queue kaiwo")
+    new = seen({"observedGeneration": 3, "conditions": conditions}, paused=True, queued=True, admission=queue)
+    assert (new.status, new.reason) == ("PENDING", "Suspended")
+    assert "spec.deployment.spec.paused" in new.message
+    old = seen(status(0, 2, 2, conditions=conditions), pod("a", OLD), pod("b", OLD), paused=True)
+    assert (old.status, old.reason) == ("RUNNING", "Running")
+    assert "paused" in old.message
 
 
 def test_the_deadline_counts_from_the_admission() -> None:

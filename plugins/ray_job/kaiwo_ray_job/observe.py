@@ -21,6 +21,9 @@ _REFUSED = "InvalidRayJob"
 """How the reasons of these events begin (InvalidRayJobSpec, InvalidRayJobMetadata, InvalidRayJobStatus)."""
 
 _STARTING = "RayJob {} is being started"
+_WAITING = (
+    "the cluster of RayJob {} waits for somebody to submit a job to it (submissionMode InteractiveMode)"
+)
 _USUAL = ("", "New", "Initializing", "Waiting", "Running", "Suspended")
 """Deployment statuses that every RayJob passes through on its way to run: no news, and so no writes."""
 
@@ -130,7 +133,7 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
             wake_after=wake,
         )
     state = status.get("jobDeploymentStatus")
-    text = _STARTING.format(name)
+    text = (_WAITING if state == "Waiting" else _STARTING).format(name)
     if isinstance(state, str) and state not in _USUAL:
         text = f"RayJob {name} is not running yet ({state})"
     return Observed(

@@ -95,6 +95,12 @@ def render(inp: RenderInput) -> Rendered:
             warnings.append(f"{BLOCK}.spec.{name}: {spec[name]} is not used, it is {value}: {why}")
         spec[name] = value
         origins.note(f"{BLOCK}.spec.{name}", "default", why)
+    if spec.pop("deletionStrategy", None):
+        # KubeRay refuses it beside shutdownAfterJobFinishes.
+        warnings.append(
+            f"{BLOCK}.spec.deletionStrategy is not used: the cluster gives its GPUs back when the job has "
+            "ended; ttlSecondsAfterFinished says how long it stays"
+        )
     warnings += _entrypoint(spec, inp, origins)
     if inp.queue and inp.queue.suspend:
         spec["suspend"] = True

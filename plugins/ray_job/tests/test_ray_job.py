@@ -115,6 +115,14 @@ def test_a_cluster_ends_with_its_job_and_is_never_tried_twice() -> None:
         assert word in warnings
 
 
+def test_no_embedded_strategy_keeps_a_cluster_that_has_ended() -> None:
+    """KubeRay takes no RayJob that has one beside the shutdown: the job would fail before it runs."""
+    rules = [{"policy": "DeleteCluster", "condition": {"jobStatus": "SUCCEEDED", "ttlSeconds": 10}}]
+    obj = job(image=IMAGE, rayJob={"spec": {"deletionStrategy": {"deletionRules": rules}}})
+    assert "deletionStrategy" not in ray_job(obj)["spec"]
+    assert "deletionStrategy is not used" in "\n".join(planned(obj).warnings)
+
+
 def test_every_group_has_the_computed_count() -> None:
     """All three counts are equal in each group, each pod has a replica's GPUs, and the head has none."""
     cluster = ray_job(EMBEDDED)["spec"]["rayClusterSpec"]
@@ -338,6 +346,13 @@ def test_what_a_live_rayjob_means(status: Any, how: Any, word: str, reason: str)
     """One row per documented state."""
     found = seen(status, **how)
     assert (found.status, found.reason) == (word, reason)
+
+
+def test_a_cluster_that_waits_for_its_user_says_so() -> None:
+    """In InteractiveMode nothing goes on until somebody submits a job."""
+    found = seen({"jobDeploymentStatus": "Waiting", "startTime": "2026-01-02T03:04:05Z"}, pods=[RUNNING_POD])
+    assert (found.status, found.reason) == ("STARTING", "Starting")
+    assert "submit" in found.message
 
 
 def test_a_job_that_kuberay_ignores_is_told() -> None:
