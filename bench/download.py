@@ -32,6 +32,8 @@ MIB = 1024**2
 TOOLS = Path.home() / ".cache" / "kaiwo" / "storage-peers" / "tools"
 PARALLEL = 8
 OTHERS = ("boto3", "s5cmd", "rclone")
+BY_NAME = "kaiwo by name"
+"""Kaiwo with the server's name instead of its address: what has to be resolved goes through the gate."""
 
 _BOTO = """
 import sys, os, boto3
@@ -54,9 +56,11 @@ def _environment() -> dict[str, str]:
 
 def _commands(work: Path, url: str, target: Path, prefix: str) -> dict[str, list[str]]:
     tools = TOOLS / "bin"
+    named = url.replace("127.0.0.1", "localhost")
     remote = f":s3,provider=Other,endpoint='{url}',env_auth=true:bucket/{prefix}"
     return {
         "kaiwo": [*PROGRAM, str(config(work / "config.yaml", url, target, prefix))],
+        BY_NAME: [*PROGRAM, str(config(work / "by-name.yaml", named, target, prefix))],
         "boto3": [str(tools / "python"), "-c", _BOTO, url, prefix, str(target)],
         "s5cmd": [str(tools / "s5cmd"), "--endpoint-url", url, "--numworkers", str(PARALLEL), "cp",
                   "--concurrency", str(PARALLEL), f"s3://bucket/{prefix}/*", f"{target}/"],
@@ -75,7 +79,8 @@ def _side_by_side(
         for number in range(rounds):
             target = work / "target"
             known = _commands(work, url, target, prefix)
-            commands = [(name, known[name]) for name in ("kaiwo", *others)]
+            names = ("kaiwo", *others) if plain else ("kaiwo", BY_NAME, *others)
+            commands = [(name, known[name]) for name in names]
             begin = number % len(commands)
             for name, command in commands[begin:] + commands[:begin]:
                 shutil.rmtree(target, ignore_errors=True)
@@ -96,6 +101,8 @@ def _side_by_side(
         figures.append(
             Figure(f"{label}: Kaiwo beside {name}", rates["kaiwo"], "MiB/s", rates.get(name), limit)
         )
+    if BY_NAME in rates:
+        figures.append(Figure(f"{label}: by the host's name", rates[BY_NAME], "MiB/s", rates["kaiwo"]))
     return figures
 
 

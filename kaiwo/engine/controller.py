@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class Watch:
         namespace: the only namespace of interest, None for all.
         label_selector: which objects are of interest, None for all.
         lull: seconds between a change and the look at it, so that changes which come together are looked at
-            together; None for none.
+            together; infinity for a change that needs no look. None where every change is looked at at once.
     """
 
     resource: Resource
@@ -107,7 +108,7 @@ class Controller:
             keys = self._keys(watch, event) if self._running else ()
             if keys:
                 lull = watch.lull(event) if watch.lull is not None else 0.0
-                for key in keys:
+                for key in keys if lull < math.inf else ():
                     self.queue.add_after(key, lull)
 
         return handle

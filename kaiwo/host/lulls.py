@@ -6,6 +6,7 @@ People wait for few of these changes; the others are looked at together, a momen
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from kaiwo.workload import podtruth
@@ -27,10 +28,60 @@ looked at together, and nobody notices a fiftieth of a second."""
 LATER = 0.5
 """Seconds until the look at any other change."""
 
+LAST = 2.0
+"""Seconds until the look at a change that another one follows: a Job is complete a second after its pods."""
+
+
+NEVER = math.inf
+"""For a change that tells nothing: there is no look because of it."""
+
 
 def together(_: Event) -> float:
     """For kinds of which nothing is known: every change may be one that people wait for."""
     return TOGETHER
+
+
+def of_itself(event: Event) -> float:
+    """For a workload: a change of its status alone is nearly always the operator's own."""
+    old, new = event.old, event.new
+    return LATER if old is not None and new is not None and _same_but_status(old, new) else AT_ONCE
+
+
+def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[Event], float]:
+    """For children of which it is known what people wait for.
+
+    Args:
+        urgent: types of their conditions that people wait for.
+        reads: fields of their status that mean something, beside `conditions`; empty where all may.
+    """
+    waited_for = of_conditions(urgent)
+    told = ("conditions", *reads)
+
+    def lull(event: Event) -> float:
+        old, new = event.old, event.new
+        silent = (
+            reads
+            and old is not None
+            and new is not None
+            and _same_but_status(old, new)
+            and all(old.part("status", name) == new.part("status", name) for name in told)
+        )
+        return NEVER if silent else waited_for(event)
+
+    return lull
+
+
+def of_place(urgent: Collection[str]) -> Callable[[Event], float]:
+    """For objects of a queue system: a new one tells nothing before it has conditions."""
+    waited_for = of_conditions(urgent)
+
+    def lull(event: Event) -> float:
+        new = event.new
+        if event.old is None and new is not None and not new.part("status", "conditions"):
+            return NEVER
+        return waited_for(event)
+
+    return lull
 
 
 def of_conditions(types: Collection[str]) -> Callable[[Event], float]:
@@ -48,11 +99,26 @@ def of_conditions(types: Collection[str]) -> Callable[[Event], float]:
 
 
 def of_pod(event: Event) -> float:
-    """At once when a container begins to run; what its end means, its owner tells."""
+    """At once when a container begins to run.
+
+    What a success means, the pod's owner tells a moment later; that it does not is worth a look in the end.
+    """
     old, new = event.old, event.new
+    if new is not None and new.part("status", "phase") == "Succeeded":
+        return LAST
     begins = new is not None and _runs(new) and not (old is not None and _runs(old))
     return AT_ONCE if begins else LATER
 
 
 def _runs(pod: Entry) -> bool:
     return podtruth.runs({"status": pod.part("status")})
+
+
+def _same_but_status(old: Entry, new: Entry) -> bool:
+    """Whether nothing but the status changed, of a kind that counts generations of its spec."""
+    return (
+        bool(new.generation)
+        and (old.generation, old.labels, old.owners, old.deleted)
+        == (new.generation, new.labels, new.owners, new.deleted)
+        and old.annotations == new.annotations
+    )

@@ -22,6 +22,7 @@ from kaiwo.host import lulls
 from kaiwo.host.cluster import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.workload import podtruth
+from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.model import Tombstone
@@ -94,7 +95,7 @@ def workload_watches(
     def of_companion(event: Event) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
 
-    watches = [Watch(own, of_itself, namespace=namespace)]
+    watches = [Watch(own, of_itself, namespace=namespace, lull=lulls.of_itself)]
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys(paths)))
         keys = of_companion if child in beside else of_child
@@ -137,10 +138,14 @@ def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[
 
 def _lull(child: Resource, kind: WorkloadKind, registry: Registry) -> Callable[[Event], float]:
     """How long the look at a change of a child may wait, as far as its back ends tell what is urgent."""
-    told = [backend.urgent for backend in registry.built(kind) if backend.child == child]
-    if not all(told):
+    makers = [backend for backend in registry.built(kind) if backend.child == child]
+    if not all(backend.urgent for backend in makers):
         return lulls.together
-    return lulls.of_conditions({name for types in told for name in types})
+    urgent = {name for backend in makers for name in backend.urgent}
+    if not all(backend.reads for backend in makers):
+        return lulls.of_child(urgent, ())
+    downloaded = download.READS if child == JOB else ()
+    return lulls.of_child(urgent, {*downloaded, *(name for backend in makers for name in backend.reads)})
 
 
 def _downloading(registry: Registry) -> tuple[tuple[Resource, str | None], ...]:
@@ -195,7 +200,7 @@ def _queue_watches(
             of_place if resource in queue.owned else of_queue,
             queue.projections.get(resource, Projection()),
             namespace=namespace if resource.namespaced else None,
-            lull=lulls.of_conditions(queue.urgent) if resource in queue.owned else None,
+            lull=lulls.of_place(queue.urgent) if resource in queue.owned else None,
         )
         for resource in queue.reads
     ]

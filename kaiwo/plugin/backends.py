@@ -244,6 +244,8 @@ class BackEnd:
         urgent: types of the child's ``status.conditions`` whose coming or going people wait for, beside what
             its pods do. Other changes of the child are looked at half a second later, together. Empty where
             every change may be one that people wait for.
+        reads: fields of the child's status that `observe` reads beside ``conditions``. A change of nothing
+            but other fields of its status is not looked at. Empty where all of them count.
         absent_at_zero: a workload with ``replicas: 0`` has no child at all.
         merge: pure function: the rendered child with what others own inside lists that are replaced as a
             whole, taken from the live child; only for ``write="apply"``. None where there are no such.
@@ -275,6 +277,7 @@ class BackEnd:
     frozen: Callable[[Object], object] | None = None
     tune: Callable[[Workload, Mapping[Resource, Object]], Mapping[Resource, Object]] | None = None
     urgent: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
     absent_at_zero: bool = False
     merge: Callable[[Object, Object], Object] | None = None
     variants: tuple[BackEnd, ...] = ()

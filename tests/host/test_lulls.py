@@ -11,7 +11,19 @@ from kaiwo.engine.cache import Event
 from kaiwo.engine.entry import Projection
 from kaiwo.engine.form import Form
 from kaiwo.engine.resource import JOB, POD
-from kaiwo.host.lulls import AT_ONCE, LATER, TOGETHER, of_conditions, of_pod, together
+from kaiwo.host.lulls import (
+    AT_ONCE,
+    LAST,
+    LATER,
+    NEVER,
+    TOGETHER,
+    of_child,
+    of_conditions,
+    of_itself,
+    of_place,
+    of_pod,
+    together,
+)
 
 if TYPE_CHECKING:
     from kaiwo.engine.entry import Entry
@@ -44,7 +56,8 @@ def change(resource: Resource, old: Object | None, new: Object | None) -> Event:
         (None, RUNNING, AT_ONCE),
         (WAITING, RUNNING, AT_ONCE),
         (RUNNING, {**RUNNING, "podIP": "10.0.0.1"}, LATER),
-        (RUNNING, ENDED, LATER),
+        (RUNNING, ENDED, LAST),
+        (RUNNING, {**ENDED, "phase": "Failed"}, LATER),
         ({}, WAITING, LATER),
         (RUNNING, None, LATER),
         ({}, "odd", LATER),
@@ -88,3 +101,65 @@ def test_an_object_that_is_being_deleted_is_looked_at_at_once() -> None:
 def test_of_unknown_kinds_every_change_is_looked_at_soon() -> None:
     """Nobody knows which of them people wait for."""
     assert together(change(JOB, {}, {})) == TOGETHER
+
+
+COUNTED = {"ready": 1, "conditions": [{"type": "Suspended", "status": "False"}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "metadata", "seconds"),
+    [
+        (COUNTED, {**COUNTED, "ready": 0}, {}, NEVER),
+        (COUNTED, {**COUNTED, "ready": 0, "startTime": "2026-01-01T00:00:00Z"}, {}, LATER),
+        (COUNTED, {**COUNTED, "conditions": []}, {}, LATER),
+        (COUNTED, {**COUNTED, **conditions(Complete="True")}, {}, AT_ONCE),
+        (COUNTED, {**COUNTED, "ready": 0}, {"generation": 2}, LATER),
+        (COUNTED, COUNTED, {"labels": {"team": "b"}}, LATER),
+        (COUNTED, COUNTED, {"annotations": {"team": "b"}}, LATER),
+        (COUNTED, COUNTED, {"ownerReferences": [{"kind": "KaiwoJob", "name": "it", "uid": "1"}]}, LATER),
+        (COUNTED, COUNTED, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, AT_ONCE),
+        (None, COUNTED, {}, LATER),
+        (COUNTED, None, {}, AT_ONCE),
+    ],
+)
+def test_counts_that_nobody_reads_cost_no_look(old: Any, new: Any, metadata: Object, seconds: float) -> None:
+    """A Job counts its pods four times on its way; everything else that changes is looked at."""
+    event = Event(
+        "MODIFIED", JOB, entry(JOB, old, generation=1), entry(JOB, new, **{"generation": 1, **metadata})
+    )
+    assert of_child(("Complete",), ("startTime",))(event) == seconds
+
+
+def test_a_kind_without_generations_is_looked_at_whatever_changes() -> None:
+    """Nothing tells whether its spec is the same."""
+    assert of_child(("Complete",), ("startTime",))(change(JOB, {"ready": 1}, {"ready": 0})) == LATER
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds"),
+    [(None, NEVER), ({}, NEVER), ({"conditions": []}, NEVER), (conditions(QuotaReserved="False"), LATER)],
+)
+def test_a_place_in_a_queue_is_looked_at_once_it_says_something(status: Any, seconds: float) -> None:
+    """Kueue writes a Workload first, and its state later."""
+    new = Form(JOB, Projection()).decode(
+        msgspec.json.encode(
+            {"metadata": {"name": "it"}, **({"status": status} if status is not None else {})}
+        )
+    )
+    assert of_place(("Admitted",))(Event("ADDED", JOB, None, new)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("metadata", "seconds"),
+    [({}, LATER), ({"generation": 2}, AT_ONCE), ({"annotations": {"a": "b"}}, AT_ONCE)],
+)
+def test_a_workloads_own_status_hurries_nobody(metadata: Object, seconds: float) -> None:
+    """The operator wrote it; a change of the spec is looked at at once."""
+    old = entry(JOB, {"status": "PENDING"}, generation=1)
+    new = entry(JOB, {"status": "RUNNING"}, **{"generation": 1, **metadata})
+    assert of_itself(Event("MODIFIED", JOB, old, new)) == seconds
+
+
+def test_a_new_workload_is_looked_at_at_once() -> None:
+    """Somebody waits for it."""
+    assert of_itself(change(JOB, None, {})) == AT_ONCE

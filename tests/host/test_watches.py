@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,34 @@ def test_changes_of_a_child_wait_only_where_all_its_back_ends_say_what_is_urgent
     old, new = (form.decode(msgspec.json.encode({**child(), "spec": spec})) for spec in ({}, {"a": 1}))
     assert lull is not None
     assert lull(Event("MODIFIED", JOB, old, new)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("reads", "field", "looked_at"),
+    [
+        ((("startTime",),), "ready", False),
+        ((("startTime",), ("ready",)), "ready", True),
+        ((("startTime",), ()), "ready", True),
+        ((("startTime",),), "failed", True),
+    ],
+)
+def test_a_field_of_a_status_that_nobody_reads_costs_no_look(
+    reads: tuple[tuple[str, ...], ...], field: str, looked_at: bool
+) -> None:
+    """As far as every back end of the kind says what it reads; failures of a download Job always count."""
+    backends = tuple(
+        replace(BACKEND, name=f"b{n}", urgent=("Complete",), reads=fields) for n, fields in enumerate(reads)
+    )
+    watches = workload_watches("KaiwoJob", Registry(backends=backends), Memories(), Cache(), None)
+    (lull,) = [watch.lull for watch in watches if watch.resource == JOB and watch.keys is not None]
+    form = Form(JOB, Projection())
+    metadata = {**child()["metadata"], "generation": 1}
+    old, new = (
+        form.decode(msgspec.json.encode({**child(), "metadata": metadata, "status": {field: n}}))
+        for n in (0, 1)
+    )
+    assert lull is not None
+    assert (lull(Event("MODIFIED", JOB, old, new)) < math.inf) is looked_at
 
 
 def test_a_pod_concerns_its_run(world: World) -> None:

@@ -52,6 +52,10 @@ class State:
     follow: str = ""
 
 
+READS = ("failed", "startTime")
+"""Fields of a download Job's status that mean something, beside its conditions."""
+
+
 def beginning(workload: Workload) -> Finding:
     """What is told of a download Job while nothing is wrong and nothing runs yet."""
     return Finding(DOWNLOADING, f"Job {name_of(workload)} is about to download")
