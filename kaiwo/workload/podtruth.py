@@ -202,7 +202,7 @@ def _problems(pod: Object) -> Iterator[Finding]:
                 yield Finding(reason, _line(what, waiting.get("message")))
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            text = str(condition.get("message", ""))
+            text = str(condition.get("message") or "")
             volume = any(words in text.lower() for words in _VOLUME_WORDS)
             yield Finding(
                 "VolumeNotBound" if volume else "Unschedulable",
@@ -221,7 +221,7 @@ _DENIED = (
 
 
 def _why(waiting: Object) -> str:
-    text = str(waiting.get("message", "")).lower()
+    text = str(waiting.get("message") or "").lower()
     return next((words for sign, words in _DENIED if sign in text), "")
 
 

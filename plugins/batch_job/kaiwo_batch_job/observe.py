@@ -107,7 +107,7 @@ def _kept(seen: Observation, begun: datetime | None, name: str) -> Observed:
 
 
 def _failure(seen: Observation, failed: Object, name: str) -> Finding:
-    text = " ".join(str(failed.get("message", "")).split())
+    text = " ".join(str(failed.get("message") or "").split())
     reason = str(failed.get("reason") or "Failed")
     if reason == _DEADLINE:
         return Finding(

@@ -72,7 +72,7 @@ def _said(workload: Object, queue: str, facts: QueueFacts) -> Admission:
     for kind, state in (("Finished", "finished"), ("Evicted", "evicted"), ("Admitted", "admitted")):
         condition = by_type.get(kind)
         if condition is not None and condition.get("status") == "True":
-            message = str(condition.get("message", ""))
+            message = str(condition.get("message") or "")
             if state == "evicted":
                 message = _after_eviction(message, by_type.get("QuotaReserved"))
             return Admission(state, str(condition.get("reason") or kind), message, _since(condition))  # type: ignore[arg-type]  # one of the literals
@@ -80,7 +80,7 @@ def _said(workload: Object, queue: str, facts: QueueFacts) -> Admission:
     if reserved is None:
         waits = f"waits in queue {queue}"
         return Admission("pending", "Queued", waits, _created(workload), undecided=True)
-    message, since = str(reserved.get("message", "")), _since(reserved)
+    message, since = str(reserved.get("message") or ""), _since(reserved)
     if reserved.get("status") == "True":
         checks = _checks(status)
         return Admission("pending", "QuotaReserved", f"{message}{checks}", since)
@@ -91,7 +91,7 @@ def _said(workload: Object, queue: str, facts: QueueFacts) -> Admission:
 
 def _after_eviction(why: str, reserved: Object | None) -> str:
     """Why it was evicted, and what it waits for since."""
-    now = str((reserved or {}).get("message", "")) if (reserved or {}).get("status") == "False" else ""
+    now = str((reserved or {}).get("message") or "") if (reserved or {}).get("status") == "False" else ""
     return why if not now or now == why else f"{why}; {now}"
 
 
@@ -155,14 +155,17 @@ def _is_promised(key: str, message: str) -> bool:
 
 
 def _asked(workload: Object) -> set[str]:
-    """Resources that the pods of a Workload request."""
+    """Resources that the pods of a Workload request; a limit alone is a request as well."""
     keys: set[str] = set()
     for podset in lenient_maps(lenient_map(workload.get("spec")).get("podSets")):
         pod = lenient_map(lenient_map(podset.get("template")).get("spec"))
         for part in ("containers", "initContainers"):
             for container in lenient_maps(pod.get(part)):
-                requests = lenient_map(lenient_map(container.get("resources")).get("requests"))
-                keys |= {key for key, value in requests.items() if quantity(value)}
+                resources = lenient_map(container.get("resources"))
+                for side in ("requests", "limits"):
+                    keys |= {
+                        key for key, value in lenient_map(resources.get(side)).items() if quantity(value)
+                    }
     return keys
 
 

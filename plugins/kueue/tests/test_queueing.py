@@ -184,6 +184,7 @@ LOST = condition("Admitted", "False", "NoReservation", "The workload has no rese
     ("conditions", "state", "reason", "message"),
     [
         ((), "pending", "Queued", "waits in queue kaiwo"),
+        (({**WAITS, "message": None},), "pending", "Pending", ""),
         ((WAITS,), "pending", "Pending", WAITS["message"]),
         ((ABSENT,), "pending", "Inadmissible", ABSENT["message"]),
         ((RESERVED,), "pending", "QuotaReserved", RESERVED["message"]),
@@ -284,6 +285,20 @@ def test_quota_of_the_cohort_itself_is_quota(text: str, reason: str) -> None:
     answer = admission(child(), facts(objects=objects))
     assert answer is not None
     assert (answer.state, answer.reason) == ("pending", reason)
+
+
+def test_a_limit_alone_asks_for_quota_as_well() -> None:
+    """Nobody writes requests of GPUs in a pod template, and no default fills them in there."""
+    text = "couldn't assign flavors to pod set main: resource nvidia.com/gpu unavailable in ClusterQueue"
+    waiting = workload(condition("QuotaReserved", "False", "Pending", text))
+    pod = waiting["spec"]["podSets"][0]["template"]["spec"]
+    pod["containers"] = [{"resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}}]
+    spec = cluster_queue("amd.com/gpu", "8")
+    objects = {kinds.WORKLOAD: (waiting,), kinds.CLUSTER_QUEUE: (named("kaiwo", spec=spec),)}
+    answer = admission(child(), facts(objects=objects))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("pending", "NoQuota")
+    assert "does not cover nvidia.com/gpu" in answer.message
 
 
 def test_a_job_that_kueue_ignores_is_told_after_half_a_minute() -> None:
