@@ -158,6 +158,12 @@ class GitDownloadItem(Model):
     target_path: Annotated[TargetPath, Field(description="Folder to write to, relative to the data volume.")]
 
     @property
+    def part(self) -> str | None:
+        """The path without what changes nothing in it; None when all of the repository is wanted."""
+        names = [name for name in (self.path or "").split("/") if name not in ("", ".")]
+        return "/".join(names) or None
+
+    @property
     def exact_commit(self) -> str | None:
         """The commit to check out and verify; None when a branch decides."""
         return None if self.branch else self.commit

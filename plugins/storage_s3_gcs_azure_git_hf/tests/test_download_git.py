@@ -59,9 +59,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(503, b"")
         elif host.private and self.headers.get("Authorization") != expected:
             self._reply(401, b"", **{"WWW-Authenticate": 'Basic realm="git"'})
+        elif host.moved and self.path.startswith("/repo.git/info/lfs"):
+            self._reply(host.moved, b"", Location=self.path.replace("/repo", "/moved"))
         elif self.path.endswith("/info/lfs/objects/batch"):
             objects = [
-                {**wanted, "actions": {"download": {"href": f"{host.url}/lfs/{wanted['oid']}"}}}
+                {
+                    **wanted,
+                    "actions": {"download": {"href": f"{host.stores or host.url}/lfs/{wanted['oid']}"}},
+                }
                 for wanted in json.loads(body)["objects"]
             ]
             self._reply(200, json.dumps({"objects": objects}).encode())
@@ -106,6 +111,8 @@ class Host(ThreadingHTTPServer):
     large = LARGE
     sent = 0
     busy = 0
+    moved = 0
+    stores = ""
     silent: threading.Event | None = None
 
     def __init__(self, root: Path) -> None:
@@ -352,3 +359,38 @@ def test_a_host_that_does_not_answer_is_a_network_failure(download: Any) -> None
     """Exit 6."""
     items = {"git": [{"repository": "http://127.0.0.1:1/x.git", "targetPath": "x"}]}
     assert_failed(download, download(items), 6, "git[0]")
+
+
+@pytest.mark.parametrize("path", [".", "./", "./.", "./src", "src/", "src/./a.py", "src//a.py"])
+def test_a_path_may_be_spelled_otherwise(download: Any, host: Host, path: str) -> None:
+    """Points and slashes that change nothing change nothing."""
+    outcome = download(item(host, path=path))
+    assert outcome.code == 0, outcome.err
+    assert ("code/src/a.py" if path.strip("./") == "" else "code/a.py") in download.files()
+
+
+@pytest.mark.parametrize(("path", "code", "word"), [("sub", 3, "submodule"), (".git/config", 2, "git's own")])
+def test_a_path_without_files_of_the_tree_is_no_success(
+    download: Any, host: Host, path: str, code: int, word: str
+) -> None:
+    """A submodule is empty here, and what git keeps for itself is no part of the tree."""
+    assert_failed(download, download(item(host, path=path)), code, word)
+
+
+def test_large_files_come_through_the_gate_whatever_the_environment_says(
+    download: Any, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NO_PROXY is for proxies of the cluster; it opens no way around the check of addresses."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
+    host.stores = "http://169.254.169.254"
+    assert_failed(download, download(item(host)), 2, "169.254.169.254")
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_large_files_of_a_repository_that_moved(download: Any, host: Host, status: int) -> None:
+    """The request is sent again, with its body and, on the same server, with its credentials."""
+    host.private, host.moved = True, status
+    outcome = download(item(host, token=download.secret("token", TOKEN)))
+    assert outcome.code == 0, outcome.err
+    assert download.files()["code/model.bin"] == LARGE

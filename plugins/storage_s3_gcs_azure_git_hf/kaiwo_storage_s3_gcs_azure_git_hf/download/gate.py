@@ -50,10 +50,9 @@ class Gate:
 
     def opener(self) -> urllib.request.OpenerDirector:
         """Python's own HTTP client, which follows redirects, on its way through the gate."""
-        import urllib.request  # noqa: PLC0415 - a start would pay for it, and few runs need it
+        from kaiwo_storage_s3_gcs_azure_git_hf.download import through  # noqa: PLC0415 - few runs need it
 
-        proxy = urllib.request.ProxyHandler({"http": self.url, "https": self.url})
-        return urllib.request.build_opener(proxy)
+        return through.opener(*self.address)
 
     def written(self, url: str) -> str | None:
         """Take note of a URL that a user wrote: loopback may be reached when it is written as such.

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import lfs, parse, records, secrets
+from kaiwo_storage_s3_gcs_azure_git_hf.download import git_said, lfs, parse, records, secrets
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
-    DiskFullError,
     DownloadError,
     IntegrityError,
     NetworkError,
@@ -46,46 +46,18 @@ _USER_WITHOUT_NAME = "x-access-token"
 """Hosts take any user name with a token; this is the one GitHub documents."""
 
 _EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-_REFUSED = r"unadvertised|not our ref|upload-pack|promisor"
-"""How git says that a server does not serve objects by hash."""
-
-_UNREACHED = r"unable to access|rpc failed|timed? ?out|too slow"
-"""How git says that it did not reach a server, or lost it."""
-
-_LONGEST_SAID = 200
-"""Characters of git's own words in a message: one line of a terminal or two."""
-
 _ASKPASS = """#!/bin/sh
+# Where a server redirects to is asked for credentials too, and is none of their business.
+case "$1" in
+*"'$KAIWO_SCHEME://$KAIWO_HOST'"* | *"'$KAIWO_SCHEME://"*"@$KAIWO_HOST'"*) ;;
+*"'https://$KAIWO_HOST'"* | *"'https://"*"@$KAIWO_HOST'"*) ;;
+*) exit 1 ;;
+esac
 case "$1" in
 Username*) if [ -n "$KAIWO_USERNAME_FILE" ]; then cat -- "$KAIWO_USERNAME_FILE"; else echo %s; fi ;;
 *) if [ -n "$KAIWO_TOKEN_FILE" ]; then cat -- "$KAIWO_TOKEN_FILE"; fi ;;
 esac
 """
-
-_REASONS: tuple[tuple[str, type[NotAvailableError | NetworkError | DiskFullError], str, str], ...] = (
-    (
-        r"authentication failed|could not read (user|pass)|error: 40[13]|access denied",
-        NotAvailableError,
-        "access was refused",
-        "check username and token, and what they may read",
-    ),
-    (
-        r"not found|error: 404",
-        NotAvailableError,
-        "the repository does not exist",
-        "check the URL, or give a token",
-    ),
-    (
-        (
-            r"remote ref|not our ref|unadvertised|not a tree|unknown revision|did not match|"
-            r"unable to read tree|invalid reference|is not a commit|cannot switch branch|does not take a path"
-        ),
-        NotAvailableError,
-        "the branch or commit does not exist",
-        "check branch and commit",
-    ),
-    (r"no space left|disk quota", DiskFullError, "no room left", "make the volume larger"),
-)
 
 
 class _GitError(Exception):
@@ -111,7 +83,7 @@ class GitTask:
     def run(self, progress: Progress) -> None:
         """Fetch, look through, move into place; nothing at all when what is there is still right."""
         own = self.volume.own()
-        record = records.Record(own, self.target, self.item.repository, self.item.path)
+        record = records.Record(own, self.target, self.item.repository, self.item.part)
         with tempfile.TemporaryDirectory(prefix="git-", dir=own) as folder:
             work = Path(folder, "work")
             work.mkdir()
@@ -124,11 +96,17 @@ class GitTask:
                 self._claim(record.files)
                 return
             commit = self._tried(repository.check_out)
-            source = work / self.item.path if self.item.path else work
+            source = work / (self.item.part or "")
             self._check_source(source, work)
             lfs.fetch(self, source, progress)
             shutil.rmtree(work / ".git")
             files = _files(source)
+            if not files:
+                raise NotAvailableError(
+                    self.where,
+                    f"{self.item.repository} has no files{f' in {self.item.part}' if self.item.part else ''}",
+                    "check path and branch; a submodule is not fetched, give it an item of its own",
+                )
             self._claim(files)
             _move(source if source.is_dir() else source.parent, self.target, files, self)
             record.finish(commit, files)
@@ -176,13 +154,12 @@ class GitTask:
             return ConfigError(
                 self.where, f"{self.item.repository} leads to {refused}", "use a host workloads may reach"
             )
-        for pattern, kind, what, step in _REASONS:
-            if re.search(pattern, said, re.IGNORECASE):
-                return kind(self.where, f"{self.summary}: {what}", step)
+        if known := git_said.reason(said):
+            kind, what, step = known
+            return kind(self.where, f"{self.summary}: {what}", step)
+        why = self.session.gate.unreached() or git_said.last_line(said)
         return NetworkError(
-            self.where,
-            f"{self.summary}: git could not fetch it ({self.session.gate.unreached() or _last_line(said)})",
-            "check the host and the network",
+            self.where, f"{self.summary}: git could not fetch it ({why})", "check the host and the network"
         )
 
 
@@ -193,6 +170,7 @@ class _Repository:
         self._task = task
         self._item = task.item
         self._work = work
+        place = urlsplit(task.item.repository)
         self._environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(work.parent),
@@ -204,6 +182,8 @@ class _Repository:
             "GIT_CEILING_DIRECTORIES": str(work.parent),
             "GIT_LFS_SKIP_SMUDGE": "1",
             "GIT_ASKPASS": str(helper),
+            "KAIWO_SCHEME": place.scheme,
+            "KAIWO_HOST": place.netloc,
             "KAIWO_USERNAME_FILE": _file(task.item.username),
             "KAIWO_TOKEN_FILE": _file(task.item.token),
             **{name: os.environ[name] for name in ("SSL_CERT_FILE", "GIT_SSL_CAINFO") if name in os.environ},
@@ -237,7 +217,7 @@ class _Repository:
         try:
             return self._attempt(whole=False)
         except _GitError as error:
-            if not _whole_may_help(str(error)):
+            if not git_said.whole_may_help(str(error)):
                 raise
             return self._attempt(whole=True)
 
@@ -245,10 +225,10 @@ class _Repository:
         for path in self._work.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         self._git("init", "--quiet", "--template=")
-        if self._item.path:
+        if self._item.part:
             patterns = self._work / ".git" / "info" / "sparse-checkout"
             patterns.parent.mkdir(exist_ok=True)
-            patterns.write_text(f"/{_literal(self._item.path.strip('/'))}\n", encoding="utf-8")
+            patterns.write_text(f"/{_literal(self._item.part)}\n", encoding="utf-8")
         flags = (
             "--quiet",
             "--no-tags",
@@ -297,7 +277,7 @@ class _Repository:
             "protocol.http.allow": "always",
             "protocol.https.allow": "always",
             "remote.origin.url": self._item.repository,
-            "core.sparseCheckout": "true" if self._item.path else "false",
+            "core.sparseCheckout": "true" if self._item.part else "false",
             "core.sparseCheckoutCone": "false",
             "core.fsync": "none",  # what git keeps for itself is thrown away
         }
@@ -331,21 +311,6 @@ class _Repository:
 def _literal(path: str) -> str:
     """A pattern that matches one path."""
     return re.sub(r"[\\*?\[]| $", r"\\\g<0>", path)
-
-
-def _whole_may_help(said: str) -> bool:
-    """Whether a server may give whole objects where it gave no single ones: it said so, or nothing known."""
-    known = [_UNREACHED, *(pattern for pattern, *_ in _REASONS)]
-    return bool(re.search(_REFUSED, said, re.IGNORECASE)) or not any(
-        re.search(pattern, said, re.IGNORECASE) for pattern in known
-    )
-
-
-def _last_line(said: str) -> str:
-    """What git said last, without credentials that a server's redirect may have put into a URL."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    last = lines[-1] if lines else "it said nothing"
-    return re.sub(r"(\w+://)[^/\s@]*@", r"\1", last)[:_LONGEST_SAID]
 
 
 def _file(reference: Any) -> str:
@@ -386,6 +351,8 @@ def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
             raise ConfigError(where, why, "use a host that workloads may reach")
         if "@" in item.repository.partition("//")[2].partition("/")[0]:
             raise ConfigError(where, "the URL has credentials in it", "use username and token")
+        if (item.part or "").partition("/")[0] == ".git":
+            raise ConfigError(where, f"path {item.path} is git's own", "name a path of the tree")
         for reference in (item.username, item.token):
             if reference:
                 session.secret(where, reference)

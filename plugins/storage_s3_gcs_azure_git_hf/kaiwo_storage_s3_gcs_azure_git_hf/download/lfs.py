@@ -24,6 +24,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     full,
     passing,
 )
+from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import elsewhere
 
 if TYPE_CHECKING:
     import urllib.request
@@ -120,11 +121,11 @@ def _download(
     url = str(action.get("href", ""))
     if urlsplit(url).scheme not in ("http", "https"):
         raise NotAvailableError(task.where, f"large file {path.name} is not on the server", "push it there")
-    same = urlsplit(url).netloc == urlsplit(task.item.repository).netloc
+    same = not elsewhere(urlsplit(task.item.repository), urlsplit(url))
     request = urllib.request.Request(url)  # noqa: S310 - the gate checks where it goes
     _sign(request, {**(_credentials(task) if same else {}), **action.get("header", {})})
     digest, got = hashlib.sha256(), 0
-    partial = path.with_name(path.name + ".part")
+    partial = path.with_name(f".{oid}.part")  # a name that no file of the tree has
     try:
         with (
             task.session.gate.opener().open(

@@ -45,6 +45,7 @@ class File:
         path: absolute path it gets.
         sha256: digest the user demands, lower case.
         ranged: whether it can be read in ranges; else it comes in one piece, and begins anew when that fails.
+        unfinished: what the name of its unfinished file ends in.
     """
 
     where: str
@@ -57,6 +58,12 @@ class File:
     path: str
     sha256: str | None
     ranged: bool = True
+    unfinished: str = ".part"
+
+    @property
+    def partial(self) -> str:
+        """Absolute path that it has until it is whole."""
+        return self.path + self.unfinished
 
     @property
     def name(self) -> str:

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
@@ -16,7 +15,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, secrets
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import Headers
 from kaiwo_storage_s3_gcs_azure_git_hf.download.model import File, Store, Task
-from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Targets, Volume
+from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import OWN_FOLDER, Targets, Volume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import retried
 from kaiwo_storage_s3_gcs_azure_git_hf.items import ValueReference
 
@@ -200,7 +199,13 @@ class Session:
         self._targets.claim(where, path + "/.", volume.root)
 
     def claim_file(self, where: str, volume: Volume, path: str) -> None:
-        """Note that a task writes `path`, before it does."""
+        """Note that a task writes `path`, before it does.
+
+        Raises:
+            ConfigError: another item writes it too, or it is the program's own.
+        """
+        if path.startswith(os.path.join(volume.root, OWN_FOLDER, "")):  # noqa: PTH118 - paths are strings here
+            raise ConfigError(where, f"{OWN_FOLDER} is the download's own", "choose another targetPath")
         self._targets.claim(where, path, volume.root)
 
     def plan(self) -> list[File]:
@@ -212,7 +217,7 @@ class Session:
         with ThreadPoolExecutor(_LOOKUPS, "lookup") as pool:
             pending = [pool.submit(look) for look in self._lookups]
             try:
-                return [file for future in pending for file in future.result()]
+                return _apart([file for future in pending for file in future.result()])
             except BaseException:
                 self.stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -288,6 +293,14 @@ def _file(
     return File(where, store, key, meta["size"], meta["e_tag"], modified, volume, path, sha256)
 
 
+def _apart(files: list[File]) -> list[File]:
+    """Unfinished files that would have the name of another file get another one."""
+    named = {file.path for file in files if file.path.endswith(".part")}
+    if not named:
+        return files
+    return [replace(file, unfinished=".kaiwo.part") if file.partial in named else file for file in files]
+
+
 def free_bytes(volume: Volume) -> int:
     """Bytes that may still be written to a volume."""
     found = os.statvfs(volume.root)
@@ -296,8 +309,10 @@ def free_bytes(volume: Volume) -> int:
 
 def written_bytes(file: File) -> int:
     """Bytes of an unfinished file that are on the disk already."""
-    path = Path(f"{file.path}.part")
-    return path.stat().st_blocks * 512 if path.exists() else 0
+    try:
+        return os.stat(file.partial).st_blocks * 512  # noqa: PTH116 - a Path for each would be slow
+    except OSError:
+        return 0
 
 
 def needed(files: list[File]) -> Iterator[tuple[Volume, int]]:

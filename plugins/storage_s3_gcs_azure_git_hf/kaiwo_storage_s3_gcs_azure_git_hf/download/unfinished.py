@@ -89,7 +89,7 @@ class Unfinished:
         # An empty object is one empty part.
         self.sizes = [min(part_size, file.size - start) for start in range(0, file.size, part_size)] or [0]
         self._part_key = fingerprint(self._key, part_size)
-        self._partial = Path(f"{file.path}.part")
+        self._partial = Path(file.partial)
         self._done = journal.parts(file.path, self._part_key)
         if self._done and not self._partial.exists():
             self._done = set()

@@ -1,0 +1,52 @@
+"""Python's own HTTP client on its way through the gate; loaded by those who need it alone."""
+
+from __future__ import annotations
+
+import urllib.request
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import elsewhere
+
+if TYPE_CHECKING:
+    from http.client import HTTPMessage
+
+
+class _Through(urllib.request.ProxyHandler):
+    """The gate for every host; the base class goes around it for those that NO_PROXY names."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._place = f"{host}:{port}"
+        super().__init__(dict.fromkeys(("http", "https"), f"http://{self._place}"))
+
+    def proxy_open(self, req: urllib.request.Request, proxy: str, type: str) -> None:  # noqa: A002, ARG002 - the base class's signature
+        """Say where a request goes first."""
+        req.set_proxy(self._place, "http")
+
+
+class _Again(urllib.request.HTTPRedirectHandler):
+    """Redirects that send a body again, as other clients do; the base class asks with GET, or gives up."""
+
+    def redirect_request(  # noqa: PLR0917 - the signature of the base class
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """The request that follows a redirect; headers with credentials stay at their server."""
+        if req.data is None or code == 303:  # noqa: PLR2004 - See Other: ask there with GET (RFC 9110 15.4.4)
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+        onward = urllib.request.Request(newurl, req.data, req.headers)  # noqa: S310 - the gate checks
+        if not elsewhere(urlsplit(req.full_url), urlsplit(newurl)):
+            onward.unredirected_hdrs.update(req.unredirected_hdrs)
+        return onward
+
+    http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302
+
+
+def opener(host: str, port: int) -> urllib.request.OpenerDirector:
+    """A client, for a gate's address."""
+    return urllib.request.build_opener(_Through(host, port), _Again)
