@@ -281,10 +281,32 @@ class _Pass:
         if there.ours:
             if there.deleting:
                 self._terminating(there)
-            else:
+            elif not self._in_use(there):
                 self.actions.append(Remove(there, "it is not listed any more"))
         elif there.managed and not there.deleting:
             self.actions.append(Release(there))
+
+    def _in_use(self, there: Found) -> bool:
+        """Whether a queue still lists a flavor: deleted now, it could not come back should the queue keep it.
+
+        A queue that is to drop it does so first, and what it says then calls for the next pass.
+        """
+        users = self.listing[there.name] if there.kind == RESOURCE_FLAVOR else []
+        keeping = sorted(queue.name for queue in users if self._keeps(queue, there.name))
+        if keeping:
+            text = (
+                f"ResourceFlavor {there.name} is not listed any more and stays while ClusterQueue "
+                f"{', '.join(keeping)} lists it; take it out there"
+            )
+            self._tell(there, "FlavorInUse", text)
+        return bool(users)
+
+    def _keeps(self, queue: Found, flavor: str) -> bool:
+        """Whether a queue is going to list a flavor after this pass, too."""
+        item = self.wanted.get(queue.identity)
+        if item is not None:
+            return flavor in flavors_of(item.spec)
+        return not queue.ours or queue.identity in self.unusable
 
 
 def plan(

@@ -134,7 +134,7 @@ def test_who_made_an_object_decides_what_becomes_of_it(objects: tuple[Wanted, ..
     assert body["metadata"]["labels"]["kaiwo.silogen.ai/managed"] == "true"
 
     foreign = live(objects[2], owner="", applied="")
-    managed = live(theirs, owner="", managed=True)
+    managed = live(theirs, owner="", managed=True, form={})
     later = plan([], [live(mine), managed, foreign])
     assert [type(action) for action in later.actions] in ([Release, Remove], [Remove, Release])
     assert set(words(later.actions)) == {"delete ResourceFlavor f", "release ClusterQueue q"}
@@ -338,6 +338,22 @@ def test_a_mistake_is_told_and_harms_only_itself(
     assert (problem.reason, problem.severity) == (reason, "FAILED")
     assert word in problem.message
     assert by_kind(asked.objects, CLUSTER_QUEUE, "fine").spec["namespaceSelector"] == {}
+
+
+def test_a_flavor_goes_after_the_queues_that_list_it(objects: tuple[Wanted, ...], live: Live) -> None:
+    """Deleted before, it would be lost for a queue that Kueue does not let change, or that is not ours."""
+    old = by_kind(objects, RESOURCE_FLAVOR, "f")
+    queue_q = by_kind(objects, CLUSTER_QUEUE, "q")
+    less = replace(queue_q, spec={**queue_q.spec, "resourceGroups": []})
+    first = plan([less], [live(old), live(queue_q)])
+    assert (words(first.actions), first.problems) == (["change ClusterQueue q"], ())
+    assert words(plan([less], [live(old), live(less)]).actions) == ["delete ResourceFlavor f"]
+    theirs = plan([], [live(old), live(queue_q, owner="")])
+    assert theirs.actions == ()
+    (problem,) = theirs.problems
+    assert (problem.reason, problem.severity) == ("FlavorInUse", "PENDING")
+    assert "ClusterQueue q" in problem.message
+    assert words(plan([], [live(old), live(queue_q)]).actions) == ["delete ClusterQueue q"]
 
 
 def test_a_mistake_in_an_entry_takes_nothing_away_that_works(
