@@ -94,4 +94,8 @@ def program(argv0: str) -> str:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code."""
+    # Python has no such stream at all when the caller closed it.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115  for as long as the process lives
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     sys.exit(failures.run(kaiwo, list(sys.argv[1:] if args is None else args), program(sys.argv[0])))

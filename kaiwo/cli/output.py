@@ -1,11 +1,12 @@
 """Writing data to standard output: a table for people, JSON or YAML for programs, names for pipes.
 
-On a terminal a table is drawn by Rich, with colours; in a pipe it is plain columns, so that grep and awk see
-the same thing every time.
+On a terminal a table has colours, and Rich wraps its messages; in a pipe it is plain columns, so that grep
+and awk see the same thing every time. Nothing is ever cut: a terminal that is too narrow wraps whole lines.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -139,6 +140,13 @@ def to_yaml(value: Any, *, documents: bool = False) -> str:
     )
 
 
+_MESSAGE = "MESSAGE"
+"""Title of the column whose text may be wrapped."""
+
+_MESSAGE_ROOM = 30
+"""Characters below which a wrapped message is harder to read than a line that the terminal wraps."""
+
+
 def table(columns: Sequence[Column], rows: Iterable[Object], *, indent: str = "") -> None:
     """Write a table; nothing at all when there are no rows.
 
@@ -150,13 +158,25 @@ def table(columns: Sequence[Column], rows: Iterable[Object], *, indent: str = ""
     cells = [[clean(column.value(row)) or "-" for column in columns] for row in rows]
     if not cells:
         return
-    if sys.stdout.isatty():
+    widths = [max(len(column.title), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
+    if sys.stdout.isatty() and _fits(columns, widths, indent):
         _draw(columns, cells, indent)
         return
-    widths = [max(len(column.title), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
-    for line in [[column.title for column in columns], *cells]:
-        text = "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo(indent + text.rstrip())
+    for row in [[column.title for column in columns], *cells]:
+        shown = [
+            (page_style(cell) if column.status else cell) + " " * (width - len(cell))
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        click.echo(indent + "   ".join(shown).rstrip())
+
+
+def _fits(columns: Sequence[Column], widths: Sequence[int], indent: str) -> bool:
+    """Whether the terminal has room for all but the messages, and enough for these."""
+    room = [
+        min(width, _MESSAGE_ROOM) if column.title == _MESSAGE else width
+        for column, width in zip(columns, widths, strict=True)
+    ]
+    return len(indent) + sum(room) + 3 * (len(room) - 1) <= shutil.get_terminal_size().columns
 
 
 def console() -> Console:
@@ -179,7 +199,7 @@ def _draw(columns: Sequence[Column], cells: Sequence[Sequence[str]], indent: str
 
     drawn = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for column in columns:
-        drawn.add_column(column.title, overflow="fold", no_wrap=column.title != "MESSAGE")
+        drawn.add_column(column.title, overflow="fold", no_wrap=column.title != _MESSAGE)
     for row in cells:
         drawn.add_row(
             *(

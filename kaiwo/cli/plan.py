@@ -189,8 +189,11 @@ def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cl
 
 
 def _refusals(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
-    """What the API server says against the objects; nothing is created."""
-    from kaiwo.engine.errors import Invalid  # noqa: PLC0415
+    """What the API server says against the objects; nothing is created.
+
+    The operator is who creates them: that the user may not is no refusal, only nothing is checked then.
+    """
+    from kaiwo.engine.errors import Forbidden, Invalid  # noqa: PLC0415
     from kaiwo.workload.model import Apply, Create  # noqa: PLC0415
 
     found = []
@@ -201,6 +204,10 @@ def _refusals(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
                 cluster.run(functools.partial(_try, resource, obj))
             except Invalid as error:
                 found.append(str(error))
+            except Forbidden as error:
+                kit.say(
+                    f"warning: the cluster cannot check {resource.kind} {obj['metadata']['name']}: {error}"
+                )
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,12 +12,13 @@ import click
 
 from kaiwo.cli import kit, options, page, watching
 from kaiwo.cli.kinds import WORKLOADS, find
-from kaiwo.engine.resource import EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
+from kaiwo.engine.resource import EVENT, POD
 
 if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.registry import Plugins
 
 RUN_ID = "kaiwo.silogen.ai/run-id"
 """Label of everything that was created for a workload; its value is the workload's uid."""
@@ -60,14 +62,36 @@ def status(*, name: str) -> None:
                 kit.emit([workload], one=True)
                 return
             if not kinds:
-                children = (backend.child for backend in kit.plugins().backends)
-                kinds.extend(dict.fromkeys([*children, SERVICE, PERSISTENT_VOLUME_CLAIM]))
+                kinds.extend(created_kinds(workload, kit.plugins()))
             page.write(workload, gather(cluster, workload, kinds), datetime.now(UTC))
 
         if kit.settings().watch:
             watching.watch(show)
         else:
             show()
+
+
+def created_kinds(workload: Object, plugins: Plugins) -> list[Resource]:
+    """The kinds of objects that may be there for a workload: those of its back end, and of its storage.
+
+    Other kinds are not asked for: whoever may not read them would be told so on every page.
+    """
+    from kaiwo.api.errors import InvalidWorkload  # noqa: PLC0415  brings in the models, data needs none
+    from kaiwo.api.workload import Workload  # noqa: PLC0415
+    from kaiwo.workload.choice import choose  # noqa: PLC0415
+    from kaiwo.workload.errors import PluginFailure  # noqa: PLC0415
+    from kaiwo.workload.model import AUXILIARIES, Registry  # noqa: PLC0415
+
+    backends = [backend for backend in plugins.backends if backend.kind == workload["kind"]]
+    with suppress(InvalidWorkload, PluginFailure):
+        chosen = choose(Workload.from_object(workload), Registry.of(plugins)).backend
+        backends = backends if chosen is None else [chosen]
+    made = [
+        resource
+        for backend in backends
+        for resource in (backend.child, *backend.requires, *backend.companions)
+    ]
+    return list(dict.fromkeys([*made, *AUXILIARIES]))
 
 
 def gather(cluster: Cluster, workload: Object, kinds: list[Resource]) -> Found:

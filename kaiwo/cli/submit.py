@@ -162,6 +162,9 @@ def refusals(manifest: Manifest, error: BaseException) -> list[Complaint]:
             return [
                 manifest.complain("metadata.namespace", f'the namespace "{namespace}" does not exist', hint)
             ]
+        case errors.Forbidden():
+            hint = "kubectl auth whoami; ask an administrator for the right"
+            return [manifest.complain("", f"not allowed: {error}", hint)]
         case errors.ApiError():
             return [manifest.complain("", f"the API server refused it: {error}")]
         case errors.ConnectionLost():

@@ -34,7 +34,7 @@ from kaiwo.workload.nodes import expected_nodes, node_fact
 from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -142,8 +142,10 @@ def online(cluster: Cluster, plugins: Plugins) -> Surroundings:
         EngineError: it does not answer.
     """
     config = _config(cluster)
-    nodes = _list(cluster, NODE)
-    classes, storage = _list(cluster, PRIORITY_CLASS), _list(cluster, STORAGE_CLASS)
+    hidden: list[Resource] = []
+    nodes, classes, storage = (
+        _list(cluster, resource, hidden) for resource in (NODE, PRIORITY_CLASS, STORAGE_CLASS)
+    )
     needed = {resource for backend in plugins.backends for resource in (backend.child, *backend.requires)}
     queue = plugins.queue_system
     read: dict[Resource, tuple[Object, ...]] = {}
@@ -151,9 +153,10 @@ def online(cluster: Cluster, plugins: Plugins) -> Surroundings:
         needed |= set(queue.reads)
         for resource in queue.reads:
             # What belongs to single children may be thousands, and a plan shows none of it.
-            found = None if resource in queue.owned else _list(cluster, resource)
+            found = None if resource in queue.owned else _list(cluster, resource, hidden)
             if found is not None:
                 read[resource] = tuple(found)
+    _tell(hidden)
     return Surroundings(
         config=config,
         nodes=None
@@ -181,13 +184,15 @@ def present(cluster: Cluster, workload: Workload, child: Resource) -> Present:
     if not workload.uid:
         return Present(live)
     own = f"{RUN_ID}={workload.uid}"
-    pods = _list(cluster, POD, workload.namespace, own) or ()
+    hidden: list[Resource] = []
+    pods = _list(cluster, POD, hidden, workload.namespace, own) or ()
     named = {
         (kind, item["metadata"]["name"]): item
         for kind in AUXILIARIES
-        for item in _list(cluster, kind, workload.namespace, own) or ()
+        for item in _list(cluster, kind, hidden, workload.namespace, own) or ()
         if item["metadata"]["name"] != workload.name
     }
+    _tell(hidden)
     fetching = tuple(pod for pod in pods if _is_download(pod))
     return Present(live, tuple(pod for pod in pods if not _is_download(pod)), fetching, named)
 
@@ -262,16 +267,26 @@ def _config(cluster: Cluster) -> ResolvedConfig:
 
 
 def _list(
-    cluster: Cluster, resource: Resource, namespace: str | None = None, label: str | None = None
+    cluster: Cluster,
+    resource: Resource,
+    hidden: list[Resource],
+    namespace: str | None = None,
+    label: str | None = None,
 ) -> list[Object] | None:
-    """All objects; None when they may not be read, with a word about it."""
+    """All objects; None when they may not be read, which adds the kind to ``hidden``."""
     try:
         return cluster.list(resource, namespace, label_selector=label)
     except NotFound:
         return []
     except Forbidden:
-        kit.say(f"warning: you may not list {resource}; what depends on them is not checked")
+        hidden.append(resource)
         return None
+
+
+def _tell(hidden: Sequence[Resource]) -> None:
+    if hidden:
+        kinds = ", ".join(str(resource) for resource in hidden)
+        kit.say(f"warning: you may not list {kinds}; what depends on them is not checked")
 
 
 def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseModel]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from kaiwo.api.crds import render_crds
 from kaiwo.cli.failures import run
+from kaiwo.cli.kinds import KAIWO_JOB
 from kaiwo.cli.main import kaiwo
+from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kaiwo_sandbox.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,42 @@ def cli(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         code = run(kaiwo, args, "kaiwo")
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)
+
+    return call
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="session")
+def kaiwo_crds(control_plane: Sandbox) -> None:
+    """Kaiwo's kinds are served; what is there already keeps its fields."""
+    plugins = load()
+    live = control_plane.api.get(CRDS)["items"]
+    for crd in render_crds(plugins.fields(), plugins.settings_models(), live):
+        control_plane.api.apply(f"{CRDS}/{crd['metadata']['name']}", crd)
+    path = KAIWO_JOB.path()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            control_plane.api.get(path)
+        except Exception:  # noqa: BLE001  not served yet, whatever the words
+            time.sleep(1)
+        else:
+            return
+    pytest.fail("the CRDs are not served after 30 s")
+
+
+@pytest.fixture
+def here(
+    cli: Cli, control_plane: Sandbox, namespace: str, kaiwo_crds: None, monkeypatch: pytest.MonkeyPatch
+) -> Cli:
+    """The command line with a kubeconfig, and -n with the test's own namespace."""
+    assert kaiwo_crds is None
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
+
+    def call(*args: str, stdin: bytes = b"") -> Any:
+        return cli("-n", namespace, *args, stdin=stdin)
 
     return call
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from kaiwo.api.crds import render_crds
 from kaiwo.cli.kinds import KAIWO_JOB
-from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,40 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 HEAD = "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJob\nmetadata:\n  name: {name}\n"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-@pytest.fixture(scope="session")
-def kaiwo_crds(control_plane: Sandbox) -> None:
-    """Kaiwo's kinds are served; what is there already keeps its fields."""
-    plugins = load()
-    live = control_plane.api.get(CRDS)["items"]
-    for crd in render_crds(plugins.fields(), plugins.settings_models(), live):
-        control_plane.api.apply(f"{CRDS}/{crd['metadata']['name']}", crd)
-    path = KAIWO_JOB.path()
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            control_plane.api.get(path)
-        except Exception:  # noqa: BLE001  not served yet, whatever the words
-            time.sleep(1)
-        else:
-            return
-    pytest.fail("the CRDs are not served after 30 s")
-
-
-@pytest.fixture
-def here(
-    cli: Cli, control_plane: Sandbox, namespace: str, kaiwo_crds: None, monkeypatch: pytest.MonkeyPatch
-) -> Cli:
-    """The command line with a kubeconfig, and -n with the test's own namespace."""
-    assert kaiwo_crds is None
-    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
-
-    def call(*args: str, stdin: bytes = b"") -> Any:
-        return cli("-n", namespace, *args, stdin=stdin)
-
-    return call
 
 
 def write(name: str = "train", spec: str = "spec:\n  gpus: 1\n", path: str = "job.yaml") -> str:

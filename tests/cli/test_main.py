@@ -260,6 +260,21 @@ def test_each_failure_has_its_exit_code(
     assert "Traceback" not in captured.err
 
 
+def test_closed_streams_are_like_empty_ones(home: Path) -> None:
+    """Programs that start others close what they do not use."""
+    binary = Path(sys.executable).with_name("kaiwo")
+    plan = [str(binary), "plan", "--offline", "-f"]
+    closed = ["sh", "-c", 'exec "$0" "$@" <&-', *plan, "-"]
+    done = subprocess.run(closed, capture_output=True, text=True, check=False, cwd=home)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        2,
+        "stdin: holds no workload; one starts with apiVersion and kind",
+    )
+    closed = ["sh", "-c", 'exec "$0" "$@" >&-', str(binary), "plugins"]
+    done = subprocess.run(closed, capture_output=True, text=True, check=False, cwd=home)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "command", [["submit", "-f", "job.yaml"], ["plan", "-f", "job.yaml"], ["status", "x"]]
 )

@@ -60,6 +60,19 @@ def test_a_table_in_a_pipe_is_plain_columns(capsys: pytest.CaptureFixture[str]) 
     )
 
 
+@pytest.mark.parametrize("width", [20, 60, 100, 200])
+@pytest.mark.parametrize("form", ["table", "wide"])
+def test_a_narrow_terminal_cuts_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, form: Any
+) -> None:
+    """Names can be copied and states be read, however long the longest name and narrow the window."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = click.unstyle(shown(capsys, output=form))
+    words = {"NAME", "train", "STATUS", "RUNNING", "JobRunning", "blue", "90s", "AGE"}
+    assert words <= set(text.split())
+
+
 def test_wide_shows_more(capsys: pytest.CaptureFixture[str]) -> None:
     """-o wide adds columns and takes none away."""
     header = shown(capsys, output="wide").splitlines()[0].split()

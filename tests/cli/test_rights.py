@@ -1,0 +1,83 @@
+"""What somebody sees who may use workloads of one namespace and little else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kaiwo_sandbox.sandbox import Sandbox
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo`` with arguments; gives code, out and err."""
+
+
+pytestmark = pytest.mark.cluster
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture
+def scientist(
+    here: Cli, control_plane: Sandbox, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Cli:
+    """The command line of a user who may write workloads, and read what plain jobs are made of."""
+    api = control_plane.api
+    api.create(
+        f"{RBAC}/namespaces/{namespace}/roles",
+        {
+            "metadata": {"name": "scientist"},
+            "rules": [
+                {"apiGroups": ["kaiwo.silogen.ai"], "resources": ["*"], "verbs": ["*"]},
+                {"apiGroups": ["", "batch"], "resources": ["*"], "verbs": ["get", "list"]},
+            ],
+        },
+    )
+    api.create(
+        f"{RBAC}/namespaces/{namespace}/rolebindings",
+        {
+            "metadata": {"name": "scientist"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "scientist"},
+            "subjects": [{"kind": "ServiceAccount", "name": "ada", "namespace": namespace}],
+        },
+    )
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    api.create(accounts, {"metadata": {"name": "ada"}})
+    token = api.create(f"{accounts}/ada/token", {"spec": {}})["status"]["token"]
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    path = tmp_path / "ada.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return here
+
+
+def test_a_plan_needs_no_right_to_what_it_shows(scientist: Cli, job_file: Path) -> None:
+    """The operator creates the Job, so the plan stands; what could not be looked at is said, each once."""
+    result = scientist("plan", "-f", str(job_file), "-o", "name", "--plugins", "batch_job,gpu_amd")
+    assert (result.code, result.out) == (0, "job.batch/train\n")
+    said = result.err.splitlines()
+    assert sum("you may not list nodes, " in line for line in said) == 1
+    assert sum(line.startswith("warning: the cluster cannot check Job train: ") for line in said) == 1
+    assert "without a cluster" not in result.err
+    assert said[-1] == "job/train: would create Job train"
+
+
+def test_a_status_asks_only_for_what_the_workload_can_have(scientist: Cli, job_file: Path) -> None:
+    """Ray is nothing to a plain job; who may not read its kinds is not told so at each look."""
+    assert scientist("submit", "-f", str(job_file)).code == 0
+    result = scientist("status", "train")
+    assert (result.code, result.err) == (0, "")
+
+
+def test_a_refused_submission_says_whom_to_ask(scientist: Cli, job_file: Path) -> None:
+    """Another namespace is not theirs."""
+    result = scientist("submit", "-f", str(job_file), "-n", "default")
+    assert result.code == 1
+    assert "job.yaml:1:1: not allowed: " in result.err
+    assert "ask an administrator for the right" in result.err
