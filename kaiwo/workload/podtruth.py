@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Finding
 from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.steady import steady
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -144,37 +145,20 @@ def problem(pods: Iterable[Object], before: Finding | None = None) -> Finding | 
             for each of its reasons; what was told stays until there is another reason.
     """
     told = before.message if before else ""
-    found = [_steady(finding, told) for pod in pods for finding in _problems(pod)]
+    known = list(pods)
+    found = [steady(finding, told) for pod in known for finding in _problems(pod)]
+    if not found and not any(runs(pod) for pod in known):
+        found = [finding for pod in known if (finding := _rejection(pod))]
     if not found:
         return None
     worst = min(found, key=lambda one: (_RANK.get(one.reason, len(_RANK)), one.message not in told))
     if worst.reason not in _PULLING or before is None or before.reason != _PULLING[0]:
         return worst
     message = worst.message.replace(worst.reason, before.reason, 1)
-    known = before.message.find(message.partition(_PULLS)[0])
-    return Finding(before.reason, before.message[known:] if known >= 0 else message)
+    at = before.message.find(message.partition(_PULLS)[0])
+    return Finding(before.reason, before.message[at:] if at >= 0 else message)
 
 
-def _steady(finding: Finding, told: str) -> Finding:
-    """What was told of the same pod, where a scheduler gives the same reasons with other counts."""
-    if finding.reason not in _COUNTING or finding.message in told:
-        return finding
-    at = told.find(finding.message.partition(_SCHEDULER_SAYS)[0] + _SCHEDULER_SAYS)
-    if at >= 0 and _reasons(told[at:]) == _reasons(finding.message):
-        return Finding(finding.reason, told[at:])
-    return finding
-
-
-def _reasons(text: str) -> frozenset[str]:
-    """A scheduler's reasons without their counts and order."""
-    _, _, said = text.partition(_SCHEDULER_SAYS)
-    return frozenset(_COUNT.sub("", part).strip(" .") for part in _BETWEEN_REASONS.split(said))
-
-
-_COUNTING = ("Unschedulable", "VolumeNotBound")
-_SCHEDULER_SAYS = " cannot be scheduled: "
-_COUNT = re.compile(r"\b\d+(/\d+)?\b")
-_BETWEEN_REASONS = re.compile(r"[,.:] ")
 _PULLING = ("ImagePullBackOff", "ErrImagePull")
 _PULLS = ": image "
 _RAN = ("running", "terminated")
@@ -210,6 +194,19 @@ def _problems(pod: Object) -> Iterator[Finding]:
             )
 
 
+def _rejection(pod: Object) -> Finding | None:
+    """Why a node sent a pod away before a container ran, such as UnexpectedAdmissionError for a broken GPU.
+
+    Such pods stay while others take their place, so they count only where none of those runs.
+    """
+    status = lenient_map(pod.get("status"))
+    reason = _NO_WORD.sub("", str(status.get("reason") or ""))
+    if status.get("phase") != "Failed" or not reason:
+        return None
+    return Finding(reason, _line(f"pod {pod_name(pod)} failed ({reason})", status.get("message")))
+
+
+_NO_WORD = re.compile(r"[^A-Za-z0-9]")
 _VOLUME_WORDS = ("persistentvolumeclaim", "persistent volume", "volume node")
 """What the scheduler says of pods that wait for a volume."""
 

@@ -311,3 +311,19 @@ def test_a_pod_that_is_evicted_does_not_start_again(world: World) -> None:
     assert told(world) == ("RUNNING", "Running")
     judged(world, "Failed")
     assert world.plan().statuses[-1]["status"] == "FAILED"
+
+
+def test_a_pod_that_its_node_rejects_is_told_while_nothing_runs() -> None:
+    """A device plugin without a healthy GPU fails one pod after the other; the node says why on each."""
+    rejected = {
+        "metadata": {"name": "a"},
+        "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no healthy devices"},
+    }
+    found = podtruth.problem([rejected])
+    assert found is not None
+    assert (found.reason, "no healthy devices" in found.message) == ("UnexpectedAdmissionError", True)
+    odd = podtruth.problem([{"status": {"phase": "Failed", "reason": "OutOfamd.com/gpu"}}])
+    assert odd is not None
+    assert odd.reason == "OutOfamdcomgpu"
+    running = {"status": {"phase": "Running", "containerStatuses": [container(running={})]}}
+    assert podtruth.problem([rejected, running]) is None
