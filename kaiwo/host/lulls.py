@@ -29,7 +29,8 @@ LATER = 0.5
 """Seconds until the look at any other change."""
 
 LAST = 2.0
-"""Seconds until the look at a change that another one follows: a Job is complete a second after its pods."""
+"""Seconds until the look at a change that another one follows: a Job is complete a second after its pods, and
+its place in a queue gets a state. Should nothing follow, that is worth a look, too."""
 
 
 NEVER = math.inf
@@ -72,13 +73,13 @@ def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[Event
 
 
 def of_place(urgent: Collection[str]) -> Callable[[Event], float]:
-    """For objects of a queue system: a new one tells nothing before it has conditions."""
+    """For objects of a queue system: a new one tells little before it has conditions, a moment later."""
     waited_for = of_conditions(urgent)
 
     def lull(event: Event) -> float:
         new = event.new
         if event.old is None and new is not None and not new.part("status", "conditions"):
-            return NEVER
+            return LAST
         return waited_for(event)
 
     return lull

@@ -137,9 +137,9 @@ def test_a_kind_without_generations_is_looked_at_whatever_changes() -> None:
 
 @pytest.mark.parametrize(
     ("status", "seconds"),
-    [(None, NEVER), ({}, NEVER), ({"conditions": []}, NEVER), (conditions(QuotaReserved="False"), LATER)],
+    [(None, LAST), ({}, LAST), ({"conditions": []}, LAST), (conditions(QuotaReserved="False"), LATER)],
 )
-def test_a_place_in_a_queue_is_looked_at_once_it_says_something(status: Any, seconds: float) -> None:
+def test_a_new_place_in_a_queue_is_given_time_to_say_something(status: Any, seconds: float) -> None:
     """Kueue writes a Workload first, and its state later."""
     new = Form(JOB, Projection()).decode(
         msgspec.json.encode(
