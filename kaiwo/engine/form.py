@@ -42,10 +42,8 @@ class _Meta(msgspec.Struct, gc=False):
     uid: str = ""
     resource_version: str = msgspec.field(name="resourceVersion", default="")
     generation: int = 0
-    created: str = msgspec.field(name="creationTimestamp", default="")
     deleted: str | None = msgspec.field(name="deletionTimestamp", default=None)
     labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
     owners: tuple[Owner, ...] | None = msgspec.field(name="ownerReferences", default=None)
 
 
