@@ -56,9 +56,19 @@ def check_cluster(cluster: object, path: str, others: int) -> None:
             f"has {len(groups)} groups, at most {MAX_POD_SETS - others} are possible: a queue takes "
             f"{MAX_POD_SETS} sets of pods; put pods of the same kind into one group",
         )
+    names: dict[str, int] = {}
     for position, group in enumerate(groups):
         where = f"{path}.workerGroupSpecs[{position}]"
         _check_template(group, where)
+        name = str(group.get("groupName") or "").lower()
+        if name and name in names:
+            # A queue tells sets of pods apart by these names in lower case, and would ignore the whole.
+            raise SpecError(
+                f"{where}.groupName",
+                f"{group['groupName']!r} is the name of workerGroupSpecs[{names[name]}] as well; each group "
+                "needs a name of its own",
+            )
+        names[name] = position
         hosts = as_integer(group.get("numOfHosts"), f"{where}.numOfHosts")
         if hosts is not None and hosts < 1:
             raise SpecError(f"{where}.numOfHosts", f"must be at least 1, not {hosts}")

@@ -143,7 +143,11 @@ def _plan(
     return Plan(
         writes=change.writes,
         statuses=statuses,
-        events=(*told, *replacement.told(case.workload, observed), *_outside_quota(case.workload, queueing)),
+        events=(
+            *told,
+            *replacement.told(case.workload, observed),
+            *_outside_quota(case.workload, queueing, observed),
+        ),
         wake_after=min(wakes, default=None),
         warnings=change.warnings,
         backend=case.backend.name,
@@ -240,13 +244,15 @@ def _admitted(workload: Workload, queueing: _Queueing, observed: Observed) -> Co
     return Condition("Admitted", "False", admission.reason, admission.message, generation)
 
 
-def _outside_quota(workload: Workload, queueing: _Queueing) -> tuple[Event, ...]:
+def _outside_quota(workload: Workload, queueing: _Queueing, observed: Observed) -> tuple[Event, ...]:
     if queueing.admission is None or queueing.admission.state != "unmanaged":
         return ()
     before = find_condition(workload.status.conditions, "Admitted")
     if before is not None and before.get("reason") == "NotManagedByQueue":
         return ()
-    return (Event("Warning", "NotManagedByQueue", f"runs outside quota: {queueing.admission.message}"),)
+    # What is suspended and ignored does not run at all.
+    said = "runs outside quota: " if observed.status in _AT_WORK else ""
+    return (Event("Warning", "NotManagedByQueue", f"{said}{queueing.admission.message}"),)
 
 
 def keep(workload: Workload, facts: Facts, applied: Condition) -> Plan:

@@ -34,4 +34,6 @@ def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: 
         return Observed("PENDING", "Queued", f"{what} waits for its queue")
     if seen.queued and admission is not None and admission.state == "admitted":
         return None  # the moment before it is started, told in the words of the moment after
+    if seen.queued and admission is not None:
+        return Observed("PENDING", admission.reason, admission.message)
     return Observed("PENDING", "Suspended", f"{what} is suspended; set its spec.suspend to false to start it")

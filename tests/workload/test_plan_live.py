@@ -334,7 +334,8 @@ def test_a_job_that_its_queue_ignores_is_told(world: World) -> None:
     plan = world.settle()
     assert (world.status["status"], world.status["reason"]) == ("PENDING", "NotManagedByQueue")
     assert world.condition("Admitted")["status"] == "Unknown"
-    assert [event.reason for event in plan.events if event.type == "Warning"] == ["NotManagedByQueue"]
+    (warning,) = (event for event in plan.events if event.type == "Warning")
+    assert (warning.reason, warning.message) == ("NotManagedByQueue", "nobody manages it")
     assert world.facts.live is not None
     world.live(spec={**world.facts.live["spec"], "suspend": False})
     run(world)

@@ -259,6 +259,10 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
             "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs[0].numOfHosts:",
         ),
         (
+            {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{"groupName": "a"}, {"groupName": "A"}]}}},
+            "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs[1].groupName:",
+        ),
+        (
             {"spec": {"submitterPodTemplate": {"spec": {"containers": 3}}}},
             "spec.rayJob.spec.submitterPodTemplate.spec.containers:",
         ),
@@ -313,6 +317,7 @@ RUNNING_POD = {
     },
 }
 PENDING = Admission("pending", "Pending", "couldn't assign flavors")
+IGNORED = Admission("unmanaged", "NotManagedByQueue", "label the namespace")
 
 
 def seen(status: Any, *, pods: Any = (), admission: Any = None, queued: bool = False, **spec: Any) -> Any:
@@ -339,6 +344,7 @@ def seen(status: Any, *, pods: Any = (), admission: Any = None, queued: bool = F
         ({"jobDeploymentStatus": "Retrying"}, {}, "STARTING", "Starting"),
         ({}, {"suspend": True, "queued": True}, "PENDING", "Queued"),
         ({"jobDeploymentStatus": "Suspended"}, {"queued": True, "admission": PENDING}, "PENDING", "Pending"),
+        ({}, {"suspend": True, "queued": True, "admission": IGNORED}, "PENDING", "NotManagedByQueue"),
         (None, {}, "STARTING", "Starting"),
     ],
 )  # fmt: skip
