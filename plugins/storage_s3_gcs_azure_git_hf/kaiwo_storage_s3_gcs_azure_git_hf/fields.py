@@ -18,11 +18,30 @@ def _inside(path: str) -> str:
     return path
 
 
-Url: TypeAlias = Annotated[str, StringConstraints(max_length=2048, pattern=HTTP_URL)]
-"""An http or https URL; nothing else is ever fetched from."""
+def _without_credentials(url: str) -> str:
+    if "@" in url.partition("//")[2].partition("/")[0]:
+        raise ValueError(
+            "has credentials in it, which everybody who may read the workload sees; use a Secret"
+        )
+    return url
+
+
+def _a_file(path: str) -> str:
+    if path.endswith("/"):
+        raise ValueError("ends in '/' and names a folder; name a file")
+    return path
+
+
+Url: TypeAlias = Annotated[
+    str, StringConstraints(max_length=2048, pattern=HTTP_URL), AfterValidator(_without_credentials)
+]
+"""An http or https URL without credentials; nothing else is ever fetched from."""
 
 Path: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 """A name inside a store; 1024 bytes is the longest object key of S3, GCS and Azure."""
+
+ObjectPath: TypeAlias = Annotated[Path, AfterValidator(_a_file)]
+"""A name of one object inside a store."""
 
 Prefix: TypeAlias = Annotated[str, StringConstraints(max_length=1024)]
 """A folder inside a store; empty or ``.`` is the whole bucket."""
@@ -31,6 +50,9 @@ TargetPath: TypeAlias = Annotated[
     str, StringConstraints(max_length=1024, pattern=RELATIVE_PATH), AfterValidator(_inside)
 ]
 """Where a download goes, relative to the volume; it cannot leave it."""
+
+TargetFile: TypeAlias = Annotated[TargetPath, AfterValidator(_a_file)]
+"""Where one file goes."""
 
 Glob: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 """A shell pattern relative to a folder."""

@@ -14,6 +14,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     ContainerFile,
     GitRef,
     Glob,
+    ObjectPath,
     Path,
     Prefix,
     Region,
@@ -21,6 +22,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     SecretKey,
     SecretName,
     Sha256,
+    TargetFile,
     TargetPath,
     Url,
 )
@@ -46,9 +48,9 @@ class ValueReference(Model):
 class CloudDownloadFile(Model):
     """One object of a bucket or container."""
 
-    path: Annotated[Path, Field(description="Key of the object.")]
+    path: Annotated[ObjectPath, Field(description="Key of the object.")]
     target_path: Annotated[
-        TargetPath, Field(min_length=1, description="File to write, relative to the data volume.")
+        TargetFile, Field(min_length=1, description="File to write, relative to the data volume.")
     ]
     sha256: Annotated[
         Sha256 | None,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime as dt
 import hashlib
+import ipaddress
 import json
 import shutil
 import socket
@@ -21,6 +23,9 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import main
 
@@ -122,6 +127,7 @@ class Objects:
     sent: int = 0
     delay: float = 0.0
     url: str = ""
+    server: Any = None
 
     @property
     def port(self) -> int:
@@ -149,7 +155,7 @@ def objects() -> Iterator[Objects]:
     """A bucket that can go wrong."""
     served = Objects()
     server = _Http(("127.0.0.1", 0), _Handler)
-    server.objects = served
+    server.objects, served.server = served, server
     served.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
@@ -157,6 +163,27 @@ def objects() -> Iterator[Objects]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """Files of a server's certificate, its own issuer, for localhost and 127.0.0.1, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    now = dt.datetime.now(dt.UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (tmp_path / "cert.pem").write_bytes(signed.public_bytes(pem))
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return tmp_path / "cert.pem", tmp_path / "key.pem"
 
 
 @dataclass

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import disk
-from kaiwo_storage_s3_gcs_azure_git_hf.download import main as program
+from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,7 @@ def test_a_plan_larger_than_the_volume_is_refused_before_the_first_byte(
 ) -> None:
     """Exit 5, with both sizes."""
     objects.content["a"] = BODY
-    monkeypatch.setattr(program, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(space, "free_bytes", lambda _: 1000)
     download.assert_failed(download(download.one(objects.url)), 5, "1000 B", "256.0 KiB")
     assert objects.sent == 0
 

@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
                     "Location": hub.redirect,
                     "X-Repo-Commit": COMMIT,
                     "X-Linked-Etag": f'"{hub.oid}"',
-                    "X-Linked-Size": str(len(hub.model)),
+                    "X-Linked-Size": str(hub.claimed or len(hub.model)),
                 },
             )
         body = files[name]
@@ -106,6 +106,7 @@ class Hub(ThreadingHTTPServer):
     redirect = ""
     pause = 0.0
     sent = 0
+    claimed = 0
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
@@ -296,3 +297,12 @@ def test_a_hub_that_does_not_answer_is_a_network_failure(download: Any, hub: Hub
     """Exit 6."""
     done = run(download, hub, {"repoId": "a/b"}, HF_ENDPOINT="http://127.0.0.1:1")
     assert_failed(download, done, 6, "HF_ENDPOINT")
+
+
+def test_a_repository_larger_than_the_volume_is_refused_before_the_first_byte(
+    download: Any, hub: Hub, cdn: Hub
+) -> None:
+    """Exit 5, as for objects of stores."""
+    hub.claimed = 2**60
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 5, "are needed", "larger")
+    assert not cdn.sent

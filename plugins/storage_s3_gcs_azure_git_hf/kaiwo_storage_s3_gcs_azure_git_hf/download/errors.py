@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import errno
 import re
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class DownloadError(Exception):
@@ -55,7 +59,43 @@ class NetworkError(DownloadError):
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _BODY_CODE = re.compile(r"<Code>(\w+)</Code>")
-_TOO_MANY, _TIMEOUT, _SERVER, _UNAVAILABLE = 429, 408, 500, 503
+_BAD, _TIMEOUT, _TOO_MANY, _SERVER, _UNAVAILABLE = 400, 408, 429, 500, 503
+
+_Reason: TypeAlias = tuple[type[DownloadError], str, str]
+
+_REGION: Final = (ConfigError, "its bucket is in another region", "give the item its region and endpoint")
+_CODES: Final[Mapping[str, _Reason]] = {
+    "PermanentRedirect": _REGION,
+    "AuthorizationHeaderMalformed": _REGION,
+    "IllegalLocationConstraintException": _REGION,
+    "InvalidObjectState": (NotAvailableError, "it is archived", "restore it from the archive first"),
+    "BlobArchived": (NotAvailableError, "it is archived", "rehydrate the blob first"),
+    "RequestTimeTooSkewed": (NotAvailableError, "this node's clock is wrong", "set the clock of the node"),
+    "UserProjectMissing": (NotAvailableError, "its bucket has requesters pay", "have it copied to another"),
+}
+"""Error codes of stores for which the HTTP status alone would suggest the wrong step."""
+
+_SAID: Final[Mapping[str, _Reason]] = {
+    "NotPartial": (NotAvailableError, "its server does not serve ranges", "use a store that does"),
+    "MissingContentLength": (
+        NotAvailableError,
+        "its server does not tell the size",
+        "use a store that does",
+    ),
+    "BareRedirect": _REGION,
+    "TooManyRedirects": (NotAvailableError, "its server redirects in a circle", "check the endpoint"),
+    "InvalidListResponse": (ConfigError, "the answer is none of an object store", "check the endpoint"),
+    "InvalidCertificate": (
+        ConfigError,
+        "the server's certificate is not trusted, or not for this name",
+        "have the image trust its issuer, or name a file of certificates in SSL_CERT_FILE",
+    ),
+    "InvalidContentType": (ConfigError, "the server does not speak TLS", "write http:// if that is meant"),
+}
+"""What the object store library says of answers, and of servers, that stay as they are."""
+
+_LIBRARY: Final = re.compile(rf"[:(]\s+({'|'.join(_SAID)})\b")
+"""Its words for what is inside an error; keys have no white space in its messages."""
 
 
 def status_of(error: BaseException) -> int | None:
@@ -76,7 +116,7 @@ def transient(error: BaseException) -> bool:
     if not isinstance(error, GenericError):
         return isinstance(error, (ConnectionError, TimeoutError, NetworkError))
     status = status_of(error)
-    return "NotPartial" not in str(error) if status is None else passing(status)
+    return _said(error) is None if status is None else passing(status)
 
 
 def passing(status: int) -> bool:
@@ -97,15 +137,17 @@ def explained(where: str, name: str, error: BaseException) -> DownloadError:
         return error
     status = status_of(error)
     code = _BODY_CODE.search(str(error))
+    known = (code and _CODES.get(code[1])) or (_said(error) if status is None else None)
     answer = f" (HTTP {status}{' ' + code[1] if code else ''})" if status else ""
+    if known:
+        kind, what, step = known
+        return kind(where, f"{name}: {what}{answer}", step)
     if isinstance(error, FileNotFoundError) or status in (404, 410):
         return NotAvailableError(
             where, f"{name} does not exist{answer}", "check bucket and path, and that the key may list it"
         )
     if isinstance(error, exceptions.PreconditionError) or status in (412, 416):
-        return IntegrityError(
-            where, f"{name} changed during the download{answer}", "run again when nobody writes to it"
-        )
+        return changed(where, name, answer)
     if isinstance(error, (exceptions.InvalidPathError, ValueError)):
         return ConfigError(
             where,
@@ -120,13 +162,24 @@ def explained(where: str, name: str, error: BaseException) -> DownloadError:
         return NetworkError(
             where, f"{name} could not be read{answer or ': no answer'}", "check the endpoint and the network"
         )
-    if "NotPartial" in str(error):
-        return NotAvailableError(
-            where, f"the server of {name} does not serve ranges", "use a store that does"
-        )
+    step = "check region and endpoint, and " if status == _BAD else ""
     return NotAvailableError(
-        where, f"access to {name} was refused{answer}", "check the credentials and what they may read"
+        where,
+        f"access to {name} was refused{answer}",
+        f"{step or 'check '}the credentials and what they may read",
     )
+
+
+def changed(where: str, name: str, answer: str = "") -> IntegrityError:
+    """An object is not the one that was planned any more."""
+    return IntegrityError(
+        where, f"{name} changed during the download{answer}", "run again when nobody writes to it"
+    )
+
+
+def _said(error: BaseException) -> _Reason | None:
+    found = _LIBRARY.search(str(error))
+    return _SAID[found[1]] if found else None
 
 
 def _key(error: BaseException) -> str:

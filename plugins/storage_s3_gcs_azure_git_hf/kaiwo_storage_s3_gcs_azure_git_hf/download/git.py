@@ -186,7 +186,7 @@ class _Repository:
             "KAIWO_HOST": place.netloc,
             "KAIWO_USERNAME_FILE": _file(task.item.username),
             "KAIWO_TOKEN_FILE": _file(task.item.token),
-            **{name: os.environ[name] for name in ("SSL_CERT_FILE", "GIT_SSL_CAINFO") if name in os.environ},
+            **_certificates(),
         }
 
     def is_newest(self, commit: str) -> bool:
@@ -308,6 +308,12 @@ class _Repository:
         return out.decode(errors="replace")
 
 
+def _certificates() -> dict[str, str]:
+    """Where git finds the certificates that the other clients trust; it does not know their variable."""
+    file = os.environ.get("GIT_SSL_CAINFO") or os.environ.get("SSL_CERT_FILE")
+    return {"GIT_SSL_CAINFO": file} if file else {}
+
+
 def _literal(path: str) -> str:
     """A pattern that matches one path."""
     return re.sub(r"[\\*?\[]| $", r"\\\g<0>", path)
@@ -349,8 +355,6 @@ def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
         why = session.gate.written(item.repository)
         if why:
             raise ConfigError(where, why, "use a host that workloads may reach")
-        if "@" in item.repository.partition("//")[2].partition("/")[0]:
-            raise ConfigError(where, "the URL has credentials in it", "use username and token")
         if (item.part or "").partition("/")[0] == ".git":
             raise ConfigError(where, f"path {item.path} is git's own", "name a path of the tree")
         for reference in (item.username, item.token):

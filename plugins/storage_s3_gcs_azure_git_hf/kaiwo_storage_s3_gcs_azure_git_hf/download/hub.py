@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import hub_blobs, parse
+from kaiwo_storage_s3_gcs_azure_git_hf.download import hub_blobs, parse, space
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -83,6 +83,7 @@ class HubTask:
         progress.expect(size)
         find = partial(hub_blobs.wanted, self.where, self.item.repo_id, planned, arguments["endpoint"], cache)
         blobs: list[hub_blobs.Blob] = self._asked(find)
+        space.check(self.where, self.volume, size - hub_blobs.kept_bytes(blobs, self.volume.own()))
         hub_blobs.fetch(blobs, self.volume.own(), self.session, progress)
         folder = Path(self._asked(snapshot))
         progress.add(size - sum(blob.size for blob in blobs))

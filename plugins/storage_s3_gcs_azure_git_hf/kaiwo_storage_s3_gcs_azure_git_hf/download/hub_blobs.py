@@ -111,9 +111,19 @@ def fetch(blobs: Iterable[Blob], own: Path, session: Session, progress: Progress
         DownloadError: one cannot be had, or is not what the Hub says.
     """
     with ThreadPoolExecutor(_AT_ONCE, "hub") as pool:
-        running = [pool.submit(_fetch, blob, own / f"hub-{blob.digest}", session, progress) for blob in blobs]
+        running = [pool.submit(_fetch, blob, _kept(own, blob), session, progress) for blob in blobs]
         for future in running:
             future.result()
+
+
+def kept_bytes(blobs: Iterable[Blob], own: Path) -> int:
+    """Bytes of files that an earlier run fetched in part."""
+    kept = [_kept(own, blob) for blob in blobs]
+    return sum(path.stat().st_size for path in kept if path.exists())
+
+
+def _kept(own: Path, blob: Blob) -> Path:
+    return own / f"hub-{blob.digest}"
 
 
 def _fetch(blob: Blob, kept: Path, session: Session, progress: Progress) -> None:

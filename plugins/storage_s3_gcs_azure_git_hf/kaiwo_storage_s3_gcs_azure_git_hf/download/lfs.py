@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from kaiwo_storage_s3_gcs_azure_git_hf.download import space
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -49,7 +50,9 @@ def fetch(task: GitTask, source: Path, progress: Progress) -> None:
         DownloadError: a file cannot be had, or is not what its pointer says.
     """
     pointers = _pointers(source)
-    progress.expect(sum(size for _, size in pointers.values()))
+    size = sum(size for _, size in pointers.values())
+    progress.expect(size)
+    space.check(task.where, task.volume, size)
     names = list(pointers)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]

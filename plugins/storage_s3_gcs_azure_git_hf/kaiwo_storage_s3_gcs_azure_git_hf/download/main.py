@@ -20,13 +20,13 @@ import yaml
 from pydantic import ValidationError
 
 from kaiwo.api.download import DownloadConfig
-from kaiwo_storage_s3_gcs_azure_git_hf.download import disk
+from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, space
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DiskFullError, DownloadError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
 from kaiwo_storage_s3_gcs_azure_git_hf.download.parse import first_mistake
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress, human
-from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session, free_bytes, needed
+from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -105,17 +105,6 @@ def _print_plan(files: Sequence[File], session: Session) -> None:
     _say(f"{human(total)} in {len(files)} files, {len(session.tasks)} repositories")
 
 
-def _check_space(files: list[File]) -> None:
-    for volume, want in needed(files):
-        free = free_bytes(volume)
-        if want > free:
-            raise DiskFullError(
-                "",
-                f"{volume.root} has {human(free)} free, {human(want)} are needed",
-                "make storageSize larger",
-            )
-
-
 def _settle(session: Session) -> None:
     """What is told as done survives a crash: names of files too, and what git and the Hub's client wrote."""
     for volume in session.volumes:
@@ -140,7 +129,7 @@ def _execute(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
         there = [file for file in files if transfer.finished(file)]
         missing = set(files).difference(there)
         ordered = [file for file in files if file in missing]
-        _check_space(ordered)
+        space.check_files(ordered)
         progress.expect(sum(file.size for file in files))
         progress.skip(sum(file.size for file in there))
         with progress:

@@ -45,7 +45,7 @@ class File:
         path: absolute path it gets.
         sha256: digest the user demands, lower case.
         ranged: whether it can be read in ranges; else it comes in one piece, and begins anew when that fails.
-        unfinished: what the name of its unfinished file ends in.
+        aside: absolute path that it has until it is whole, where that is not beside its final one.
     """
 
     where: str
@@ -58,12 +58,12 @@ class File:
     path: str
     sha256: str | None
     ranged: bool = True
-    unfinished: str = ".part"
+    aside: str | None = None
 
     @property
     def partial(self) -> str:
         """Absolute path that it has until it is whole."""
-        return self.path + self.unfinished
+        return self.aside or f"{self.path}.part"
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
@@ -28,8 +29,15 @@ GCS_URL = "https://storage.googleapis.com"
 AZURITE_ACCOUNT = "devstoreaccount1"
 DEFAULT_REGION = "us-east-1"
 
+_REGION: Final = re.compile(r"(?:^|\.)s3[a-z-]*?[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d+)\.")
+"""Where S3 endpoints name their region: AWS's of all kinds (s3.eu-west-1, s3-fips.dualstack.us-east-1,
+s3.cn-north-1, bucket.vpce-1a2b-3c4d.s3.us-east-1.vpce), and those of stores that keep its custom."""
+
 _CHECKSUMS: Final = {"x-amz-checksum-mode": "ENABLED"}
 _VALID: Final = timedelta(minutes=5)
+_AS_STORED: Final = {"accept-encoding": "gzip"}
+"""Google Cloud Storage unpacks objects stored with ``Content-Encoding: gzip`` for who does not take gzip:
+then neither their size nor their checksum is that of what comes, and there are no ranges."""
 
 
 def _buckets(
@@ -97,30 +105,31 @@ def _checksums(url: str, signed: signing.Signed | None = None) -> Address:
     return address
 
 
-def _plain(url: str, query: str = "") -> Address:
+def _plain(url: str, query: str = "", headers: Mapping[str, str] | None = None) -> Address:
     """HEAD requests of who needs no signature, or has it in a query."""
-    return lambda key: (f"{url}/{quote(key)}{query}", {})
+    return lambda key: (f"{url}/{quote(key)}{query}", headers or {})
 
 
-def _presigned(remote: Any, method: Literal["HEAD", "GET"] = "HEAD") -> Address:
+def _presigned(
+    remote: Any, method: Literal["HEAD", "GET"] = "HEAD", headers: Mapping[str, str] | None = None
+) -> Address:
     """HEAD requests that the object store client signs.
 
     Args:
         remote: the client.
         method: what is signed. For Azure, where a signature is a permission, the client knows none for HEAD,
             and that of GET includes it.
+        headers: what is sent besides, unsigned.
     """
     import obstore  # noqa: PLC0415 - only the download container has it
 
-    return lambda key: (obstore.sign(remote, method, key, _VALID), {})
+    return lambda key: (obstore.sign(remote, method, key, _VALID), headers or {})
 
 
 def _aws_region(url: str) -> str:
-    """The region in an AWS endpoint's name; other stores take any, and us-east-1 is the custom."""
-    labels = (urlsplit(url).hostname or "").split(".")
-    if labels[-2:] == ["amazonaws", "com"] and len(labels) >= 4 and labels[-4] == "s3":  # noqa: PLR2004
-        return labels[-3]
-    return DEFAULT_REGION
+    """The region in an endpoint's name; stores that name none take any, and us-east-1 is the custom."""
+    found = _REGION.search(urlsplit(url).hostname or "")
+    return found[1] if found else DEFAULT_REGION
 
 
 def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
@@ -139,13 +148,14 @@ def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
         elif not session.config.policy.ambient_credentials:
             config["skip_signature"] = True
         client = session.client(where, url)
+        client["client_options"]["default_headers"] = _AS_STORED
 
         def opened(name: str, url: str = url, client: dict[str, Any] = client, config: Any = config) -> Store:
             remote = GCSStore(name, config=config, **client)
             if "skip_signature" in config:
-                address = _plain(f"{url}/{name}")
+                address = _plain(f"{url}/{name}", headers=_AS_STORED)
             elif "service_account_key" in config:
-                address = _presigned(remote)
+                address = _presigned(remote, headers=_AS_STORED)
             else:
                 # A pod's identity has no key; Google would have to be asked for each signature.
                 return Store(remote, f"gs://{name}")

@@ -18,7 +18,8 @@ def first_mistake(error: ValidationError) -> str:
     """The first mistake and its place, without the value: it could be a secret."""
     found = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(part) for part in found["loc"])
-    return f"{place}: {found['msg']}" if place else found["msg"]
+    said = found["msg"].removeprefix("Value error, ")
+    return f"{place}: {said}" if place else said
 
 
 def item(where: str, model: type[M], raw: dict[str, Any]) -> M:

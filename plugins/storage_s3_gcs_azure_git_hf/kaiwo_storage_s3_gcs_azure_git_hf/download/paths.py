@@ -90,6 +90,11 @@ class Targets:
             folder = os.path.dirname(folder)
         if other is not None:
             shown = os.path.relpath(path, root)
+            if other == where:
+                what = f"has a file for {shown} and files below or above it, which no volume can hold"
+                raise ConfigError(
+                    where, what, "rename the object, or name a folder, glob or files without it"
+                )
             raise ConfigError(where, f"writes {shown}, as {other} does", "give one another targetPath")
         self._by[path] = where
         for name in folders:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, secrets
+from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, listing, secrets
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import Headers
+from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.model import File, Store, Task
 from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import OWN_FOLDER, Targets, Volume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import retried
 from kaiwo_storage_s3_gcs_azure_git_hf.items import ValueReference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from kaiwo.api.download import DownloadConfig
     from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
@@ -29,6 +31,15 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _LOOKUPS = 16
+_LONGEST = 255 - len(".part")
+"""Bytes of a name to which a file system of Linux lets something be added."""
+
+_SHORT = _LONGEST // 4
+"""Characters that never need more bytes than that."""
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+"""Names as DNS has them, or addresses."""
+
 _SLOWEST_PART = timedelta(minutes=30)
 _SLOWEST_FILE = timedelta(days=1)
 """For servers that do not serve parts. A silent connection is given up long before."""
@@ -98,10 +109,10 @@ class Session:
         Raises:
             ConfigError: the address is never reached.
         """
+        place = _endpoint(where, url)
         why = self.gate.written(url)
         if why:
             raise ConfigError(where, why, "use an endpoint that workloads may reach")
-        place = urlsplit(url)
         stall = timedelta(seconds=self.config.limits.stall_seconds)
         options: dict[str, Any] = {
             "allow_http": place.scheme == "http",
@@ -119,7 +130,8 @@ class Session:
         """Fetch one object to `target`, relative to the data volume."""
         volume = self.volume("data")
         path = volume.place(where, target)
-        if path == volume.root:
+        key = key.lstrip("/")  # as the client has it
+        if path == volume.root or target.endswith("/"):
             raise ConfigError(where, "names no file to write", "give targetPath a file name")
         self._targets.claim(where, path, volume.root)
 
@@ -150,12 +162,13 @@ class Session:
 
         def look() -> list[File]:
             found = []
-            for meta in self._asked(where, name, lambda: self._listed(store, prefix)):
+            listed = self._asked(where, name, lambda: listing.listed(where, store, prefix))
+            for meta in listed.values():
                 relative = meta["path"][len(prefix) + 1 if prefix else 0 :]
                 if relative and matches(relative):
                     path = volume.place(where, f"{os.path.relpath(base, volume.root)}/{relative}")
                     found.append(_file(where, store, meta, volume, path, key=meta["path"], sha256=None))
-            found = [file for file in found if file.size or not self._marker(file)]
+            found = self._without_markers(found, listed)
             if not found:
                 raise NotAvailableError(
                     where,
@@ -258,12 +271,19 @@ class Session:
             )
         return found
 
-    @staticmethod
-    def _listed(store: Store, prefix: str) -> list[Any]:
-        import obstore  # noqa: PLC0415 - only the download container has it
-
-        listed = obstore.list(store.remote, prefix=prefix or None, chunk_size=1000)
-        return list({meta["path"]: meta for chunk in listed for meta in chunk}.values())
+    def _without_markers(self, found: list[File], listed: Mapping[str, Any]) -> list[File]:
+        """Files without those that stand for folders: empty, with others below or a '/' at the end."""
+        empty = [file for file in found if not file.size]
+        if not empty:
+            return found
+        keys = sorted(listed)
+        markers = {file for file in empty if listing.has_below(keys, file.key)}
+        alone = [file for file in empty if file not in markers]
+        with ThreadPoolExecutor(_LOOKUPS, "lookup") as pool:
+            markers.update(
+                file for file, is_one in zip(alone, pool.map(self._marker, alone), strict=True) if is_one
+            )
+        return [file for file in found if file not in markers]
 
     def _marker(self, file: File) -> bool:
         """Whether an empty object is a folder's marker: its key ends in '/', so the plain key is absent."""
@@ -277,6 +297,24 @@ class Session:
             return False
 
         return bool(self._asked(file.where, file.name, ask))
+
+
+def _endpoint(where: str, url: str) -> SplitResult:
+    """The parts of a URL that an object store client is given; it would crash with some texts.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        place = urlsplit(url)
+        right = (
+            place.scheme in ("http", "https") and place.port != 0 and _HOST.fullmatch(place.hostname or "")
+        )
+    except ValueError:
+        right = None
+    if not right or place.query or place.fragment or not url.isascii():
+        raise ConfigError(where, "the endpoint is no http or https URL of a server", "correct the URL")
+    return place
 
 
 def _file(
@@ -294,30 +332,14 @@ def _file(
 
 
 def _apart(files: list[File]) -> list[File]:
-    """Unfinished files that would have the name of another file get another one."""
+    """Files that are kept aside until they are whole: ``<name>.part`` is another file, or too long a name."""
     named = {file.path for file in files if file.path.endswith(".part")}
-    if not named:
-        return files
-    return [replace(file, unfinished=".kaiwo.part") if file.partial in named else file for file in files]
 
+    def placed(file: File) -> File:
+        name = file.path.rpartition("/")[2]
+        if file.partial not in named and (len(name) <= _SHORT or len(os.fsencode(name)) <= _LONGEST):
+            return file
+        folder = os.path.join(file.volume.root, OWN_FOLDER)  # noqa: PTH118 - paths are strings here
+        return replace(file, aside=f"{folder}/unfinished-{fingerprint(file.path)}")
 
-def free_bytes(volume: Volume) -> int:
-    """Bytes that may still be written to a volume."""
-    found = os.statvfs(volume.root)
-    return found.f_bavail * found.f_frsize
-
-
-def written_bytes(file: File) -> int:
-    """Bytes of an unfinished file that are on the disk already."""
-    try:
-        return os.stat(file.partial).st_blocks * 512  # noqa: PTH116 - a Path for each would be slow
-    except OSError:
-        return 0
-
-
-def needed(files: list[File]) -> Iterator[tuple[Volume, int]]:
-    """Bytes still to be written, by volume."""
-    by: dict[Volume, int] = {}
-    for file in files:
-        by[file.volume] = by.get(file.volume, 0) + max(file.size - written_bytes(file), 0)
-    yield from by.items()
+    return [placed(file) for file in files]

@@ -212,7 +212,8 @@ class Transfer:
         file, size = opened.file, opened.sizes[index]
         start = index * self._limits.part_size
         options: GetOptions = {}
-        if file.etag:
+        weak = file.etag is not None and file.etag.startswith("W/")
+        if file.etag and not weak:  # a weak one never matches (RFC 9110 13.1.1)
             options["if_match"] = file.etag
         if len(opened.sizes) > 1:
             options["range"] = (start, start + size)
@@ -223,7 +224,10 @@ class Transfer:
         got = held = 0
         try:
             # Streamed in chunks: a whole part in memory would be copied once more by the client.
-            for piece in obstore.get(file.store.remote, file.key, options=options).stream(_CHUNK):
+            answer = obstore.get(file.store.remote, file.key, options=options)
+            if weak and answer.meta["e_tag"] != file.etag:
+                raise errors.changed(file.where, file.name)
+            for piece in answer.stream(_CHUNK):
                 pieces.append(piece)
                 held += len(piece)
                 if held >= _BATCH:

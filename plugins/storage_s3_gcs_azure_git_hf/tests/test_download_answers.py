@@ -1,0 +1,187 @@
+"""What stores answer when something is wrong that will not pass, told with the step that helps."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import objects as stores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLAIN = b"hello " * 100_000
+
+
+def answers(status: int, code: str = "", **headers: str) -> Callable[[Any], bool]:
+    """A fault: an answer with an error's code in its body."""
+
+    def fault(handler: Any) -> bool:
+        handler.reply(status, f"<Error><Code>{code}</Code></Error>".encode() if code else b"", **headers)
+        return True
+
+    return fault
+
+
+def when_read(fault: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """A fault of GET requests alone; answers to HEAD have no body with a code."""
+    return lambda handler: handler.command == "GET" and fault(handler)
+
+
+def without_length(handler: Any) -> bool:
+    """An answer that ends with its connection."""
+    handler.send_response(200)
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    handler.close_connection = True
+    return True
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"),
+    [
+        (answers(301), 2, ("another region", "give the item its region")),
+        (when_read(answers(400, "AuthorizationHeaderMalformed")), 2, ("another region", "region")),
+        (answers(400), 3, ("HTTP 400", "check region and endpoint")),
+        (when_read(answers(403, "InvalidObjectState")), 3, ("archived", "restore it")),
+        (when_read(answers(409, "BlobArchived")), 3, ("archived", "rehydrate")),
+        (when_read(answers(403, "RequestTimeTooSkewed")), 3, ("clock", "set the clock")),
+        (answers(307, Location="/bucket/a"), 3, ("redirects in a circle",)),
+        (without_length, 3, ("does not tell the size",)),
+    ],
+    ids=str,
+)
+def test_what_stays_is_told_at_once_with_its_cause(
+    download: Any, objects: Any, fault: Callable[[Any], bool], code: int, words: tuple[str, ...]
+) -> None:
+    """No minutes of retries for an answer that will be the same."""
+    download.limits["retrySeconds"] = 600
+    objects.content = {"a": b"1"}
+    objects.faults["a"] = fault
+    download.assert_failed(download(download.one(objects.url)), code, "s3[0].buckets[0].files[0]", *words)
+    assert len(objects.requests) <= 12  # redirects
+
+
+def test_a_web_site_is_no_object_store(download: Any, objects: Any) -> None:
+    """A wrong endpoint that answers every request is told as such."""
+    download.limits["retrySeconds"] = 600
+    objects.content = {"site/bucket": b"<!doctype html><html><br>sign in"}
+    outcome = download(download.s3(f"{objects.url}/bucket/site", folders=[{"path": ".", "targetPath": "."}]))
+    download.assert_failed(outcome, 2, "none of an object store", "check the endpoint")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:x",
+        "http://[::1",
+        "http://127.0.0.1:1?a=b",
+        "http://127.0.0.1:1/#a",
+        "http://a^b",
+        "http://ü.example.com",
+        "http://:9000",
+    ],
+)
+def test_a_text_that_is_no_endpoint_is_refused(download: Any, url: str) -> None:
+    """Exit 2, whatever the client would make of it."""
+    download.assert_failed(download(download.one(url)), 2, "s3[0]", "correct")
+
+
+def test_credentials_in_an_endpoint_are_refused_and_not_repeated(download: Any, objects: Any) -> None:
+    """They would be seen by everybody who may read the workload."""
+    outcome = download(download.one(objects.url.replace("//", "//me:CANARY@")))
+    download.assert_failed(outcome, 2, "s3[0]", "credentials", "Secret")
+    assert "CANARY" not in outcome.err + outcome.out
+
+
+@pytest.fixture
+def untrusted(objects: Any, certificate: Any) -> str:
+    """URL of the bucket's server behind TLS, with a certificate of an issuer that nobody knows."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    objects.server.socket = context.wrap_socket(objects.server.socket, server_side=True)
+    return str(objects.url.replace("http://", "https://"))
+
+
+def test_a_certificate_that_is_not_trusted_is_told(download: Any, untrusted: str) -> None:
+    """At once, with where certificates are looked for."""
+    download.limits["retrySeconds"] = 600
+    outcome = download(download.one(untrusted))
+    download.assert_failed(outcome, 2, "certificate is not trusted", "SSL_CERT_FILE")
+
+
+def test_a_server_without_tls_is_told(download: Any, objects: Any) -> None:
+    """An https URL for a server of plain http."""
+    download.limits["retrySeconds"] = 600
+    outcome = download(download.one(objects.url.replace("http://", "https://")))
+    download.assert_failed(outcome, 2, "does not speak TLS", "http://")
+
+
+@pytest.mark.parametrize(
+    ("host", "region"),
+    [
+        ("s3.us-east-2.amazonaws.com", "us-east-2"),
+        ("s3-us-west-2.amazonaws.com", "us-west-2"),
+        ("s3.dualstack.eu-west-1.amazonaws.com", "eu-west-1"),
+        ("s3-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+        ("s3.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("bucket.vpce-1a2b-3c4d.s3.us-east-2.vpce.amazonaws.com", "us-east-2"),
+        ("s3.us-west-004.backblazeb2.com", "us-west-004"),
+        ("s3.amazonaws.com", "us-east-1"),
+        ("minio.storage.svc:9000", "us-east-1"),
+    ],
+)
+def test_the_region_is_read_from_every_kind_of_endpoint(host: str, region: str) -> None:
+    """Who writes a region into the URL need not write it again."""
+    assert stores._aws_region(f"https://{host}") == region
+
+
+@pytest.mark.parametrize("how", ["files", "folders"])
+def test_gcs_objects_stored_compressed_come_as_they_are_stored(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Unpacked by the store they would be longer than their size, of unknown checksum and without ranges."""
+    body = gzip.compress(PLAIN) + bytes(200_000)
+
+    def transcoded(handler: Any) -> bool:
+        if "gzip" in handler.headers.get("Accept-Encoding", ""):
+            return False
+        without_length(handler)
+        if handler.command == "GET":
+            handler.wfile.write(PLAIN)
+        return True
+
+    objects.goog, objects.content, objects.faults = True, {"a": body}, {"a": transcoded}
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", objects.url)
+    wanted = {"path": "a" if how == "files" else ".", "targetPath": "a" if how == "files" else "."}
+    outcome = download({"gcs": [{"buckets": [{"name": "bucket", how: [wanted]}]}]})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"a": body}
+
+
+def test_a_weak_etag_is_no_obstacle_and_a_change_is_seen(download: Any, objects: Any) -> None:
+    """It never matches in a condition, so it is compared with that of each answer."""
+    objects.content = {"a": PLAIN}
+    objects.etags["a"] = 'W/"1"'
+
+    def strict(handler: Any) -> bool:
+        if handler.headers.get("If-Match", "").startswith("W/"):
+            handler.reply(412)
+            return True
+        return False
+
+    def changing(handler: Any) -> bool:
+        if handler.command == "GET":
+            objects.etags["a"] = 'W/"2"'
+        return False
+
+    objects.faults["a"] = changing
+    download.assert_failed(download(download.one(objects.url)), 4, "changed during the download")
+    objects.faults["a"] = strict
+    outcome = download(download.one(objects.url))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"a.bin": PLAIN}
