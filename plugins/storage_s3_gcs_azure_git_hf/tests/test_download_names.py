@@ -70,6 +70,15 @@ def test_keys_that_cannot_be_files_beside_each_other_are_named(
     download.assert_failed(fetch(download, objects, content), 2, "folders[0]", *words)
 
 
+@pytest.mark.parametrize("name", ["emoji😀.bin", "é-e\u0301", "a/.../b", "%2e%2e", "p+l us%20x#?&='\"\\"])
+def test_a_name_is_taken_as_it_is(download: Any, objects: Any, name: str) -> None:
+    """In a configuration of JSON, with its escapes, in requests and on the volume."""
+    objects.content = {name: b"1"}
+    outcome = download(download.s3(objects.url, files=[{"path": name, "targetPath": name}]))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {name: b"1"}
+
+
 @pytest.mark.parametrize(("path", "target"), [("a/", "b"), ("a", "b/")])
 def test_a_folder_is_not_taken_for_a_file(download: Any, objects: Any, path: str, target: str) -> None:
     """A slash at the end would be lost: another object, or a file where a folder was meant."""

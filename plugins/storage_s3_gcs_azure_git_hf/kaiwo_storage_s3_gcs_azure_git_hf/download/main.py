@@ -55,7 +55,7 @@ def read_config(path: str) -> DownloadConfig:
         ConfigError: it cannot be read, or is wrong.
     """
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        document = _parsed(Path(path).read_text(encoding="utf-8"))
         return DownloadConfig.parse(document if isinstance(document, dict) else {})
     except OSError as error:
         raise ConfigError(path, f"cannot be read ({error.strerror})", "check the path") from None
@@ -63,6 +63,14 @@ def read_config(path: str) -> DownloadConfig:
         raise ConfigError(path, "is no YAML", "check the file") from None
     except ValidationError as error:
         raise ConfigError(path, first_mistake(error), "correct the file") from None
+
+
+def _parsed(text: str) -> object:
+    """A document in YAML, or in JSON, whose escapes of characters beyond 16 bits the YAML parser does not know."""
+    if text.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+    return yaml.safe_load(text)
 
 
 def _declare(config: DownloadConfig, session: Session) -> None:
