@@ -66,7 +66,7 @@ def read_config(path: str) -> DownloadConfig:
 
 
 def _parsed(text: str) -> object:
-    """A document in YAML, or in JSON, whose escapes of characters beyond 16 bits the YAML parser does not know."""
+    """A document in YAML, or in JSON, some of whose escapes are none to the YAML parser."""
     if text.lstrip().startswith("{"):
         with contextlib.suppress(ValueError):
             return json.loads(text)
