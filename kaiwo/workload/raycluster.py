@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kaiwo.workload import gpus
 from kaiwo.workload.errors import SpecError
+from kaiwo.workload.names import MAX_LABEL
 from kaiwo.workload.pods import PodRole, pod_template
 from kaiwo.workload.shapes import (
     as_integer,
     as_map,
     as_maps,
+    as_strings,
     is_blank,
+    kind_of,
     lenient_map,
     lenient_maps,
     without_nulls,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import AllocationInput, RenderInput
     from kaiwo.plugin.facts import Allocation, Refusal
@@ -32,16 +38,17 @@ WORKER_SHARED_MEMORY = "200Gi"
 MAX_POD_SETS = 8
 """Pod sets that Kueue's Workload and AppWrapper take; a Ray head and a submitter are one each."""
 
+_GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _COUNTS = ("replicas", "minReplicas", "maxReplicas")
 
 
-def check_cluster(cluster: object, path: str, others: int) -> None:
+def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
     """Look for shapes that cannot be rendered or run.
 
     Args:
         cluster: the embedded cluster spec.
         path: where the user writes it (``spec.rayJob.spec.rayClusterSpec``).
-        others: pod sets of the object that are no worker groups.
+        others: names of the object's pod sets that are no worker groups.
 
     Raises:
         SpecError: what is wrong.
@@ -50,34 +57,52 @@ def check_cluster(cluster: object, path: str, others: int) -> None:
     head = as_map(spec.get("headGroupSpec"), f"{path}.headGroupSpec")
     _check_template(head, f"{path}.headGroupSpec")
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
-    if len(groups) + others > MAX_POD_SETS:
+    if len(groups) + len(others) > MAX_POD_SETS:
         raise SpecError(
             f"{path}.workerGroupSpecs",
-            f"has {len(groups)} groups, at most {MAX_POD_SETS - others} are possible: a queue takes "
+            f"has {len(groups)} groups, at most {MAX_POD_SETS - len(others)} are possible: a queue takes "
             f"{MAX_POD_SETS} sets of pods; put pods of the same kind into one group",
         )
-    names: dict[str, int] = {}
+    taken = dict.fromkeys(others, "")
     for position, group in enumerate(groups):
         where = f"{path}.workerGroupSpecs[{position}]"
         _check_template(group, where)
-        name = str(group.get("groupName") or "").lower()
-        if name and name in names:
-            # A queue tells sets of pods apart by these names in lower case, and would ignore the whole.
-            raise SpecError(
-                f"{where}.groupName",
-                f"{group['groupName']!r} is the name of workerGroupSpecs[{names[name]}] as well; each group "
-                "needs a name of its own",
-            )
-        names[name] = position
         hosts = as_integer(group.get("numOfHosts"), f"{where}.numOfHosts")
         if hosts is not None and hosts < 1:
             raise SpecError(f"{where}.numOfHosts", f"must be at least 1, not {hosts}")
+        _check_name(group.get("groupName"), f"{where}.groupName", taken)
+
+
+def _check_name(name: object, path: str, taken: dict[str, str]) -> None:
+    """Look for a group's name that a queue could not tell from others, and would ignore without a word.
+
+    Args:
+        name: the name; one that is absent is filled in.
+        path: where the user writes it.
+        taken: names of pod sets so far, in lower case, to where they are; the new one is added.
+    """
+    if not name:
+        return
+    if not isinstance(name, str):
+        raise SpecError(path, f"must be a string, not {kind_of(name)}; put it in quotes")
+    known = name.lower()  # as in the names of pods, and in Kueue's names of pod sets
+    if len(known) > MAX_LABEL or not _GROUP_NAME.fullmatch(known):
+        raise SpecError(
+            path,
+            f"{name!r} cannot be part of the names of pods: use letters, digits and '-', with a letter or "
+            f"digit at both ends, at most {MAX_LABEL} characters",
+        )
+    if known in taken:
+        owner = taken[known] or f"the {known}'s own pods"
+        raise SpecError(path, f"{name!r} is the name of {owner} already; each group needs one of its own")
+    taken[known] = path
 
 
 def _check_template(group: Object, path: str) -> None:
     template = as_map(group.get("template"), f"{path}.template")
     pod = as_map(template.get("spec"), f"{path}.template.spec")
     as_maps(pod.get("containers"), f"{path}.template.spec.containers")
+    as_strings(without_nulls(group.get("rayStartParams")), f"{path}.rayStartParams")
 
 
 def allocate_cluster(inp: AllocationInput, cluster: object) -> Allocation | Refusal:
@@ -124,7 +149,7 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
     spec["workerGroupSpecs"] = workers = []
     for position, group in enumerate(groups or [{"groupName": WORKER_GROUP, "rayStartParams": {}}]):
-        worker, told = _workers(inp, group, f"{path}.workerGroupSpecs[{position}]", origins)
+        worker, told = _workers(inp, group, position, path, origins)
         workers.append(worker)
         warnings += told
     return spec, warnings
@@ -155,8 +180,14 @@ def _fill_start_params(group: Object, path: str, origins: Origins) -> None:
         origins.note(f"{path}.rayStartParams", "default", "KubeRay before 1.5 asks for it")
 
 
-def _workers(inp: RenderInput, group: Object, path: str, origins: Origins) -> tuple[Object, list[str]]:
+def _workers(
+    inp: RenderInput, group: Object, position: int, path: str, origins: Origins
+) -> tuple[Object, list[str]]:
+    path = f"{path}.workerGroupSpecs[{position}]"
     worker = dict(group)
+    if not worker.get("groupName"):
+        worker["groupName"] = f"{WORKER_GROUP}-{position}" if position else WORKER_GROUP
+        origins.note(f"{path}.groupName", "default", "a name of its own")
     _fill_start_params(worker, path, origins)
     count = inp.resolved.allocation.replicas
     warnings = [

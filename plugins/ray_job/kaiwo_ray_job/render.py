@@ -28,8 +28,8 @@ BACKOFF_LIMIT = 0
 SUBMITTED_BY_POD = "K8sJobMode"
 """The submission mode in which a pod of its own submits the job; KubeRay's default."""
 
-_OTHER_POD_SETS = 2
-"""Head and submitter."""
+_OTHER_POD_SETS = ("head", "submitter")
+"""Kueue's names of the pod sets beside the worker groups."""
 
 _FIXED = (
     ("shutdownAfterJobFinishes", True, "the cluster gives its GPUs back when the job has ended"),

@@ -181,6 +181,14 @@ def test_a_blank_cluster_is_none() -> None:
     )
 
 
+def test_groups_without_a_name_get_one() -> None:
+    """Ray's operator takes none without, and pods of two groups of one name could not be queued."""
+    cluster = {"workerGroupSpecs": [{}, {"groupName": "Own"}, {"groupName": ""}]}
+    made = ray_job(job(rayJob={"spec": {"rayClusterSpec": cluster}}))["spec"]["rayClusterSpec"]
+    names = [group["groupName"] for group in made["workerGroupSpecs"]]
+    assert names == ["default-worker-group", "Own", "default-worker-group-2"]
+
+
 def test_groups_without_gpus_are_no_gpus() -> None:
     """Beside a group that asks for all GPUs of both nodes, workers for preprocessing need none."""
     groups = [
@@ -261,6 +269,18 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
         (
             {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{"groupName": "a"}, {"groupName": "A"}]}}},
             "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs[1].groupName:",
+        ),
+        (
+            {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{"groupName": "Submitter"}]}}},
+            "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs[0].groupName:",
+        ),
+        (
+            {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{"groupName": "under_score"}]}}},
+            "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs[0].groupName:",
+        ),
+        (
+            {"spec": {"rayClusterSpec": {"headGroupSpec": {"rayStartParams": {"num-cpus": 4}}}}},
+            "spec.rayJob.spec.rayClusterSpec.headGroupSpec.rayStartParams[num-cpus]:",
         ),
         (
             {"spec": {"submitterPodTemplate": {"spec": {"containers": 3}}}},

@@ -38,12 +38,29 @@ def observe(seen: Observation) -> Observed:
         return waits if waits.reason != "Suspended" or spec.get("suspend") else _new(name)
     if not phase:
         return _new(name)
+    if not seen.companions.get(RAY_SERVICE) and _is_refused(status):
+        text = (
+            f"the API server does not take the RayService in AppWrapper {name}; 'kubectl create "
+            "--dry-run=server' with spec.rayService as a RayService of its own tells why"
+        )
+        return Observed("STARTING", "FailedCreate", text)
     return active(seen, lenient_map(seen.companions.get(RAY_SERVICE)), pods)
 
 
 def _new(name: str) -> Observed:
     """The first moments of a wrapper: its controller suspends it before it starts what is inside."""
     return Observed("PENDING", "Starting", f"AppWrapper {name} is about to be started")
+
+
+def _is_refused(status: Object) -> bool:
+    """Whether AppWrapper could not create what is in it: it tries again for a day, and does not say why."""
+    return any(
+        item.get("type") == "ResourcesDeployed"
+        and item.get("status") == "False"
+        and item.get("reason") == "ComponentCreationErrored"
+        for component in lenient_maps(status.get("componentStatus"))
+        for item in lenient_maps(component.get("conditions"))
+    )
 
 
 def _condition_text(status: Object, kind: str) -> str:

@@ -27,8 +27,8 @@ BLOCK = "spec.rayService"
 CLUSTER = f"{BLOCK}.spec.rayClusterConfig"
 SERVE = "serveConfigV2"
 
-_HEAD = 1
-"""Pod sets beside the worker groups."""
+_OTHER_POD_SETS = ("head",)
+"""Kueue's name of the pod set beside the worker groups."""
 
 _QUEUE_KEYS = "kueue.x-k8s.io/"
 
@@ -51,7 +51,7 @@ def _problem(workload: Workload) -> None:
         raise SpecError(
             f"{BLOCK}.spec.rayClusterSpec", "is no field of a RayService; its cluster is rayClusterConfig"
         )
-    check_cluster(spec.get("rayClusterConfig"), CLUSTER, _HEAD)
+    check_cluster(spec.get("rayClusterConfig"), CLUSTER, _OTHER_POD_SETS)
     path = f"spec.{SERVE}" if workload.blocks.get(SERVE) else f"{BLOCK}.spec.{SERVE}"
     _check_serve_config(serve_config(workload), path)
 

@@ -373,6 +373,19 @@ def test_a_wrapper_that_somebody_suspended_says_so() -> None:
     assert (found.status, found.reason) == ("PENDING", "Suspended")
 
 
+def test_a_service_that_the_wrapper_cannot_create_is_told() -> None:
+    """AppWrapper tries for a day and says only that it cannot; once there is a RayService that is over."""
+    refused = {"type": "ResourcesDeployed", "status": "False", "reason": "ComponentCreationErrored"}
+    status = {"phase": "Resuming", "componentStatus": [{"name": "chat", "conditions": [refused]}]}
+    child = {"metadata": {"name": "chat"}, "spec": {"suspend": False}, "status": status}
+    seen = Observation(Workload.from_object(MINIMAL), child, (), None, queued=False, now=NOW)
+    found = observe(seen)
+    assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+    assert "RayService" in found.message
+    there = dataclasses.replace(seen, companions={RAY_SERVICE: {"metadata": {"name": "chat"}}})
+    assert observe(there).reason == "Starting"
+
+
 def test_the_queues_words_are_told() -> None:
     """A wrapper that waits says what its queue says."""
     child = {"metadata": {"name": "chat"}, "spec": {"suspend": True}, "status": {"phase": "Suspended"}}
