@@ -96,7 +96,9 @@ def _widened_schema(new: Object, old: Object) -> Object:
         return new
     merged = dict(new)
     properties = dict(new.get("properties") or {})
-    for name, part in (old.get("properties") or {}).items():
+    # What takes any key keeps the old ones anyway, and may not name keys as well.
+    named = {} if new.get("additionalProperties") else old.get("properties") or {}
+    for name, part in named.items():
         properties[name] = _widened_schema(properties[name], part) if name in properties else _opaque(part)
     if properties:
         merged["properties"] = dict(sorted(properties.items()))

@@ -107,7 +107,7 @@ def take(
     from kaiwo.api.metadata import generated  # noqa: PLC0415  brings in the models
     from kaiwo.api.validate import Validator  # noqa: PLC0415
 
-    complaints += check(manifests, Validator(plugins.fields(), plugins.settings_models()))
+    complaints += check(manifests, Validator(plugins.fields(), plugins.settings_models()), plugins)
     if complaints:
         raise Refused(in_order(complaints, request.sources), consequence)
     for manifest in manifests:

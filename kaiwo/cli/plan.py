@@ -11,7 +11,7 @@ import click
 
 from kaiwo.cli import intake, kit
 from kaiwo.cli.failures import FAILED, USAGE, Failure, plain
-from kaiwo.cli.kinds import BY_KIND, SHORT
+from kaiwo.cli.kinds import BY_KIND, SHORT, not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -223,9 +223,11 @@ def _as_stored(cluster: Cluster, manifest: Manifest) -> Object:
     try:
         return cluster.apply(resource, manifest.obj, dry_run=True)
     except (errors.NotFound, errors.Forbidden) as error:
-        kit.say(f"warning: the cluster cannot check {manifest.kind} {manifest.name} itself: {error}")
+        missing = isinstance(error, errors.NotFound) and not error.details.get("name")
+        why = not_installed(resource).message if missing else error
+        kit.say(f"warning: the cluster cannot check {manifest.kind} {manifest.name} itself: {why}")
         return manifest.obj
-    except errors.Invalid as error:
+    except errors.ApiError as error:
         from kaiwo.cli.manifest import Refused  # noqa: PLC0415
         from kaiwo.cli.submit import refusals  # noqa: PLC0415
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
 _UNSENT = "nothing was sent"
+
+_UNDECLARED = re.compile(r"\.(\S+): field not declared in schema")
+"""How a server-side apply says, with status 500, that the cluster's CRD lacks a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,9 @@ def refusals(manifest: Manifest, error: BaseException) -> list[Complaint]:
         case errors.Forbidden():
             hint = "kubectl auth whoami; ask an administrator for the right"
             return [manifest.complain("", f"not allowed: {error}", hint)]
+        case errors.ApiError() if undeclared := _UNDECLARED.search(error.message):
+            hint = "an administrator can install the plugin that declares it; or remove the field"
+            return [manifest.complain(undeclared[1], "the cluster does not know this field", hint)]
         case errors.ApiError():
             return [manifest.complain("", f"the API server refused it: {error}")]
         case errors.ConnectionLost():

@@ -183,6 +183,18 @@ def test_one_source_stays_beside_another() -> None:
     assert download["properties"]["other"]["items"]["properties"]["url"]["type"] == "string"
 
 
+def test_settings_stay_when_the_last_plugin_with_settings_goes() -> None:
+    """Where nothing says what a map holds, it holds everything; the API server refuses keys beside that."""
+    full = render_crds([JOB], {"acme": Item})
+    less = render_crds([JOB], previous=full)
+    assert less == render_crds([JOB])
+    for part in nodes(spec_of("KaiwoConfig", less)):
+        assert not (part.get("properties") and part.get("additionalProperties"))
+    kept = at(spec_of("KaiwoConfig", less), "plugins")["additionalProperties"]
+    assert kept["x-kubernetes-preserve-unknown-fields"] is True
+    assert render_crds([JOB], {"acme": Item}, previous=less) == full
+
+
 def test_a_kind_of_a_plugin_stays_when_the_plugin_goes() -> None:
     """Its definition is returned as it was, without the API server's additions; foreign ones are not ours."""
     own = render_crd(CustomKind(Resource("kaiwo.silogen.ai", "v1alpha1", "Thing", "things"), Item, Item))

@@ -17,7 +17,9 @@ from kaiwo.cli.checking import check
 from kaiwo.cli.options import Settings
 from kaiwo.cli.output import to_json
 from kaiwo.cli.overrides import override
+from kaiwo.cli.submit import refusals
 from kaiwo.cli.userconfig import UserConfig
+from kaiwo.engine.errors import ServerUnavailable
 from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:
@@ -180,6 +182,29 @@ def test_an_empty_directory_is_told(cli: Cli) -> None:
     Path("jobs").mkdir()
     result = cli("submit", "-f", "jobs")
     assert problems(result.err) == ["jobs: no file here ends in .yaml, .yml, .json"]
+
+
+def test_a_field_of_a_plugin_that_is_not_selected_is_told_with_its_package(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no typing error, so no other field is offered."""
+    monkeypatch.setenv("KAIWO_PLUGINS", "batch_job")
+    Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
+    (problem,) = problems(cli("submit", "-f", "job.yaml").err)
+    assert problem.startswith("job.yaml:6:3: spec.rayJob: is not a known field; ")
+    assert problem.endswith("; kaiwo-ray-job is installed and declares it: select it as a plugin")
+
+
+def test_a_field_that_the_cluster_lacks_is_told_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command knows plugins that the cluster does not have; the API server's own words name no line."""
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
+    (read,), _ = manifest.read(["job.yaml"])
+    said = "failed to create typed patch object (team/train): .spec.rayJob: field not declared in schema"
+    (complaint,) = refusals(read, ServerUnavailable(500, "", said))
+    assert str(complaint).startswith("job.yaml:6:3: spec.rayJob: the cluster does not know this field; ")
 
 
 def test_one_unreadable_file_of_a_directory_is_told_by_its_name(cli: Cli) -> None:
