@@ -50,6 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         host = self.server
         host.paths.append(self.path)
+        host.given.append((self.headers["Host"], self.headers.get("Authorization", "")))
         expected = "Basic " + base64.b64encode(f"{host.user}:{TOKEN}".encode()).decode()
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if host.silent:
@@ -59,13 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(503, b"")
         elif host.private and self.headers.get("Authorization") != expected:
             self._reply(401, b"", **{"WWW-Authenticate": 'Basic realm="git"'})
-        elif host.moved and self.path.startswith("/repo.git/info/lfs"):
-            self._reply(host.moved, b"", Location=self.path.replace("/repo", "/moved"))
-        elif self.path.endswith("/info/lfs/objects/batch"):
+        elif self.path.endswith("/objects/batch"):
             objects = [
                 {
                     **wanted,
-                    "actions": {"download": {"href": f"{host.stores or host.url}/lfs/{wanted['oid']}"}},
+                    "actions": {"download": {"href": f"{host.url}/lfs/{wanted['oid']}"}},
                 }
                 for wanted in json.loads(body)["objects"]
             ]
@@ -111,13 +110,12 @@ class Host(ThreadingHTTPServer):
     large = LARGE
     sent = 0
     busy = 0
-    moved = 0
-    stores = ""
     silent: threading.Event | None = None
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.paths: list[str] = []
+        self.given: list[tuple[str, str]] = []
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -377,20 +375,18 @@ def test_a_path_without_files_of_the_tree_is_no_success(
     assert_failed(download, download(item(host, path=path)), code, word)
 
 
-def test_large_files_come_through_the_gate_whatever_the_environment_says(
-    download: Any, host: Host, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("scheme", "code"), [("http", 0), ("file", 2)])
+def test_large_files_are_where_the_repository_says(
+    download: Any, host: Host, repositories: Path, scheme: str, code: int
 ) -> None:
-    """NO_PROXY is for proxies of the cluster; it opens no way around the check of addresses."""
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "*")
-    host.stores = "http://169.254.169.254"
-    assert_failed(download, download(item(host)), 2, "169.254.169.254")
-
-
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_large_files_of_a_repository_that_moved(download: Any, host: Host, status: int) -> None:
-    """The request is sent again, with its body and, on the same server, with its credentials."""
-    host.private, host.moved = True, status
-    outcome = download(item(host, token=download.secret("token", TOKEN)))
-    assert outcome.code == 0, outcome.err
-    assert download.files()["code/model.bin"] == LARGE
+    """Its .lfsconfig names their server, which gets no credentials of another."""
+    url = f"{scheme}://localhost:{host.server_address[1]}/large"
+    git(repositories / "work", "checkout", "-q", "-B", scheme, "main")
+    (repositories / "work" / ".lfsconfig").write_text(f"[lfs]\n\turl = {url}\n")
+    git(repositories / "work", "add", ".lfsconfig")
+    git(repositories / "work", "commit", "-qm", "large")
+    git(repositories / "work", "push", "-q", "../repo.git", scheme)
+    outcome = download(item(host, branch=scheme, path="model.bin", token=download.secret("token", TOKEN)))
+    assert outcome.code == code, outcome.err
+    assert code or (download.files() == {"code/model.bin": LARGE} and "/large/objects/batch" in host.paths)
+    assert not [given for name, given in host.given if "localhost" in name and given]

@@ -1,13 +1,18 @@
-"""Where credentials of a repository go when its server sends git elsewhere."""
+"""Where credentials of a repository go when its server sends git, or who asks for large files, elsewhere."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import threading
+import urllib.error
+import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +27,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.path.startswith("/old.git"):
-            self.send_response(302)
+            self.send_response(self.server.status)
             self.send_header("Location", self.server.onward + self.path.replace("old", "new"))
         else:
             self.server.given.append(self.headers.get("Authorization", ""))
-            self.send_response(401)
+            self.server.bodies.append(body)
+            self.send_response(401 if self.command == "GET" else 200)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    do_POST = do_GET  # noqa: N815 - the name that http.server calls
 
 
 class Moved(ThreadingHTTPServer):
@@ -38,9 +47,11 @@ class Moved(ThreadingHTTPServer):
 
     daemon_threads = True
     onward = ""
+    status = 302
 
     def __init__(self) -> None:
         self.given: list[str] = []
+        self.bodies: list[bytes] = []
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = self.onward = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -78,3 +89,41 @@ def test_credentials_stay_at_the_server_that_the_user_wrote(
     whole = base64.b64encode(f"{user or 'x-access-token'}:{TOKEN}".encode()).decode()
     assert (f"Basic {whole}" in first.given) is not elsewhere
     assert not any(second.given)
+
+
+def _asking(url: str) -> urllib.request.Request:
+    """A request as for large files: a body, and credentials that are for its server alone."""
+    request = urllib.request.Request(f"{url}/old.git", b"body")  # noqa: S310 - a loopback server of this test
+    request.add_unredirected_header("Authorization", TOKEN)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(301, b"body"), (302, b"body"), (307, b"body"), (308, b"body"), (303, b"")]
+)
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_request_with_a_body_is_sent_again_where_it_is_sent_on(
+    first: Moved, second: Moved, status: int, body: bytes, elsewhere: bool
+) -> None:
+    """A repository that was renamed keeps its large files; only See Other asks for GET instead."""
+    first.status = status
+    first.onward = second.url if elsewhere else first.url
+    with contextlib.closing(Gate(private=True)) as gate, contextlib.suppress(urllib.error.HTTPError):
+        gate.written(first.url)
+        gate.opener().open(_asking(first.url), timeout=60).close()
+    reached = second if elsewhere else first
+    assert reached.bodies == [body]
+    assert reached.given == [TOKEN if body and not elsewhere else ""]
+
+
+def test_nothing_goes_around_the_gate_whatever_the_environment_says(
+    first: Moved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NO_PROXY is for the proxies of a cluster; it opens no way around the check of addresses."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
+    with contextlib.closing(Gate(private=True)) as gate:
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            gate.opener().open(_asking(first.url), timeout=60)
+        assert "loopback" in (gate.refused() or "")
+    assert not first.bodies

@@ -98,7 +98,7 @@ class GitTask:
             commit = self._tried(repository.check_out)
             source = work / (self.item.part or "")
             self._check_source(source, work)
-            lfs.fetch(self, source, progress)
+            lfs.fetch(self, source, progress, repository.lfs_url)
             shutil.rmtree(work / ".git")
             files = _files(source)
             if not files:
@@ -220,6 +220,13 @@ class _Repository:
             if not git_said.whole_may_help(str(error)):
                 raise
             return self._attempt(whole=True)
+
+    def lfs_url(self) -> str | None:
+        """Where the repository itself says that its large files are; None when it does not."""
+        try:
+            return self._git("config", "--blob=HEAD:.lfsconfig", "lfs.url").strip() or None
+        except _GitError:
+            return None
 
     def _attempt(self, *, whole: bool) -> str:
         for path in self._work.iterdir():

@@ -29,6 +29,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.headers import elsewhere
 
 if TYPE_CHECKING:
     import urllib.request
+    from collections.abc import Callable
     from pathlib import Path
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.git import GitTask
@@ -43,8 +44,14 @@ _BATCH = 100
 _CHUNK = 1024**2
 
 
-def fetch(task: GitTask, source: Path, progress: Progress) -> None:
+def fetch(task: GitTask, source: Path, progress: Progress, elsewhere_at: Callable[[], str | None]) -> None:
     """Replace the pointers in a tree.
+
+    Args:
+        task: the repository.
+        source: its tree.
+        progress: is told of every byte.
+        elsewhere_at: finds the URL that the repository names for its large files; None for its own server.
 
     Raises:
         DownloadError: a file cannot be had, or is not what its pointer says.
@@ -53,11 +60,12 @@ def fetch(task: GitTask, source: Path, progress: Progress) -> None:
     size = sum(size for _, size in pointers.values())
     progress.expect(size)
     space.check(task.where, task.volume, size)
+    url = _server(task, elsewhere_at() if pointers else None)
     names = list(pointers)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
         wanted = {pointers[path] for path in batch}
-        actions = task.session.retried(partial(_ask, task, wanted))
+        actions = task.session.retried(partial(_ask, task, url, wanted))
         for path in batch:
             task.session.retried(partial(_download, task, path, pointers[path], actions, progress))
 
@@ -87,11 +95,22 @@ def _sign(request: urllib.request.Request, headers: dict[str, str]) -> None:
         request.add_unredirected_header(name, str(value))
 
 
-def _ask(task: GitTask, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
+def _server(task: GitTask, named: str | None) -> str:
+    """The URL of the interface; one that the repository names is from whoever wrote the repository."""
+    own = task.item.repository.rstrip("/")
+    url = (named or f"{own.removesuffix('.git')}.git/info/lfs").rstrip("/")
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigError(
+            task.where,
+            f"large files of {own} are at no http or https URL (.lfsconfig)",
+            "take another commit",
+        )
+    return f"{url}/objects/batch"
+
+
+def _ask(task: GitTask, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
     import urllib.request  # noqa: PLC0415 - most repositories have no large files, and a start would pay for it
 
-    url = task.item.repository.rstrip("/")
-    url = f"{url if url.endswith('.git') else url + '.git'}/info/lfs/objects/batch"
     body = {
         "operation": "download",
         "transfers": ["basic"],
@@ -99,7 +118,8 @@ def _ask(task: GitTask, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any
     }
     headers = {"Accept": _TYPE, "Content-Type": _TYPE}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the gate checks
-    _sign(request, _credentials(task))
+    if not elsewhere(urlsplit(task.item.repository), urlsplit(url)):
+        _sign(request, _credentials(task))
     try:
         with task.session.gate.opener().open(
             request, timeout=task.session.config.limits.stall_seconds
