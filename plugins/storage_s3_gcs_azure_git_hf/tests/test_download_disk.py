@@ -146,3 +146,23 @@ def test_a_small_volume_is_told_before_the_first_byte(
     objects.content["a"] = BODY * 8
     download.assert_failed(download.process(download.one(objects.url), before), 5, "larger")
     assert not mounted or objects.sent == 0
+
+
+def test_a_volume_that_cannot_be_written_is_told_and_no_crash(download: Any, objects: Any) -> None:
+    """Exit 2 with the place and the user, as of a volume that belongs to somebody else."""
+    objects.content["a"] = BODY
+    download.volume.mkdir()
+    (download.volume / ".kaiwo-download").write_text("in the way")
+    outcome = download(download.one(objects.url))
+    (download.volume / ".kaiwo-download").unlink()
+    download.assert_failed(outcome, 2, ".kaiwo-download", "cannot be written", f"user {os.getuid()}")
+
+
+def test_what_a_killed_run_left_goes_with_the_next(download: Any, objects: Any) -> None:
+    """A clone under way is thrown away; it would take room for as long as the volume lives."""
+    objects.content["a"] = BODY
+    left = download.volume / ".kaiwo-download" / "git-killed"
+    (left / "work").mkdir(parents=True)
+    (left / "work" / "pack").write_bytes(BODY)
+    assert download(download.one(objects.url)).code == 0
+    assert not left.exists()

@@ -12,7 +12,6 @@ import re
 import shutil
 import stat
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,7 +83,7 @@ class GitTask:
         """Fetch, look through, move into place; nothing at all when what is there is still right."""
         own = self.volume.own()
         record = records.Record(own, self.target, self.item.repository, self.item.part)
-        with tempfile.TemporaryDirectory(prefix="git-", dir=own) as folder:
+        with self.volume.scratch() as folder:
             work = Path(folder, "work")
             work.mkdir()
             helper = Path(folder, "askpass")

@@ -20,7 +20,7 @@ import yaml
 from pydantic import ValidationError
 
 from kaiwo.api.download import DownloadConfig
-from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, space
+from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, errors, space
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DiskFullError, DownloadError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
@@ -132,6 +132,8 @@ def _execute(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
         journals = {volume: Journal(volume.own()) for volume in session.volumes}
         for journal in journals.values():
             stack.callback(journal.close)
+        for volume in session.volumes:
+            volume.clean()
         progress = Progress(arguments.progress or ("bar" if sys.stderr.isatty() else "lines"))
         transfer = Transfer(session.config.limits, journals, progress, session.explained, session.stop)
         there = [file for file in files if transfer.finished(file)]
@@ -212,8 +214,19 @@ def run(argv: Sequence[str]) -> int:
             summary = _execute(session, arguments)
     except DownloadError as error:
         code, line = error.code, str(error)
+    except OSError as error:
+        code, line = _unwritten(error)
     _report(arguments, summary, code, line)
     return code
+
+
+def _unwritten(error: OSError) -> tuple[int, str]:
+    """What a volume that cannot be written means: exit code and line."""
+    what = f"{error.filename or 'the volume'} cannot be written ({error.strerror})"
+    if errors.full(error):
+        return DiskFullError.code, str(DiskFullError("", what, "make the volume larger"))
+    step = f"check the volume, and that user {os.getuid()} may write to it"
+    return ConfigError.code, str(ConfigError("", what, step))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 
 OWN_FOLDER = ".kaiwo-download"
 """Folder of the program's journal and of unfinished work, at the top of each volume."""
+
+
+_SCRATCH = "git-"
 
 
 class Volume:
@@ -62,10 +67,23 @@ class Volume:
         self._made.add(folder)
 
     def own(self) -> Path:
-        """The program's own folder."""
+        """The program's own folder.
+
+        Raises:
+            OSError: the volume cannot be written.
+        """
         folder = Path(self.root, OWN_FOLDER)
         folder.mkdir(exist_ok=True)
         return folder
+
+    def scratch(self) -> tempfile.TemporaryDirectory[str]:
+        """A folder on the volume that goes when it is left; of a run that was killed, with the next one."""
+        return tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=self.own())
+
+    def clean(self) -> None:
+        """Remove what killed runs left; there must be no other run."""
+        for left in self.own().glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 class Targets:
