@@ -22,6 +22,9 @@ PROGRESS_DEADLINE = 600
 EVENTS_PATIENCE = 30.0
 """Seconds until the events about pods that are refused are read again."""
 
+_SOME_WAIT = " pods wait: "
+"""In what a queue says that admits pods one by one, before the reason."""
+
 _REPLICA_SET = re.compile(r'[Rr]eplica ?[Ss]et "([^"]+)"')
 """Every message of the condition Progressing names the current revision's ReplicaSet so."""
 
@@ -92,6 +95,8 @@ def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> O
         return None  # the moment before they are let go, told in the words of the moment after
     if gated:
         what = f"{len(gated)} of {len(pods)} pods of Deployment {name} wait for admission by their queue"
+        if admission is not None and _SOME_WAIT in admission.message:
+            what = admission.message
         return Observed("PENDING", "Queued", what)
     if seen.queued and not pods and admission is None:
         return Observed("PENDING", "Queued", f"Deployment {name} waits for its queue")

@@ -122,6 +122,10 @@ def test_a_gated_pod_of_a_serving_service_is_told_and_no_more() -> None:
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)
     assert (found.status, found.reason) == ("RUNNING", "Pending")
     assert QUOTA.message in found.message
+    some = Admission("admitted", "Admitted", f"some pods wait: {QUOTA.message}")
+    found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=some)
+    assert (found.status, found.reason) == ("RUNNING", "Queued")
+    assert found.message.endswith(some.message)
 
 
 def test_a_paused_deployment_says_so() -> None:

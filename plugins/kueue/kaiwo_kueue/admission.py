@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -49,15 +50,17 @@ def is_over(conditions: Sequence[Object]) -> bool:
 
 
 def _together(said: Sequence[Admission]) -> Admission:
-    """One answer for a child whose pods are queued one by one."""
-    for state in ("admitted", "evicted", "pending", "finished"):
-        found = [item for item in said if item.state == state]
-        if found and state in ("admitted", "finished"):
-            return found[0]
-        if found:
-            first = found[0]
-            text = f"{len(found)} of {len(said)} pods wait: {first.message}"
-            return Admission(first.state, first.reason, text, first.since)
+    """One answer for a child whose pods are queued one by one: admitted as soon as one of them is."""
+    waiting = [item for state in ("evicted", "pending") for item in said if item.state == state]
+    admitted = next((item for item in said if item.state == "admitted"), None)
+    if admitted is not None:
+        # Without a count, which would change with every pod that is admitted.
+        why = next((item.message for item in waiting if not item.undecided), "")
+        return replace(admitted, message=f"some pods wait: {why}") if why else admitted
+    if waiting:
+        first = waiting[0]
+        text = f"{len(waiting)} of {len(said)} pods wait: {first.message}"
+        return Admission(first.state, first.reason, text, first.since)
     return said[0]
 
 

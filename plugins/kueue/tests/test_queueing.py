@@ -337,7 +337,12 @@ def test_pods_that_are_queued_one_by_one_give_one_answer() -> None:
     two = facts(objects={kinds.WORKLOAD: (workload(WAITS), workload(RESERVED, ADMITTED))})
     answer = admission(child(kind="Deployment"), two)
     assert answer is not None
-    assert answer.state == "admitted"
+    assert (answer.state, answer.reason) == ("admitted", "Admitted")
+    assert answer.message == f"some pods wait: {WAITS['message']}"
+    new = facts(objects={kinds.WORKLOAD: (workload(), workload(RESERVED, ADMITTED))})
+    answer = admission(child(kind="Deployment"), new)
+    assert answer is not None
+    assert answer.message == ADMITTED["message"]
     none = facts(objects={kinds.WORKLOAD: (workload(WAITS), workload(WAITS), workload(FINISHED))})
     answer = admission(child(kind="Deployment"), none)
     assert answer is not None
