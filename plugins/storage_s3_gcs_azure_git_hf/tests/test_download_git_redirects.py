@@ -1,4 +1,4 @@
-"""Where credentials of a repository go when its server sends git, or who asks for large files, elsewhere."""
+"""Servers of repositories that send elsewhere, and where credentials go then."""
 
 from __future__ import annotations
 

@@ -172,3 +172,9 @@ def test_private_endpoints_can_be_forbidden(download: Any, objects: Any) -> None
     download.policy["allowPrivateEndpoints"] = False
     download.assert_failed(download(download.one(objects.url)), 2, "s3[0]", "loopback")
     download.assert_failed(download(download.one("http://10.1.2.3")), 2, "s3[0]", "private")
+
+
+def test_a_git_host_that_does_not_answer_is_a_network_failure(download: Any) -> None:
+    """Exit 6."""
+    items = {"git": [{"repository": "http://127.0.0.1:1/x.git", "targetPath": "x"}]}
+    download.assert_failed(download(items), 6, "git[0]")

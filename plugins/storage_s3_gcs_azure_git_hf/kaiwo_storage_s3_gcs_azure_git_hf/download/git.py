@@ -274,6 +274,7 @@ class _Repository:
             "http.lowSpeedLimit": "1",
             "http.lowSpeedTime": str(self._task.session.config.limits.stall_seconds),
             "credential.helper": "",
+            "safe.directory": "*",  # volumes may give files to another user than who writes them
             "core.hooksPath": os.devnull,
             "core.fsmonitor": "false",
             "advice.detachedHead": "false",
