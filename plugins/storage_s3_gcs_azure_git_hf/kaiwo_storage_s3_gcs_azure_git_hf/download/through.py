@@ -25,7 +25,7 @@ class _Through(urllib.request.ProxyHandler):
 
 
 class _Again(urllib.request.HTTPRedirectHandler):
-    """Redirects that send a body again, as other clients do; the base class asks with GET, or gives up."""
+    """Redirects as other clients follow them: the base class sends neither a body nor credentials again."""
 
     def redirect_request(  # noqa: PLR0917 - the signature of the base class
         self,
@@ -36,12 +36,14 @@ class _Again(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """The request that follows a redirect; headers with credentials stay at their server."""
+        """The request that follows a redirect; credentials stay at their server."""
         if req.data is None or code == 303:  # noqa: PLR2004 - See Other: ask there with GET (RFC 9110 15.4.4)
-            return super().redirect_request(req, fp, code, msg, headers, newurl)
-        onward = urllib.request.Request(newurl, req.data, req.headers)  # noqa: S310 - the gate checks
-        if not elsewhere(urlsplit(req.full_url), urlsplit(newurl)):
-            onward.unredirected_hdrs.update(req.unredirected_hdrs)
+            onward = super().redirect_request(req, fp, code, msg, headers, newurl)
+        else:
+            onward = urllib.request.Request(newurl, req.data, req.headers)  # noqa: S310 - the gate checks
+        given = req.unredirected_hdrs.get("Authorization")
+        if onward and given and not elsewhere(urlsplit(req.full_url), urlsplit(newurl)):
+            onward.add_unredirected_header("Authorization", given)
         return onward
 
     http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302
