@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path.startswith("/cdn/"):
             return self._cdn()
         if "old/name" in path:
-            return self._reply(307, **{"Location": self.path.replace("old/name", "a/gated")})
+            return self._reply(307, Location=self.path.replace("old/name", "a/gated"))
         if "gated" in path and self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self._reply(403, b"{}", **{"X-Error-Code": "GatedRepo"})
         if "missing" in path:
