@@ -75,6 +75,7 @@ def make(
         labels=own_keys(metadata, "labels", queue.labels.keys() if queue else ()),
         annotations=own_keys(metadata, "annotations"),
         paths=paths_set(rendered.child, case.backend),
+        warnings=tuple(rendered.warnings),
     )
     child = {**rendered.child, "metadata": metadata}
     record = replace(record, content=content(child, record))

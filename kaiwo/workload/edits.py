@@ -87,7 +87,7 @@ def edits(
         edited = case.backend.write == "apply" or content(live, record) != record.content
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
         if not (changes or edited or relabelled):
-            return Edits(_applied(case.workload), allocation)
+            return Edits(_applied(case.workload), allocation, warnings=record.warnings)
         allowed = _allowed(case, record, changes, admission)
         if frozen := immutable(changes, case.backend, allowed):
             text = immutable_message(frozen, case.backend.child.kind)

@@ -48,6 +48,7 @@ class Record:
         annotations: likewise.
         paths: patchable paths that were set on the child, dotted.
         content: hash of what was set on the child and may be restored, see ``changes.content``.
+        warnings: what of the fields was not used when the child was rendered.
     """
 
     resolved: Resolved
@@ -57,6 +58,7 @@ class Record:
     annotations: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     content: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def digest(value: Any) -> str:
@@ -119,6 +121,8 @@ def encode(record: Record) -> str:
         content["paths"] = list(record.paths)
     if record.content:
         content["content"] = record.content
+    if record.warnings:
+        content["warnings"] = list(record.warnings)
     return msgspec.json.encode(content, order="deterministic").decode()
 
 
@@ -163,6 +167,7 @@ class _Document(msgspec.Struct):
     annotations: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     content: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(_Document)
@@ -188,4 +193,5 @@ def decode(child: Object) -> Record | None:
         annotations=document.annotations,
         paths=document.paths,
         content=document.content,
+        warnings=document.warnings,
     )

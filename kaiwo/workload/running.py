@@ -69,7 +69,9 @@ def plan_live(case: Case, switched: str) -> Plan:
         )
     if ended or metadata.get("deletionTimestamp"):
         change = Edits(
-            None if switched else _applied(case.workload, ()), record.resolved.allocation if record else None
+            None if switched else _applied(case.workload, ()),
+            record.resolved.allocation if record else None,
+            warnings=record.warnings if record else (),
         )
     else:
         change = _with_tuning(case, edits(case, record, queueing.admission, switched))

@@ -373,3 +373,15 @@ def test_conditions_of_others_stay_and_times_move_with_the_status_only(world: Wo
     assert world.condition("Theirs") == foreign
     assert world.condition("Schedulable")["lastTransitionTime"] == since
     assert world.condition("SpecApplied")["lastTransitionTime"] == "2026-01-02T04:04:06Z"
+
+
+def test_what_was_not_used_is_told_as_long_as_the_spec_is_the_same(world: World) -> None:
+    """Whoever did not see a command's warnings reads them in the status, also after the end."""
+    world.edit(replicas=3, job={"spec": {"backoffLimit": 4}})
+    world.settle()
+    for word in ("replicas", "backoffLimit: 4"):
+        assert word in world.condition("SpecApplied")["message"]
+    done = {"type": "Complete", "status": "True", "reason": "Done", "lastTransitionTime": BEGUN}
+    world.live(status={"startTime": BEGUN, "completionTime": BEGUN, "conditions": [done]})
+    assert states(world)[-1] == "COMPLETE"
+    assert "backoffLimit: 4" in world.condition("SpecApplied")["message"]
