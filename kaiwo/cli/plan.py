@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from contextlib import suppress
+import signal
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from kaiwo.cli.failures import FAILED, USAGE, Failure, plain
 from kaiwo.cli.kinds import BY_KIND, SHORT, not_installed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kaiwo.cli.kit import Cluster
     from kaiwo.cli.manifest import Manifest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.registry import Plugins
-    from kaiwo.workload.model import Plan
+    from kaiwo.workload.model import Plan, Registry
 
 _STATES = {"ERROR", "FAILED"}
 
@@ -120,6 +121,21 @@ def _context_namespace() -> str:
         return "default"
 
 
+_PLUGIN_SECONDS = 10.0
+"""How long a plugin's code may take for one decision; generous, for this process imports it on the way."""
+
+
+@contextmanager
+def _registry(plugins: Plugins) -> Iterator[Registry]:
+    """The plugins' declarations, their code under a time limit where the system can interrupt it."""
+    from kaiwo.host.guard import TimeLimit  # noqa: PLC0415
+    from kaiwo.host.guarded import guarded_registry  # noqa: PLC0415
+
+    limit = TimeLimit(_PLUGIN_SECONDS)
+    with limit if hasattr(signal, "SIGALRM") else nullcontext():
+        yield guarded_registry(plugins, limit)
+
+
 def _plan_all(
     manifests: Sequence[Manifest], plugins: Plugins, *, offline: bool, nodes: str | None
 ) -> list[_Planned]:
@@ -133,7 +149,8 @@ def _plan_all(
         try:
             with kit.cluster(timeout=10.0) as cluster:
                 found = around(surroundings.online(cluster, plugins))
-                return [_plan(manifest, plugins, found, cluster) for manifest in manifests]
+                with _registry(plugins) as registry:
+                    return [_plan(manifest, plugins, registry, found, cluster) for manifest in manifests]
         except (CredentialsError, ConnectionLost, Forbidden) as error:
             kit.say(f"no cluster: {plain(error)}")
     if nodes is None:
@@ -141,21 +158,27 @@ def _plan_all(
     else:
         kit.say("planned without a cluster: documented defaults")
     found = around(surroundings.offline(plugins))
-    return [_plan(manifest, plugins, found, None) for manifest in manifests]
+    with _registry(plugins) as registry:
+        return [_plan(manifest, plugins, registry, found, None) for manifest in manifests]
 
 
-def _plan(manifest: Manifest, plugins: Plugins, found: Surroundings, cluster: Cluster | None) -> _Planned:
+def _plan(
+    manifest: Manifest,
+    plugins: Plugins,
+    registry: Registry,
+    found: Surroundings,
+    cluster: Cluster | None,
+) -> _Planned:
     from kaiwo.api.workload import Workload  # noqa: PLC0415
     from kaiwo.cli.fetching import downloads  # noqa: PLC0415
     from kaiwo.cli.surroundings import Present, present  # noqa: PLC0415
     from kaiwo.workload.choice import choose  # noqa: PLC0415
     from kaiwo.workload.errors import PluginFailure  # noqa: PLC0415
-    from kaiwo.workload.model import Apply, Create, Patch, Registry  # noqa: PLC0415  the pure core
+    from kaiwo.workload.model import Apply, Create, Patch  # noqa: PLC0415  the pure core
     from kaiwo.workload.plan import plan as decide  # noqa: PLC0415
 
     stored = manifest.obj if cluster is None else _as_stored(cluster, manifest)
     workload = Workload.from_object(stored)
-    registry = Registry.of(plugins)
     exists = Present()
     if cluster is not None:
         with suppress(PluginFailure):

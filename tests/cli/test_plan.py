@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,10 +12,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaiwo.cli import kit
 from kaiwo.cli.annotate import annotated
+from kaiwo.plugin.backends import RenderInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kaiwo.plugin.backends import Rendered
 
     Cli: TypeAlias = Callable[..., Any]
     """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
@@ -241,3 +246,22 @@ def test_comments_never_change_what_is_meant(obj: dict[str, Any], words: str) ->
     paths += [f"spec.{key}[0]" for key in obj["spec"]]
     origins = dict.fromkeys(paths, ("plugin", words))
     assert yaml.safe_load(annotated(obj, origins)) == obj
+
+
+def test_a_plugin_that_hangs_is_told_and_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever; the line names the plugin, as the workload's status would."""
+    found = kit.plugins("batch_job")
+    (plugin,) = found.loaded
+    (backend,) = plugin.backends
+
+    def render(inp: RenderInput) -> Rendered:
+        while isinstance(inp, RenderInput):
+            pass
+        raise AssertionError
+
+    hanging = replace(plugin, backends=(replace(backend, render=render),))
+    monkeypatch.setattr(kit, "plugins", lambda *_: replace(found, loaded=(hanging,)))
+    monkeypatch.setattr("kaiwo.cli.plan._PLUGIN_SECONDS", 0.1)
+    result = cli("plan", "--offline", "-f", "job.yaml", "--set", "gpus=0")
+    assert (result.code, result.out) == (1, "")
+    assert "would not run: PluginError: plugin batch_job failed to render this workload: " in result.err
