@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
+
+if TYPE_CHECKING:
+    import tempfile
 
 OWN_FOLDER = ".kaiwo-download"
 """Folder of the program's journal and of unfinished work, at the top of each volume."""
@@ -78,11 +80,15 @@ class Volume:
 
     def scratch(self) -> tempfile.TemporaryDirectory[str]:
         """A folder on the volume that goes when it is left; of a run that was killed, with the next one."""
+        import tempfile  # noqa: PLC0415 - a start would pay for it, and few runs need it
+
         return tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=self.own())
 
     def clean(self) -> None:
         """Remove what killed runs left; there must be no other run."""
         for left in self.own().glob(f"{_SCRATCH}*"):
+            import shutil  # noqa: PLC0415 - as above
+
             shutil.rmtree(left, ignore_errors=True)
 
 
