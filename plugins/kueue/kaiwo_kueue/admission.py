@@ -80,10 +80,10 @@ def _said(workload: Object, queue: str, facts: QueueFacts) -> Admission:
                 message = _after_eviction(message, by_type.get("QuotaReserved"))
             return Admission(state, str(condition.get("reason") or kind), message, _since(condition))  # type: ignore[arg-type]  # one of the literals
     reserved = by_type.get("QuotaReserved")
+    waits = f"waits in queue {queue}"
     if reserved is None:
-        waits = f"waits in queue {queue}"
         return Admission("pending", "Queued", waits, _created(workload), undecided=True)
-    message, since = str(reserved.get("message") or ""), _since(reserved)
+    message, since = str(reserved.get("message") or waits), _since(reserved)
     if reserved.get("status") == "True":
         checks = _checks(status)
         return Admission("pending", "QuotaReserved", f"{message}{checks}", since)

@@ -184,7 +184,7 @@ LOST = condition("Admitted", "False", "NoReservation", "The workload has no rese
     ("conditions", "state", "reason", "message"),
     [
         ((), "pending", "Queued", "waits in queue kaiwo"),
-        (({**WAITS, "message": None},), "pending", "Pending", ""),
+        (({**WAITS, "message": None},), "pending", "Pending", "waits in queue kaiwo"),
         ((WAITS,), "pending", "Pending", WAITS["message"]),
         ((ABSENT,), "pending", "Inadmissible", ABSENT["message"]),
         ((RESERVED,), "pending", "QuotaReserved", RESERVED["message"]),
