@@ -84,6 +84,9 @@ def test_a_web_site_is_no_object_store(download: Any, objects: Any) -> None:
         "http://a^b",
         "http://ü.example.com",
         "http://:9000",
+        "http://127.0.0.1:1/ü",
+        "http://127.0.0.1:1/a^b",
+        "http://127.0.0.1:1/100%",
     ],
 )
 def test_a_text_that_is_no_endpoint_is_refused(download: Any, url: str) -> None:

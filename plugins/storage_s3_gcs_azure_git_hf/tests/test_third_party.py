@@ -46,8 +46,8 @@ def item(download: Any, url: str, body: bytes) -> dict[str, Any]:
 def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objects: Any) -> None:
     """Ranges, checks and secrets come with it."""
     body = bytes(range(256)) * 2000
-    objects.content["some/file name"] = body
-    outcome = configured({"http": [item(configured, f"{objects.url}/bucket/some/file%20name", body)]})
+    objects.content["some/file name/ü"] = body
+    outcome = configured({"http": [item(configured, f"{objects.url}/bucket/some/file%20name/ü", body)]})
     assert outcome.code == 0, outcome.err
     assert configured.files() == {"x/file": body}
     assert {

@@ -40,6 +40,9 @@ _SHORT = _LONGEST // 4
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 """Names as DNS has them, or addresses."""
 
+_PLACE = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
+"""A path of a URL (RFC 3986 3.3)."""
+
 _SLOWEST_PART = timedelta(minutes=30)
 _SLOWEST_FILE = timedelta(days=1)
 """For servers that do not serve parts. A silent connection is given up long before."""
@@ -196,11 +199,11 @@ class Session:
         place = urlsplit(url)
         if place.scheme not in ("http", "https") or not place.hostname or place.query:
             raise ConfigError(where, "the URL is not one of http or https without a query", "correct url")
-        client = self.client(where, url)
+        root = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
+        client = self.client(where, root)
         client["client_options"]["timeout"] = _SLOWEST_FILE
         if headers:
             client["client_options"]["default_headers"] = dict(headers)
-        root = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
         remote = HTTPStore(root, **client)
         more = dict(headers or {})
         ask = self.headers(lambda key: (f"{root}/{quote(key)}", more))
@@ -312,7 +315,7 @@ def _endpoint(where: str, url: str) -> SplitResult:
         )
     except ValueError:
         right = None
-    if not right or place.query or place.fragment or not url.isascii():
+    if not right or place.query or place.fragment or not _PLACE.fullmatch(place.path):
         raise ConfigError(where, "the endpoint is no http or https URL of a server", "correct the URL")
     return place
 
