@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.keys import matches
+from kaiwo.workload.names import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -75,7 +76,7 @@ def capacity(nodes: Iterable[NodeFact], vendor: str, key: str, models: Collectio
         nodes: all nodes, expected ones included.
         vendor: the vendor's name.
         key: the resource key that pods will request.
-        models: models the pods may run on, lower case; empty for any.
+        models: models the pods may run on, as nodes are labelled; empty for any.
     """
     sizes: Counter[int] = Counter()
     others: set[str] = set()
@@ -87,8 +88,9 @@ def capacity(nodes: Iterable[NodeFact], vendor: str, key: str, models: Collectio
             if item.vendor != vendor or not matches(item.gpus.resource_key, key):
                 continue
             # An expected node that names no model may have any.
-            if models and item.gpus.model and item.gpus.model.lower() not in models:
-                others.add(item.gpus.model)
+            model = label_value(item.gpus.model) if models else ""
+            if model and model not in models:
+                others.add(model)
             else:
                 count += item.gpus.count
         if count > 0 and node.count > 0:

@@ -15,6 +15,7 @@ from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.plugin.facts import Allocation, Refusal
 from kaiwo.workload.capacity import Capacity, capacity
 from kaiwo.workload.keys import is_gpu, matches
+from kaiwo.workload.names import label_value
 from kaiwo.workload.shapes import lenient_map, lenient_maps
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Request:
     Attributes:
         vendor: the vendor's name.
         key: the resource key to request.
-        models: models the pods may run on, lower case; empty for any.
+        models: models the pods may run on, as nodes are labelled; empty for any.
     """
 
     vendor: str
@@ -253,7 +254,8 @@ def _request(inp: AllocationInput, template: Object | None) -> Request | None:
 
 
 def _models(inp: AllocationInput) -> tuple[str, ...]:
-    return tuple(model.lower() for model in inp.workload.spec.gpu_models or () if model)
+    named = (label_value(model) for model in inp.workload.spec.gpu_models or ())
+    return tuple(dict.fromkeys(model for model in named if model))
 
 
 def _allocation(request: Request, replicas: int, each: int, pods: int) -> Allocation:

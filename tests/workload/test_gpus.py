@@ -206,6 +206,15 @@ def test_models_limit_the_nodes() -> None:
     assert "mi250, mi300x" in message
 
 
+def test_a_model_is_the_label_that_nodes_carry() -> None:
+    """Where a product's name is no label of ours, the node's label and the pod's affinity still agree."""
+    facts = nodes(8, model="a_b.c--d")
+    for name in ("a_b.c--d", "A-b.c-d"):
+        answer = one_pod(asked(facts, gpus=1, gpuModels=[name, name.upper()]))
+        assert isinstance(answer, Allocation)
+        assert answer.models == ("a-b.c-d",)
+
+
 def test_a_vendor_is_found_in_any_case() -> None:
     """One document writes AMD."""
     answer = one_pod(asked(gpus=1, gpuVendor="AMD"))
