@@ -5,17 +5,27 @@ Every text has a bound, and patterns use only what both Go's and Rust's regular 
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import re
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, Field, StringConstraints
 
 from kaiwo.api.scalars import HTTP_URL, RELATIVE_PATH
+
+_BUCKET: Final = re.compile(r"[A-Za-z0-9_$][A-Za-z0-9._:-]*")
+"""What any store allows: ``$`` begins Azure's own containers, ``:`` follows a tenant of Ceph."""
 
 
 def _inside(path: str) -> str:
     if ".." in path.split("/"):
         raise ValueError("leaves the volume; write a path without '..'")
     return path
+
+
+def _a_bucket(name: str) -> str:
+    if not _BUCKET.fullmatch(name):
+        raise ValueError("is no name of a bucket or container; use letters, digits, '-', '_' and '.'")
+    return name
 
 
 def _without_credentials(url: str) -> str:
@@ -57,7 +67,9 @@ TargetFile: TypeAlias = Annotated[TargetPath, AfterValidator(_a_file)]
 Glob: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 """A shell pattern relative to a folder."""
 
-BucketName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+BucketName: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=255), AfterValidator(_a_bucket)
+]
 """A bucket or container; the longest (an old S3 bucket in us-east-1) has 255 characters."""
 
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")]

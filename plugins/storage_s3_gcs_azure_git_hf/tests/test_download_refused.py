@@ -113,3 +113,26 @@ def test_a_missing_secret_is_named(download: Any, objects: Any) -> None:
     reference = {"secretName": "creds", "secretKey": "gone", "file": "/nonexistent/gone"}
     items["s3"][0] |= {"accessKeyId": reference, "secretKey": reference}
     download.assert_failed(download(items), 2, "s3[0]", "key gone of Secret creds")
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "..", "a?b", "ü", "a\nb", "a%20b"])
+def test_a_text_that_is_no_bucket_is_refused(download: Any, objects: Any, name: str) -> None:
+    """Before it becomes part of a URL."""
+    items = download.one(objects.url)
+    items["s3"][0]["buckets"][0]["name"] = name
+    download.assert_failed(download(items), 2, "s3[0]", "name")
+    assert not objects.requests
+
+
+@pytest.mark.parametrize("value", ["CANARY\nCANARY", "CANARYü", "CANARY\x01"])
+def test_a_secret_that_cannot_be_sent_is_named_and_not_shown(download: Any, objects: Any, value: str) -> None:
+    """A whole file where a key belongs, for example."""
+    keys = {"accessKeyId": download.secret("id", value), "secretKey": download.secret("key", value)}
+    items = download.one(objects.url)
+    items["s3"][0].update(keys)
+    text = f"AccountName={value};AccountKey=a2V5;BlobEndpoint={objects.url}"
+    azure = {"connectionString": download.secret("azure", text), "containers": items["s3"][0]["buckets"]}
+    for wanted, key in ((items, "id"), ({"azureBlob": [azure]}, "azure")):
+        outcome = download(wanted)
+        download.assert_failed(outcome, 2, f"key {key} of Secret creds", "one line")
+        assert "CANARY" not in outcome.err + outcome.out

@@ -17,6 +17,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.items import (
     CloudDownloadBucket,
     GCSDownloadItem,
     S3DownloadItem,
+    ValueReference,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +65,19 @@ def _buckets(
             session.folder(f"{place}.folders[{number}]", store, folder.path, folder.target_path, folder.glob)
 
 
+def _one_line(where: str, session: Session, reference: ValueReference) -> str:
+    """A value that is sent in headers; the object store client would crash with some characters.
+
+    Raises:
+        ConfigError: it cannot be sent.
+    """
+    text = session.secret(where, reference)
+    if not text.isascii() or not text.isprintable():
+        name = f"key {reference.secret_key} of Secret {reference.secret_name}"
+        raise ConfigError(where, f"{name} is not one line of plain text", "store the bare value")
+    return text
+
+
 def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
     """Items of ``data.download.s3``."""
     from obstore.store import S3Store  # noqa: PLC0415 - only the download container has it
@@ -76,8 +90,8 @@ def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
         config: Any = {"endpoint": url, "region": item.region or _aws_region(url)}
         config["virtual_hosted_style_request"] = False
         if item.access_key_id and item.secret_key:
-            config["access_key_id"] = session.secret(where, item.access_key_id)
-            config["secret_access_key"] = session.secret(where, item.secret_key)
+            config["access_key_id"] = _one_line(where, session, item.access_key_id)
+            config["secret_access_key"] = _one_line(where, session, item.secret_key)
         elif not session.config.policy.ambient_credentials:
             config["skip_signature"] = True
 
@@ -187,7 +201,7 @@ def azure_blob(items: Sequence[dict[str, Any]], session: Session) -> None:
     for number, raw in enumerate(items):
         where = f"azureBlob[{number}]"
         item = parse.item(where, AzureBlobStorageDownloadItem, raw)
-        config = _azure(where, session.secret(where, item.connection_string))
+        config = _azure(where, _one_line(where, session, item.connection_string))
         client = session.client(where, config["endpoint"])
 
         def opened(name: str, client: dict[str, Any] = client, config: Any = config) -> Store:

@@ -203,6 +203,10 @@ class Session:
         client = self.client(where, root)
         client["client_options"]["timeout"] = _SLOWEST_FILE
         if headers:
+            if not all(value.isascii() and value.isprintable() for value in headers.values()):
+                raise ConfigError(
+                    where, "a header's value is not one line of plain text", "correct the Secret"
+                )
             client["client_options"]["default_headers"] = dict(headers)
         remote = HTTPStore(root, **client)
         more = dict(headers or {})
