@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, workloads
+from kaiwo.cli import kit, options, userconfig, workloads
 from kaiwo.cli.duration import SECONDS
 from kaiwo.cli.failures import FAILED, NOT_FOUND, TIMED_OUT, USAGE, Failure
 from kaiwo.cli.kinds import SHORT, WORKLOADS, found_in, target
@@ -36,6 +36,7 @@ def delete(*, names: Sequence[str], yes: bool, ignore_not_found: bool, wait: boo
     Data volumes of the workload go with it. Asks first on a terminal.
     """
     options.one_namespace()
+    userconfig.in_own_namespace(userconfig.load())
     with kit.cluster() as cluster:
         doomed = _resolve(cluster, names, ignore_not_found=ignore_not_found)
         if doomed and not yes and on_terminal():

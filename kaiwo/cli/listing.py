@@ -66,7 +66,9 @@ def list_command(
     """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
     if user and all_users:
         raise Failure("--user and --all-users exclude each other", "leave one out", code=USAGE)
-    own = None if all_users else userconfig.load(config).user
+    settled = userconfig.load(config)
+    userconfig.in_own_namespace(settled)
+    own = None if all_users else settled.user
     with kit.cluster() as cluster:
 
         def show() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, page, watching
+from kaiwo.cli import kit, options, page, userconfig, watching
 from kaiwo.cli.kinds import WORKLOADS, find
 from kaiwo.engine.resource import EVENT, POD
 
@@ -53,6 +53,7 @@ def status(*, name: str) -> None:
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
     """
     options.one_namespace()
+    userconfig.in_own_namespace(userconfig.load())
     with kit.cluster() as cluster:
         kinds: list[Resource] = []
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kaiwo.cli.documents import parse
 from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.options import settings
 from kaiwo.cli.scalars import DocumentError
 
 VARIABLE = "KAIWOCONFIG"
@@ -64,6 +65,13 @@ def load(flag: str | None = None) -> UserConfig:
             f"{path}: cannot be read: {reason}", "correct it or its permissions", code=USAGE
         ) from None
     return _read(text, path)
+
+
+def in_own_namespace(config: UserConfig) -> None:
+    """Let a command that names workloads look where ``submit`` puts them; ``-n`` and ``-A`` win."""
+    chosen = settings()
+    if not chosen.all_namespaces:
+        chosen.namespace = chosen.namespace or config.namespace
 
 
 def default_path() -> Path:

@@ -197,6 +197,18 @@ def test_what_list_writes_can_be_submitted_again(here: Cli, namespace: str) -> N
     assert result.err == f"job/train unchanged in namespace {namespace}\n"
 
 
+@pytest.mark.usefixtures("here")
+def test_what_was_submitted_is_found_where_kaiwoconfig_put_it(cli: Cli, home: Path, namespace: str) -> None:
+    """A namespace in kaiwoconfig.yaml is that of list, status and delete as well; -n still wins."""
+    (home / ".config" / "kaiwo").mkdir(parents=True)
+    (home / ".config" / "kaiwo" / "kaiwoconfig.yaml").write_text(f"namespace: {namespace}\n")
+    assert f"created in namespace {namespace}" in cli("submit", "-f", write()).err
+    assert cli("list", "-o", "name").out == "kaiwojob.kaiwo.silogen.ai/train\n"
+    assert cli("status", "train", "-o", "name").code == 0
+    assert cli("status", "train", "-n", "default").code == 3
+    assert cli("delete", "train", "--yes", "--no-wait").code == 0
+
+
 def test_status_is_one_page(here: Cli, control_plane: Sandbox, namespace: str) -> None:
     """State and reason, conditions, objects, pods and events of the workload."""
     here("submit", "-f", write())

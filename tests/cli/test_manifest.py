@@ -279,7 +279,7 @@ def test_what_the_server_added_is_not_sent_back(cli: Cli) -> None:
 texts = st.text(max_size=300).map(lambda text: (HEAD + text).encode("utf-8", "replace"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
 @given(
     st.binary(max_size=300) | st.text(max_size=300).map(lambda text: (HEAD + text).encode("utf-8", "replace"))
 )
