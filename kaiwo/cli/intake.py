@@ -11,7 +11,7 @@ import click
 from kaiwo.cli import kit, overrides, userconfig
 from kaiwo.cli.checking import check
 from kaiwo.cli.manifest import Refused, in_order, read, twice
-from kaiwo.cli.options import one_namespace
+from kaiwo.cli.options import complete_files, one_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +27,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _OPTIONS = (
     click.option(
         "-f", "--filename", "sources", multiple=True, required=True, metavar="FILE|DIR|-",
+        shell_complete=complete_files,
         help="Files, directories, - for standard input; may be given several times.",
     ),
     click.option("--user", metavar="NAME", help="Owner of the workloads, usually an e-mail address."),
@@ -35,7 +36,10 @@ _OPTIONS = (
         "--set", "sets", multiple=True, metavar="FIELD=VALUE",
         help="Change a field, for example gpus=4 or env[0].value=x; an empty value removes it.",
     ),
-    click.option("--config", metavar="FILE", help="kaiwoconfig.yaml (also: KAIWOCONFIG)."),
+    click.option(
+        "--config", metavar="FILE", shell_complete=complete_files,
+        help="kaiwoconfig.yaml (also: KAIWOCONFIG).",
+    ),
 )  # fmt: skip
 
 

@@ -53,7 +53,12 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     type=click.Choice(STATUSES, case_sensitive=False),
     help="Only workloads in this state; may be given several times.",
 )
-@click.option("--config", metavar="FILE", help="kaiwoconfig.yaml, which says who you are.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    shell_complete=options.complete_files,
+    help="kaiwoconfig.yaml, which says who you are.",
+)
 def list_command(
     *,
     kinds: tuple[Resource, ...],

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Format = Literal["table", "wide", "json", "yaml", "name"]
 
@@ -48,6 +51,14 @@ def settings(ctx: click.Context | None = None) -> Settings:
     return (ctx or click.get_current_context()).find_root().ensure_object(Settings)
 
 
+def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Leave it to the shell, which completes names of files and directories."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  only shells that complete need it
+
+    del ctx, param
+    return [CompletionItem(incomplete, type="file")]
+
+
 def one_namespace() -> None:
     """For a command that means single objects by their names.
 
@@ -82,7 +93,13 @@ def _options() -> list[click.Option]:
         ),
         click.Option(["-A", "--all-namespaces"], is_flag=True, help="All namespaces.", **common),
         click.Option(["--context"], metavar="NAME", help="Kubeconfig context.", **common),
-        click.Option(["--kubeconfig"], metavar="FILE", help="Kubeconfig file.", **common),
+        click.Option(
+            ["--kubeconfig"],
+            metavar="FILE",
+            help="Kubeconfig file.",
+            shell_complete=complete_files,
+            **common,
+        ),
         click.Option(["-o", "--output"], type=click.Choice(FORMATS), help="How data is written.", **common),
         click.Option(["--no-color"], is_flag=True, help="No colours (also: NO_COLOR=1).", **common),
         click.Option(["-v", "--verbose"], count=True, help="Say more; -vv with tracebacks.", **common),

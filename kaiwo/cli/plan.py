@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kaiwo.cli import intake, kit
+from kaiwo.cli import intake, kit, options
 from kaiwo.cli.failures import FAILED, USAGE, Failure, plain
 from kaiwo.cli.kinds import BY_KIND, SHORT, not_installed
 
@@ -84,7 +84,12 @@ class _Planned:
 @intake.options
 @click.option("--explain", is_flag=True, help="Say at each value where it comes from.")
 @click.option("--offline", is_flag=True, help="Do not ask a cluster.")
-@click.option("--nodes", metavar="FILE|none", help="Plan for these nodes (kubectl get nodes -o yaml).")
+@click.option(
+    "--nodes",
+    metavar="FILE|none",
+    shell_complete=options.complete_files,
+    help="Plan for these nodes (kubectl get nodes -o yaml).",
+)
 @click.option("--plugins", "names", metavar="NAMES", help="Plan with these plugins only, comma-separated.")
 def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, **request: Any) -> None:
     """Show the objects that workloads would create, and whether they would run. Changes nothing.

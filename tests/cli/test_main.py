@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import pytest
+from click.shell_completion import get_completion_class
 
 from kaiwo.cli import options
 from kaiwo.cli.failures import run
@@ -258,6 +259,19 @@ def test_each_failure_has_its_exit_code(
     assert captured.out == ""
     assert said in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["submit -f", "plan --nodes", "list --config", "submit --config", "--kubeconfig", "list --kubeconfig"],
+)
+def test_a_shell_completes_names_of_files(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """The script asks the shell for files where an option takes one."""
+    monkeypatch.setenv("COMP_WORDS", f"kaiwo {words} jo")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) + 1))
+    complete = get_completion_class("bash")
+    assert complete is not None
+    assert complete(kaiwo, {}, "kaiwo", "_KAIWO_COMPLETE").complete() == "file,jo"
 
 
 def test_closed_streams_are_like_empty_ones(home: Path) -> None:
