@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
 
+USED = ((CLUSTER_QUEUE, "kaiwo"), (RESOURCE_FLAVOR, "f"))
 FLAVORS_OF_ANY = 65
 """One flavor more than any generation of Kueue takes in a resource group."""
 
@@ -141,3 +142,31 @@ async def test_a_flavor_is_replaced_under_a_running_workload(
     last = await lab.reaches("runs", "RUNNING")
     assert last["startTime"] == first["startTime"]
     assert "FAILED" not in process.log
+
+
+async def test_a_mistake_in_an_entry_keeps_the_queue_that_works(
+    operator: Start, admin: Any, client: Client, lab: Any, quota: Callable[..., Object]
+) -> None:
+    """A typing error, a refused preemption, nine labels: queue and flavor stay in use as they were."""
+    await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota()}], resourceFlavors=[{"name": "f"}])
+    await operator()
+    await admin.status("READY")
+    before = {kind: (await client.get(kind, None, name))["metadata"]["uid"] for kind, name in USED}
+    labels = {f"l{number}": "x" for number in range(9)}
+    for spec, flavors in (
+        (quota(cpu="lots"), [{"name": "f"}]),
+        (quota(preemption={"withinClusterQueue": "Sometimes"}), [{"name": "f"}]),
+        (quota("g", preemption={"withinClusterQueue": "Sometimes"}), [{"name": "g"}]),
+        (quota(), [{"name": "f", "nodeLabels": labels}]),
+    ):
+        changed = await admin.configure(
+            clusterQueues=[{"name": "kaiwo", "spec": spec}], resourceFlavors=flavors
+        )
+        await admin.status("FAILED", generation=changed["metadata"]["generation"])
+        for kind, name in USED:
+            metadata = (await client.get(kind, None, name))["metadata"]
+            assert (metadata["uid"], metadata.get("deletionTimestamp")) == (before[kind], None)
+    await lab.submit("runs")
+    await lab.reaches("runs", "COMPLETE")
+    await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota()}], resourceFlavors=[{"name": "f"}])
+    await admin.status("READY")
