@@ -45,6 +45,7 @@ def without_length(handler: Any) -> bool:
     [
         (answers(301), 2, ("another region", "give the item its region")),
         (when_read(answers(400, "AuthorizationHeaderMalformed")), 2, ("another region", "region")),
+        (answers(403), 3, ("HTTP 403", "check that it exists")),
         (answers(400), 3, ("HTTP 400", "check region and endpoint")),
         (when_read(answers(403, "InvalidObjectState")), 3, ("archived", "restore it")),
         (when_read(answers(409, "BlobArchived")), 3, ("archived", "rehydrate")),
@@ -115,6 +116,18 @@ def test_a_certificate_that_is_not_trusted_is_told(download: Any, untrusted: str
     download.limits["retrySeconds"] = 600
     outcome = download(download.one(untrusted))
     download.assert_failed(outcome, 2, "certificate is not trusted", "SSL_CERT_FILE")
+
+
+def test_git_trusts_what_the_other_clients_trust(
+    download: Any, untrusted: str, certificate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows another variable; where nothing is trusted the cause is told at once."""
+    download.limits["retrySeconds"] = 600
+    items = {"git": [{"repository": f"{untrusted}/bucket/x.git", "targetPath": "x"}]}
+    download.assert_failed(download(items), 2, "certificate is not trusted", "SSL_CERT_FILE")
+    monkeypatch.delenv("GIT_SSL_CAINFO", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    download.assert_failed(download(items), 3, "does not exist")
 
 
 def test_a_server_without_tls_is_told(download: Any, objects: Any) -> None:

@@ -59,9 +59,15 @@ class NetworkError(DownloadError):
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _BODY_CODE = re.compile(r"<Code>(\w+)</Code>")
-_BAD, _TIMEOUT, _TOO_MANY, _SERVER, _UNAVAILABLE = 400, 408, 429, 500, 503
+_BAD, _DENIED, _TIMEOUT, _TOO_MANY, _SERVER, _UNAVAILABLE = 400, 403, 408, 429, 500, 503
 
 _Reason: TypeAlias = tuple[type[DownloadError], str, str]
+
+UNTRUSTED: Final = (
+    "the server's certificate is not trusted, not for this name, or out of date",
+    "have the image trust its issuer, or name a file of certificates in SSL_CERT_FILE",
+)
+"""What is wrong with a certificate, and the next step."""
 
 _REGION: Final = (ConfigError, "its bucket is in another region", "give the item its region and endpoint")
 _CODES: Final[Mapping[str, _Reason]] = {
@@ -85,11 +91,7 @@ _SAID: Final[Mapping[str, _Reason]] = {
     "BareRedirect": _REGION,
     "TooManyRedirects": (NotAvailableError, "its server redirects in a circle", "check the endpoint"),
     "InvalidListResponse": (ConfigError, "the answer is none of an object store", "check the endpoint"),
-    "InvalidCertificate": (
-        ConfigError,
-        "the server's certificate is not trusted, or not for this name",
-        "have the image trust its issuer, or name a file of certificates in SSL_CERT_FILE",
-    ),
+    "InvalidCertificate": (ConfigError, *UNTRUSTED),
     "InvalidContentType": (ConfigError, "the server does not speak TLS", "write http:// if that is meant"),
 }
 """What the object store library says of answers, and of servers, that stay as they are."""
@@ -162,11 +164,11 @@ def explained(where: str, name: str, error: BaseException) -> DownloadError:
         return NetworkError(
             where, f"{name} could not be read{answer or ': no answer'}", "check the endpoint and the network"
         )
-    step = "check region and endpoint, and " if status == _BAD else ""
+    also = {_BAD: "region and endpoint, ", _DENIED: "that it exists, "}.get(status or 0, "")
     return NotAvailableError(
         where,
         f"access to {name} was refused{answer}",
-        f"{step or 'check '}the credentials and what they may read",
+        f"check {also}the credentials and what they may read",
     )
 
 

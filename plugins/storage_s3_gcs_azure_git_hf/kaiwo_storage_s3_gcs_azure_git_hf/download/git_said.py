@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import DiskFullError, NetworkError, NotAvailableError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
+    UNTRUSTED,
+    ConfigError,
+    DiskFullError,
+    NotAvailableError,
+)
 
-Kind: TypeAlias = type[NotAvailableError | NetworkError | DiskFullError]
+Kind: TypeAlias = type[ConfigError | NotAvailableError | DiskFullError]
 
 _REFUSED = r"unadvertised|not our ref|upload-pack|promisor"
 """How git says that a server does not serve objects by hash."""
@@ -19,6 +24,7 @@ _LONGEST = 200
 """Characters of git's own words in a message: one line of a terminal or two."""
 
 _REASONS: tuple[tuple[str, Kind, str, str], ...] = (
+    (r"certificate (problem|verification failed)|ssl: no alternative certificate", ConfigError, *UNTRUSTED),
     (
         r"authentication failed|could not read (user|pass)|error: 40[13]|access denied",
         NotAvailableError,
