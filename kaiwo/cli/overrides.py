@@ -42,7 +42,13 @@ def assignments(texts: Sequence[str]) -> list[Assignment]:
     for text in texts:
         name, equals, written = text.partition("=")
         path = undot(name.strip())
-        if not equals or path is None or path[0] == "status":
+        if path and path[0] == "status":
+            raise Failure(
+                f"--set {text}: the operator writes the status",
+                "set a field below spec or metadata",
+                code=USAGE,
+            )
+        if not equals or path is None:
             raise Failure(
                 f"--set {text}: expected FIELD=VALUE",
                 "for example: --set gpus=4 --set env[0].value=debug",
@@ -139,7 +145,8 @@ def _child(holder: Any, part: str | int, assignment: Assignment, path: Path, fol
 def _off(assignment: Assignment, path: Path, holder: Any) -> Failure:
     place = dot(path) or "the object"
     if isinstance(holder, list):
-        what = f"a list of {len(holder)}; write {place}[0] up to {place}[{len(holder)}]"
+        upper = f" up to {place}[{len(holder)}]" if holder else ""
+        what = f"a list of {len(holder)}; write {place}[0]{upper}"
     elif isinstance(holder, dict):
         what = f"a mapping; write {place}.NAME"
     else:

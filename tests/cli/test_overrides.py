@@ -159,9 +159,9 @@ def test_what_set_breaks_is_said_of_the_flag(cli: Cli) -> None:
     [
         ("gpus", "--set gpus: expected FIELD=VALUE"),
         ("=4", "--set =4: expected FIELD=VALUE"),
-        ("status.status=RUNNING", "--set status.status=RUNNING: expected FIELD=VALUE"),
+        ("status.status=RUNNING", "--set status.status=RUNNING: the operator writes the status"),
         ("gpus.x=1", "--set gpus.x: spec.gpus is neither a mapping nor a list"),
-        ("env[1].name=A", "--set env[1].name: spec.env is a list of 0; write spec.env[0] up to spec.env[0]"),
+        ("env[1].name=A", "--set env[1].name: spec.env is a list of 0; write spec.env[0]\n"),
         ("spec[0]=1", "--set spec[0]: spec is a mapping; write spec.NAME"),
     ],
 )
