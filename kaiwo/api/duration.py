@@ -46,15 +46,3 @@ def parse_duration(text: object) -> timedelta:
             f'"{text}" is longer than a duration can be; the longest is about 292 years (2562047h)'
         )
     return timedelta(microseconds=int(total))
-
-
-def format_duration(value: timedelta) -> str:
-    """A duration in its shortest form with whole numbers: ``1h30m``, ``90s`` as ``1m30s``, ``0s``."""
-    micro = value // timedelta(microseconds=1)
-    sign, micro = ("-", -micro) if micro < 0 else ("", micro)
-    text = ""
-    for unit, size in (("h", 3600 * 10**6), ("m", 60 * 10**6), ("s", 10**6), ("ms", 1000), ("us", 1)):
-        count, micro = divmod(micro, size)
-        if count:
-            text += f"{count}{unit}"
-    return f"{sign}{text}" if text else "0s"

@@ -59,6 +59,8 @@ def choose(
 ) -> Choice:
     """The back end that runs a workload. One whose child exists keeps it, whatever the fields say now.
 
+    Of several that serve it, the one whose embedded block is given comes first, then they come by name.
+
     Args:
         workload: the workload.
         registry: loaded declarations.
@@ -68,11 +70,9 @@ def choose(
     Raises:
         PluginFailure: a back end failed to say whether it serves the workload, or in which form.
     """
-    chosen = None
-    for backend in registry.backends:
-        if backend.kind == workload.kind and _is_chosen(backend, workload):
-            chosen = backend
-            break
+    able = [backend for backend in registry.backends if backend.kind == workload.kind]
+    able.sort(key=lambda backend: not _is_named(backend, workload))
+    chosen = next((backend for backend in able if _is_chosen(backend, workload)), None)
     recorded = (workload.status.allocation or {}).get(BACKEND) if workload.status.child_uid else None
     if recorded and (chosen is None or chosen.name != recorded):
         before = next((item for item in registry.backends if item.name == recorded and item.built), None)
@@ -96,6 +96,11 @@ def _form(chosen: BackEnd, registry: Registry, selection: Selection) -> BackEnd:
         if form.name == name:
             return form
     raise PluginFailure(chosen.name, "select a form for", f"it answered {str(name)[:100]}")
+
+
+def _is_named(backend: BackEnd, workload: Workload) -> bool:
+    """Whether the workload has the back end's embedded block."""
+    return bool(backend.fields) and backend.fields[0].path[0] in workload.blocks
 
 
 def _is_chosen(backend: BackEnd, workload: Workload) -> bool:

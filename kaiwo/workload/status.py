@@ -257,10 +257,3 @@ def _event(type_: str, reason: str, message: str) -> Event:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def status_patch(before: Object, after: Object) -> Object:
-    """The merge patch that turns one status document into another: removed keys become null."""
-    patch = {key: value for key, value in after.items() if before.get(key) != value}
-    patch |= dict.fromkeys(before.keys() - after.keys())
-    return patch

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
 
 GCS_URL = "https://storage.googleapis.com"
-AZURITE_ACCOUNT = "devstoreaccount1"
 DEFAULT_REGION = "us-east-1"
 
 _REGION: Final = re.compile(r"(?:^|\.)s3[a-z-]*?[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d+)\.")

@@ -214,10 +214,6 @@ class Session:
         store = Store(remote, root, plain=True, headers=ask)
         self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
 
-    def claim_folder(self, where: str, volume: Volume, path: str) -> None:
-        """Note that a task fills the folder `path`."""
-        self._targets.claim(where, path + "/.", volume.root)
-
     def claim_file(self, where: str, volume: Volume, path: str) -> None:
         """Note that a task writes `path`, before it does.
 
