@@ -39,7 +39,7 @@ class _Interrupt(BaseException):
 class TimeLimit:
     """Guards calls, one plugin at a time.
 
-    Only the main thread can be interrupted; elsewhere (a test, a command) calls run unguarded.
+    Only the main thread can be interrupted, while the guard is entered; elsewhere calls run unguarded.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -188,7 +188,8 @@ class Operator:
         )  # fmt: skip
         for state in self._plugins.states:
             if state.state == "broken":
-                _log.error("plugin %s of %s is broken: %s", state.name, state.distribution, state.message)
+                origin = f" of {state.distribution}" if state.distribution else ""
+                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
         if self._settings.resource_monitoring_enabled or self._settings.enforce_kaiwo_on_gpu_workloads:
             _log.warning("this version neither monitors utilisation nor takes over plain Jobs: ignored")
         endpoint = Endpoint(

@@ -205,7 +205,7 @@ def _check_api(module: ModuleType) -> None:
     )
     require(
         type(major) is int and major == own,
-        f"was written for plugin API {major}, this is {own}; install a version of the plugin for API {own}",
+        f"was written for plugin API {major!r}, this is {own}; install a version of the plugin for API {own}",
     )
 
 

@@ -162,7 +162,7 @@ def test_an_unknown_name_is_listed_with_the_nearest(install: Callable[..., str],
         ),
         (
             "KAIWO_API = '1'",
-            "was written for plugin API 1, this is 1; install a version of the plugin for API 1",
+            "was written for plugin API '1', this is 1; install a version of the plugin for API 1",
         ),
         ("pass", "does not state its API version; write KAIWO_API = 1 there"),
     ],
