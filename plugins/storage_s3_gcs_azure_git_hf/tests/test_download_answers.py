@@ -53,7 +53,7 @@ def without_length(handler: Any) -> bool:
         (answers(307, Location="/bucket/a"), 3, ("redirects in a circle",)),
         (without_length, 3, ("does not tell the size",)),
     ],
-    ids=str,
+    ids=lambda value: None if callable(value) else str(value),
 )
 def test_what_stays_is_told_at_once_with_its_cause(
     download: Any, objects: Any, fault: Callable[[Any], bool], code: int, words: tuple[str, ...]
