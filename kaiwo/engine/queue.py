@@ -9,9 +9,6 @@ from typing import NamedTuple
 
 from kaiwo.engine.backoff import pause
 
-_STALE_TIMES = 1000
-"""Times of keys that are due no more, kept until they pass: fewer than this are not worth a sweep."""
-
 
 class Key(NamedTuple):
     """What a controller reconciles.
@@ -31,8 +28,7 @@ class WorkQueue:
     * A key waits at most once, however often it is added.
     * A key is never handed out twice at once: added while it is worked on, it waits again afterwards.
     * Namespaces take turns, so that ten thousand keys of one do not hold up the one key of another.
-    * Delayed keys come when due; of several delays of one key the earliest counts. A key that is handed out
-      is due no more: the look takes care of it, and whoever makes it says when the next one is wanted.
+    * Delayed keys come when due; of several delays of one key the earliest counts.
     * Failures are counted per key, and each key backs off on its own.
 
     For one event loop; not safe for threads.
@@ -99,10 +95,7 @@ class WorkQueue:
             return
         self._due[key] = when
         heapq.heappush(self._timeline, (when, key))
-        if len(self._timeline) > 2 * len(self._due) + _STALE_TIMES:
-            self._timeline = [(time, name) for name, time in self._due.items()]
-            heapq.heapify(self._timeline)
-        if self._timeline[0] == (when, key):
+        if self._timeline[0][1] == key:
             self._set_alarm()
 
     def retry(self, key: Key) -> float:
@@ -179,7 +172,6 @@ class WorkQueue:
         else:
             del self._lanes[namespace]
         self._waiting.discard(key)
-        self._due.pop(key, None)
         self._active.add(key)
         return key
 

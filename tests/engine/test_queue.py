@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,51 +107,6 @@ async def test_an_event_does_not_wait_for_a_keys_back_off() -> None:
     queue.retry(A)
     queue.add(A)
     assert await asyncio.wait_for(queue.get(), 1) == A
-
-
-async def test_a_look_takes_care_of_what_was_due_later() -> None:
-    """A key that is handed out early does not come a second time for the same reason."""
-    queue = WorkQueue()
-    queue.add_after(A, 0.02)
-    queue.add(A)
-    assert await queue.get() == A
-    assert queue.delayed == 0
-    queue.done(A)
-    await asyncio.sleep(0.06)
-    assert len(queue) == 0
-
-
-async def test_a_delay_set_during_a_look_comes_after_it() -> None:
-    """What changes while a key is being looked at is looked at when due."""
-    queue = WorkQueue()
-    queue.add(A)
-    assert await queue.get() == A
-    queue.add_after(A, 0.02)
-    queue.done(A)
-    assert await asyncio.wait_for(queue.get(), 1) == A
-
-
-async def test_times_that_no_longer_count_do_not_pile_up() -> None:
-    """A key that is looked at again and again, each time with a far-off wish, costs no more memory for it."""
-    queue = WorkQueue()
-
-    async def looks(count: int) -> int:
-        """Memory in use after so many looks."""
-        for _ in range(count):
-            queue.add_after(A, 3600)
-            queue.add(A)
-            assert await queue.get() == A
-            queue.done(A)
-        return tracemalloc.get_traced_memory()[0]
-
-    tracemalloc.start()
-    try:
-        few = await looks(3000)
-        assert await looks(30_000) < few + 500_000
-    finally:
-        tracemalloc.stop()
-    queue.add_after(B, 0.01)
-    assert await asyncio.wait_for(queue.get(), 1) == B
 
 
 async def test_back_off_grows_per_key_until_forgotten() -> None:
