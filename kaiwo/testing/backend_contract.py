@@ -39,6 +39,7 @@ def assert_backend_contract(
     functions are pure: they change nothing they are given and answer the same twice. The child is named like
     its workload, holds no null and no status, and carries the system labels on itself and on every pod
     template. A child without pods is never said to run, and one whose status makes no sense breaks nothing.
+    Where the back end names the fields of the status that it reads, it reads no others.
 
     Args:
         backend: the back end.
@@ -137,6 +138,28 @@ def _check_observed(backend: BackEnd, workload: Workload, child: Object) -> None
     ]
     for status in nonsense:
         _observed(backend, workload, {**child, "status": status})
+    if backend.reads:
+        status = _Asked()
+        _observed(backend, workload, {**child, "status": status})
+        unsaid = sorted(status.fields - {"conditions", *backend.reads})
+        claim(not unsaid, f"{workload.name}: observe reads {unsaid}, which `reads` does not name")
+
+
+class _Asked(dict[str, Any]):
+    """An empty status that notes which of its fields were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Nothing, and a note."""
+        self.fields.add(name)
+        return default
+
+    def __deepcopy__(self, _: object) -> dict[str, Any]:
+        """What it is compared with afterwards."""
+        return {}
 
 
 def _observed(backend: BackEnd, workload: Workload, child: Object) -> Observed:

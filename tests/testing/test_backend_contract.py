@@ -14,6 +14,7 @@ from kaiwo.engine.resource import JOB
 from kaiwo.plugin.backends import AllocationInput, BackEnd, Observation, Observed, Rendered, RenderInput
 from kaiwo.plugin.facts import Allocation, Refusal
 from kaiwo.workload.labels import system_labels
+from kaiwo.workload.shapes import lenient_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,12 @@ def reads_conditions(observation: Observation) -> Observed:
     return observe(observation)
 
 
+def reads_ready(observation: Observation) -> Observed:
+    """Reads a field of the status."""
+    lenient_map(observation.child.get("status")).get("ready")
+    return observe(observation)
+
+
 def changes_child(observation: Observation) -> Observed:
     """Writes notes into what it was given."""
     observation.child["seen"] = True
@@ -125,6 +132,7 @@ BAD: dict[str, BackEnd] = {
     "is no status": observing("Running"),
     "observe, with the status None, raised": replace(GOOD, observe=reads_conditions),
     "observe changed the child": replace(GOOD, observe=changes_child),
+    "which `reads` does not name": replace(GOOD, observe=reads_ready, reads=("startTime",)),
 }
 
 

@@ -60,7 +60,7 @@ def kaiwo_backends() -> list[BackEnd]:
             ),
             owned_paths=(("spec", "suspend"),),
             urgent=("SuccessCriteriaMet", "Complete", "Failed"),
-            reads=("startTime", "completionTime"),
+            reads=("startTime", "completionTime", "ready"),
             requires=(JOB,),
             rules=(
                 PolicyRule(

@@ -102,7 +102,8 @@ def test_the_job_is_the_expected_one(
 
 def test_the_back_end_keeps_the_contract() -> None:
     """What the host relies on holds for plain, GPU and embedded jobs."""
-    workloads = [MINIMAL, EMBEDDED, job(gpus=8), job(job={}), job(job={"spec": {"parallelism": 0}})]
+    specs = ({}, {"spec": {"parallelism": 0}}, {"spec": {"managedBy": "example.com/other"}})
+    workloads = [MINIMAL, EMBEDDED, job(gpus=8), *(job(job=spec) for spec in specs)]
     assert_backend_contract(BACKEND, workloads, vendors=LOADED.vendors, nodes=NODES)
 
 
