@@ -27,7 +27,7 @@ _PAGE = 1000
 
 
 def _etag(path: Path) -> str:
-    import hashlib  # noqa: PLC0415 - once per small file
+    import hashlib
 
     if path.stat().st_size > _MULTIPART:
         return '"0123456789abcdef0123456789abcdef-9"'

@@ -17,9 +17,9 @@ from bench.server import node
 from bench.subject import PLUGINS, finished_job, kaiwo_job
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.plugin.loader import load
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
+from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Create, Facts, Registry
-from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan_object
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _live(planned: Plan, number: int) -> dict[str, Any]:
 
 def run() -> list[Figure]:
     """Plans a second: of a new workload up to its Job, and of one that is at rest."""
-    registry = Registry.of(load(Selection(names=PLUGINS)))
+    registry = Registry.of(load(PluginSelection(names=PLUGINS)))
     nodes = tuple(node_fact(node(f"gpu-{number}"), registry.vendors) for number in range(4))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     facts = Facts(now=now, config=ResolvedConfig.defaults(), nodes=nodes)

@@ -14,8 +14,8 @@ from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal,
 from kaiwo.api.status import TERMINAL, Status
 from kaiwo.host.settings import describe
 from kaiwo.plugin.loader import load
-from kaiwo.plugin.selection import Selection
-from kaiwo.workload.podtruth import PROBLEMS
+from kaiwo.plugin.selection import PluginSelection
+from kaiwo.workload.observe.pod_status import PROBLEMS
 from kaiwo.workload.status import OWN_CONDITIONS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _STATUSES: dict[str, str] = {
 def first_party() -> Plugins:
     """All plugins of this repository, and no other that happens to be installed."""
     folders = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
-    return load(Selection(names=tuple(folders), required=frozenset(folders)))
+    return load(PluginSelection(names=tuple(folders), required=frozenset(folders)))
 
 
 def blocks() -> dict[str, str]:
@@ -52,7 +52,7 @@ def blocks() -> dict[str, str]:
     Raises:
         StaleReferenceError: the code says a word that has no meaning here, or no longer says one that has.
     """
-    said = [use for use in uses(WORKLOADS) if use.call != "Event"]
+    said = [use for use in uses(WORKLOADS) if use.call != "PlannedEvent"]
     _compare("workloads", _words_of_workloads(said), _known(), WORKLOADS)
     _check_statuses(said)
     config = {use.reason for use in uses(CONFIG)}
@@ -143,7 +143,7 @@ def _events() -> str:
     if not isinstance(transitions, dict):
         raise StaleReferenceError(f"{_STATUS_MODULE}: _EVENTS is no table of events any more")
     rows = [(f"`{name}`", kind, f"The status became {word}.") for word, (kind, name) in transitions.items()]
-    others = {use.reason: "".join(use.statuses) for use in uses(WORKLOADS) if use.call == "Event"}
+    others = {use.reason: "".join(use.statuses) for use in uses(WORKLOADS) if use.call == "PlannedEvent"}
     _compare("events", others, meanings.EVENTS, WORKLOADS)
     rows += [(f"`{name}`", kind, meanings.EVENTS[name]) for name, kind in others.items()]
     rows.append(("a reason of pods, or of ERROR", "Warning", "A new trouble within the same status."))

@@ -26,7 +26,7 @@ CANNOT_RUN: Final[Meanings] = {
         "field; correct it.",
     ),
     "InvalidName": Meaning(
-        "ERROR", "The name is too long or has other characters than its back end takes. Use the name shown."
+        "ERROR", "The name is too long or has other characters than its backend takes. Use the name shown."
     ),
     "NameConflict": Meaning(
         "ERROR",
@@ -54,7 +54,7 @@ CANNOT_RUN: Final[Meanings] = {
     ),
     "BackendUnavailable": Meaning(
         "ERROR",
-        "The cluster does not serve what the back end creates, for example RayJob. Install its operator.",
+        "The cluster does not serve what the backend creates, for example RayJob. Install its operator.",
     ),
     "PriorityClassNotFound": Meaning(
         "ERROR", "Neither a PriorityClass nor a WorkloadPriorityClass has the name in `priorityClass`."

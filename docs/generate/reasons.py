@@ -1,6 +1,6 @@
 """Reads the words of status, conditions and events out of the code that says them.
 
-The code is read, not run: every call of a type that carries a reason (``Refusal``, ``Observed``,
+The code is read, not run: every call of a type that carries a reason (``Blocked``, ``Observed``,
 ``Condition`` and so on) is looked at, and the literal words that can stand there are collected.
 """
 
@@ -25,7 +25,7 @@ WORKLOADS = (
     "plugins/kueue/kaiwo_kueue/assign.py",
     "plugins/kueue/kaiwo_kueue/admission.py",
 )
-CONFIG = ("kaiwo/host/config.py",)
+CONFIG = ("kaiwo/host/kaiwoconfig.py",)
 QUEUES = ("plugins/kueue/kaiwo_kueue",)
 """Where the words of each kind of object are said."""
 
@@ -35,7 +35,7 @@ class Use:
     """One place that says a reason.
 
     Attributes:
-        call: name of what is called (``Refusal``).
+        call: name of what is called (``Blocked``).
         reason: the word; ``*`` stands for a part that is known only at run time.
         statuses: status words that go with it, empty where the place does not say.
         condition: type of the condition that carries it, empty for none.
@@ -65,7 +65,7 @@ class _Shape:
 
 
 _SHAPES: Mapping[str, _Shape] = {
-    "Refusal": _Shape(0, "status", "ERROR", "condition", "Schedulable", truth_default="False"),
+    "Blocked": _Shape(0, "status", "ERROR", "condition", "Schedulable", truth_default="False"),
     "Observed": _Shape(1, 0),
     "Verdict": _Shape("reason", "status"),
     "Finding": _Shape(0),
@@ -75,10 +75,10 @@ _SHAPES: Mapping[str, _Shape] = {
     "_applied": _Shape(1, condition_default="SpecApplied", truth_default="False"),
     "Problem": _Shape(2, 4, "FAILED"),
     "_tell": _Shape(1),
-    "Event": _Shape(1, 0),
+    "PlannedEvent": _Shape(1, 0),
 }
 _NAMES = {
-    "Refusal": {"reason": 0, "condition": 2, "status": 3},
+    "Blocked": {"reason": 0, "condition": 2, "status": 3},
     "Observed": {"status": 0, "reason": 1},
     "Condition": {"type": 0, "status": 1, "reason": 2},
 }

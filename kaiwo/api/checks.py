@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.entries import check_env, check_resources, check_secret_volumes, check_volumes
+from kaiwo.api.core_checks import check_env, check_resources, check_secret_volumes, check_volumes
 from kaiwo.api.errors import Problem, join_path
-from kaiwo.api.explain import nearest
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata import labels_problems
+from kaiwo.api.pydantic_errors import nearest
 from kaiwo.api.rules import TOPOLOGY_MESSAGE
 from kaiwo.api.shebang import command_of
 from kaiwo.api.workload import GROUP

@@ -1,4 +1,4 @@
-"""The fields that KaiwoJob and KaiwoService share. Back ends and download sources contribute the others."""
+"""The fields that KaiwoJob and KaiwoService share. Backends and download sources contribute the others."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class CommonSpec(Model):
 
 
 class JobSpec(CommonSpec):
-    """``spec`` of a KaiwoJob, without what back ends contribute."""
+    """``spec`` of a KaiwoJob, without what backends contribute."""
 
     replicas: Annotated[
         Positive, Field(description="Number of Ray workers. A plain batch job ignores it.")
@@ -168,6 +168,6 @@ class JobSpec(CommonSpec):
 
 
 class ServiceSpec(CommonSpec):
-    """``spec`` of a KaiwoService, without what back ends contribute."""
+    """``spec`` of a KaiwoService, without what backends contribute."""
 
     replicas: Annotated[Count, Field(description="Number of replicas; 0 scales the service to zero.")] = 1

@@ -40,7 +40,7 @@ _API_VERSIONS = {
 }
 
 
-class FieldConflict(ValueError):  # noqa: N818 (reads as what happened)
+class FieldConflict(ValueError):
     """Two contributions, or a contribution and the host, claim one place."""
 
 

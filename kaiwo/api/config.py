@@ -13,8 +13,8 @@ from kaiwo.api.checks import check_config
 from kaiwo.api.core import ResourceRequirements
 from kaiwo.api.duration import parse_duration
 from kaiwo.api.errors import InvalidConfig, Problem
-from kaiwo.api.explain import explain
 from kaiwo.api.kaiwoconfig import ExpectedGpus, KaiwoConfigSpec, StorageSection
+from kaiwo.api.pydantic_errors import explain
 from kaiwo.engine.quantity import parse_quantity
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class ResolvedConfig:
 @cache
 def default_download_image() -> str:
     """The project's downloader image of the same version as the operator."""
-    from importlib.metadata import version  # noqa: PLC0415 (slow to import, and rarely needed)
+    from importlib.metadata import version
 
     return f"{DOWNLOAD_IMAGE_REPOSITORY}:{version('kaiwo')}"
 

@@ -9,7 +9,7 @@ import yaml
 
 from kaiwo.api import kaiwoconfig, rules, workload
 from kaiwo.api.compose import KINDS, Kind, compose_spec, status_model
-from kaiwo.api.keep import keep_known
+from kaiwo.api.crd_compat import keep_known
 from kaiwo.api.schema import structural
 from kaiwo.engine.resource import Resource
 
@@ -65,7 +65,7 @@ _COLUMNS: Final[dict[Kind, tuple[Object, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class CustomKind:
+class CrdKind:
     """A kind to render a CustomResourceDefinition for.
 
     Attributes:
@@ -93,7 +93,7 @@ def render_crds(
     fields: Iterable[Field],
     settings: Mapping[str, type[BaseModel]] | None = None,
     previous: Sequence[Object] | None = None,
-    kinds: Iterable[CustomKind] = (),
+    kinds: Iterable[CrdKind] = (),
 ) -> list[Object]:
     """The definitions (CRDs) of the host and of plugins, in the order of their names.
 
@@ -118,12 +118,12 @@ def render_crds(
 
 def host_kind(
     kind: Kind, fields: Iterable[Field], settings: Mapping[str, type[BaseModel]] | None = None
-) -> CustomKind:
+) -> CrdKind:
     """One of the host's kinds with what plugins contribute to it."""
     contributions = [field for field in fields if field.kind == kind]
     blocks = sorted({field.path[0] for field in contributions if len(field.path) == 1})
     is_workload = kind != "KaiwoConfig"
-    return CustomKind(
+    return CrdKind(
         resource=_RESOURCES[kind],
         spec=compose_spec(kind, contributions, settings),
         status=status_model(kind),
@@ -135,7 +135,7 @@ def host_kind(
     )
 
 
-def render_crd(kind: CustomKind) -> Object:
+def render_crd(kind: CrdKind) -> Object:
     """The CustomResourceDefinition of one kind."""
     resource = kind.resource
     spec = {**structural(kind.spec), "default": {}}

@@ -25,7 +25,7 @@ _LONGEST = 2**63 // 1000  # Go counts nanoseconds in 64 bits: about 292 years
 _MAX_LENGTH = 200
 
 
-class InvalidDuration(ValueError):  # noqa: N818 (reads as what the value is)
+class InvalidDuration(ValueError):
     """A text that is no duration; the message shows it and gives examples."""
 
 

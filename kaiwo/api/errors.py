@@ -35,7 +35,7 @@ def render(problems: Iterable[Problem]) -> str:
     return "; ".join(str(problem) for problem in problems)
 
 
-class InvalidObject(ValueError):  # noqa: N818 (reads as what the object is)
+class InvalidObject(ValueError):
     """An object that cannot be used as it stands.
 
     Attributes:

@@ -36,7 +36,7 @@ class RaySection(Model):
     """Ray."""
 
     default_ray_image: Annotated[
-        str, Field(min_length=1, description="Image of containers that name none, for every back end.")
+        str, Field(min_length=1, description="Image of containers that name none, for every backend.")
     ] = "ghcr.io/silogen/rocm-ray:6.4"
     head_pod_memory: Annotated[QuantityText, Field(description="Memory of a Ray head pod.")] = "16Gi"
 
@@ -195,7 +195,7 @@ class KaiwoConfigSpec(Model):
     ] = None
 
 
-class PluginState(Model):
+class PluginReport(Model):
     """What became of one plugin."""
 
     name: Annotated[str, Field(description="Name of the plugin.")]
@@ -208,5 +208,7 @@ class KaiwoConfigStatus(Model):
     """``status`` of a KaiwoConfig."""
 
     conditions: Annotated[Conditions, Field(description="Ready says whether the values are in force.")] = ()
-    plugins: Annotated[tuple[PluginState, ...], Field(strict=False, description="State of each plugin.")] = ()
+    plugins: Annotated[
+        tuple[PluginReport, ...], Field(strict=False, description="State of each plugin.")
+    ] = ()
     observed_generation: Annotated[int | None, Field(ge=0, description="Generation that is in force.")] = None

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from kaiwo.api.checks import check_config, check_workload
 from kaiwo.api.compose import KINDS, Kind, compose, known_fields
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.explain import explain, nearest
 from kaiwo.api.metadata import check_metadata
 from kaiwo.api.names import runs_on_ray
+from kaiwo.api.pydantic_errors import explain, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

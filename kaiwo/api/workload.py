@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from kaiwo.api.common import CommonSpec, JobSpec, ServiceSpec
 from kaiwo.api.errors import InvalidWorkload, Problem
-from kaiwo.api.explain import explain
+from kaiwo.api.pydantic_errors import explain
 from kaiwo.api.status import WorkloadStatus
 
 if TYPE_CHECKING:

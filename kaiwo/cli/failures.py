@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli.options import Settings
-from kaiwo.cli.output import clean
+from kaiwo.cli.options import GlobalOptions
+from kaiwo.cli.output.printer import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Failure(click.ClickException):
 
 def run(command: click.Command, args: Sequence[str], program: str) -> int:
     """Run a command and turn whatever ends it into an exit code; what went wrong is on standard error."""
-    settings = Settings()
+    settings = GlobalOptions()
     try:
         result = command.main(args=list(args), prog_name=program, standalone_mode=False, obj=settings)
     except click.exceptions.Exit as error:
@@ -64,7 +64,7 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
             "run it again with -vv, which shows where, and report that as a defect",
         )
         if settings.verbosity > 1:
-            import traceback  # noqa: PLC0415  only for who asks
+            import traceback
 
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         failure.show()
@@ -74,14 +74,14 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
 
 def translated(error: Exception) -> Failure | None:
     """The engine's errors in the command line's words; None for an error nobody foresaw."""
-    from kaiwo.engine import errors  # noqa: PLC0415  only when something failed
+    from kaiwo.engine import errors
 
     match error:
         case errors.CredentialsError():
             return Failure(
                 str(error), "kubectl config get-contexts, then --context NAME or --kubeconfig FILE"
             )
-        case errors.ConnectionLost():
+        case errors.ConnectionBroken():
             return Failure(f"no answer from the API server: {plain(error)}", "kubectl cluster-info")
         case errors.Forbidden(status=401):
             return Failure(

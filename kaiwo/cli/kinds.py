@@ -81,7 +81,7 @@ def found_in(cluster: Cluster, kinds: tuple[Resource, ...], name: str) -> list[t
     Raises:
         Failure: the cluster knows none of the kinds.
     """
-    from kaiwo.engine.errors import NotFound  # noqa: PLC0415  only commands that reach a cluster need it
+    from kaiwo.engine.errors import NotFound
 
     found: list[tuple[Resource, Object]] = []
     for resource in kinds:

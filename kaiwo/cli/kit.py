@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kaiwo.cli.failures import FAILED, INTERRUPTED, NOT_FOUND, OK, TIMED_OUT, USAGE, Failure
-from kaiwo.cli.options import Format, Settings, settings
-from kaiwo.cli.output import Column, clean, dump, emit, page_style
+from kaiwo.cli.options import Format, GlobalOptions, settings
+from kaiwo.cli.output.printer import Column, clean, dump, emit, page_style
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ __all__ = [
     "Column",
     "Failure",
     "Format",
-    "Settings",
+    "GlobalOptions",
     "clean",
     "cluster",
     "complete_names",
@@ -161,7 +161,7 @@ def connection() -> Connection:
     Raises:
         Failure: no usable kubeconfig.
     """
-    from kaiwo.engine import credentials  # noqa: PLC0415  brings in TLS
+    from kaiwo.engine import credentials
 
     chosen = settings()
     return credentials.load(chosen.kubeconfig, chosen.context)
@@ -178,7 +178,7 @@ def cluster(timeout: float = 30.0) -> Iterator[Cluster]:
         CredentialsError: no usable kubeconfig.
     """
     reached = connection()
-    from kaiwo.engine.client import Client  # noqa: PLC0415  brings in aiohttp
+    from kaiwo.engine.client import Client
 
     chosen = settings()
     with asyncio.Runner() as runner:
@@ -204,11 +204,11 @@ def plugins(names: str | None = None) -> Plugins:
     Raises:
         Failure: the selection cannot be read, or a required plugin is not loaded.
     """
-    from kaiwo.plugin.loader import RequiredPluginError, load  # noqa: PLC0415  imports every plugin
-    from kaiwo.plugin.selection import Selection, SelectionError  # noqa: PLC0415
+    from kaiwo.plugin.loader import RequiredPluginError, load
+    from kaiwo.plugin.selection import PluginSelection, SelectionError
 
     try:
-        return load(Selection.of(flag=names, environ=os.environ))
+        return load(PluginSelection.of(flag=names, environ=os.environ))
     except (SelectionError, RequiredPluginError) as error:
         raise Failure(str(error), "kaiwo plugins") from error
 

@@ -13,37 +13,49 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli import failures, options
-from kaiwo.cli.group import Entry, LazyGroup
+from kaiwo.cli.command_group import CommandEntry, LazyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COMMANDS: dict[str, Entry] = {
-    "submit": Entry("kaiwo.cli.submit:submit", "Send workloads to the cluster, new or changed."),
-    "list": Entry("kaiwo.cli.listing:list_command", "List workloads, your own first."),
-    "status": Entry("kaiwo.cli.status:status", "Show one workload: state, reason, objects, pods, events."),
-    "describe": Entry("kaiwo.cli.status:status", "The same as status.", hidden=True),
-    "delete": Entry("kaiwo.cli.delete:delete", "Delete workloads."),
-    "cancel": Entry("kaiwo.cli.delete:delete", "The same as delete.", hidden=True),
-    "plan": Entry("kaiwo.cli.plan:plan", "Show the objects that a workload would create, and why."),
-    "manifests": Entry("kaiwo.cli.manifests:manifests", "Print what an administrator installs."),
-    "plugins": Entry("kaiwo.cli.plugins:plugins", "List the plugins and their state."),
-    "operator": Entry("kaiwo.cli.operator:operator", "Run the operator."),
-    "demo": Entry("kaiwo.cli.demo:demo", "A guided first run on a control plane of its own."),
-    "version": Entry("kaiwo.cli.version:version", "Print the versions of the command and the cluster."),
-    "completion": Entry("kaiwo.cli.completion:completion", "Print the shell completion script."),
+COMMANDS: dict[str, CommandEntry] = {
+    "submit": CommandEntry(
+        "kaiwo.cli.commands.submit:submit", "Send workloads to the cluster, new or changed."
+    ),
+    "list": CommandEntry("kaiwo.cli.commands.list:list_command", "List workloads, your own first."),
+    "status": CommandEntry(
+        "kaiwo.cli.commands.status:status", "Show one workload: state, reason, objects, pods, events."
+    ),
+    "describe": CommandEntry("kaiwo.cli.commands.status:status", "The same as status.", hidden=True),
+    "delete": CommandEntry("kaiwo.cli.commands.delete:delete", "Delete workloads."),
+    "cancel": CommandEntry("kaiwo.cli.commands.delete:delete", "The same as delete.", hidden=True),
+    "plan": CommandEntry(
+        "kaiwo.cli.commands.plan:plan", "Show the objects that a workload would create, and why."
+    ),
+    "manifests": CommandEntry(
+        "kaiwo.cli.commands.manifests:manifests", "Print what an administrator installs."
+    ),
+    "plugins": CommandEntry("kaiwo.cli.commands.plugins:plugins", "List the plugins and their state."),
+    "operator": CommandEntry("kaiwo.cli.commands.operator:operator", "Run the operator."),
+    "demo": CommandEntry("kaiwo.cli.demo:demo", "A guided first run on a control plane of its own."),
+    "version": CommandEntry(
+        "kaiwo.cli.commands.version:version", "Print the versions of the command and the cluster."
+    ),
+    "completion": CommandEntry(
+        "kaiwo.cli.commands.completion:completion", "Print the shell completion script."
+    ),
 }
 """The host's own commands, in the order of the list."""
 
 
-def _plugin_commands() -> Mapping[str, Entry]:
-    from kaiwo.cli import plugin_commands  # noqa: PLC0415  costs a scan of installed distributions
+def _plugin_commands() -> Mapping[str, CommandEntry]:
+    from kaiwo.cli import plugin_commands
 
     return plugin_commands.quick()
 
 
-def _find(name: str) -> Entry | None:
-    from kaiwo.cli import plugin_commands  # noqa: PLC0415  loads every plugin
+def _find(name: str) -> CommandEntry | None:
+    from kaiwo.cli import plugin_commands
 
     return plugin_commands.thorough(name)
 
@@ -51,7 +63,7 @@ def _find(name: str) -> Entry | None:
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     del param
     if value and not ctx.resilient_parsing:
-        from importlib.metadata import version  # noqa: PLC0415  only who asks pays for it
+        from importlib.metadata import version
 
         click.echo(f"kaiwo {version('kaiwo')}")
         ctx.exit()

@@ -22,7 +22,7 @@ FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
 
 
 @dataclass(slots=True)
-class Settings:
+class GlobalOptions:
     """What the user asked for with the options that every command takes.
 
     Attributes:
@@ -46,14 +46,14 @@ class Settings:
     watch: bool = False
 
 
-def settings(ctx: click.Context | None = None) -> Settings:
+def settings(ctx: click.Context | None = None) -> GlobalOptions:
     """The settings of the running command."""
-    return (ctx or click.get_current_context()).find_root().ensure_object(Settings)
+    return (ctx or click.get_current_context()).find_root().ensure_object(GlobalOptions)
 
 
 def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Leave it to the shell, which completes names of files and directories."""
-    from click.shell_completion import CompletionItem  # noqa: PLC0415  only shells that complete need it
+    from click.shell_completion import CompletionItem
 
     del ctx, param
     return [CompletionItem(incomplete, type="file")]

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaiwo.cli.group import Entry
-from kaiwo.plugin.selection import Selection
+from kaiwo.cli.command_group import CommandEntry
+from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,10 +26,10 @@ PLUGIN_GROUP = "kaiwo.plugins"
 _HOOK = "kaiwo_commands"
 
 
-def quick() -> dict[str, Entry]:
+def quick() -> dict[str, CommandEntry]:
     """Commands of selected plugins, by name; a plugin that cannot be read adds none."""
-    selection = Selection.of(environ=os.environ)
-    found: dict[str, Entry] = {}
+    selection = PluginSelection.of(environ=os.environ)
+    found: dict[str, CommandEntry] = {}
     for plugin, module in sorted(_entry_points()):
         chosen = selection.names is None or plugin in selection.names
         if chosen and plugin not in selection.disabled and _mentions_hook(module):
@@ -38,13 +38,14 @@ def quick() -> dict[str, Entry]:
     return found
 
 
-def thorough(name: str) -> Entry | None:
+def thorough(name: str) -> CommandEntry | None:
     """The command of that name, asked of the loaded plugins."""
-    from kaiwo.plugin.loader import load  # noqa: PLC0415  imports every plugin
+    from kaiwo.plugin.loader import load
 
-    plugins = load(Selection.of(environ=os.environ), hooks=[_HOOK])
+    plugins = load(PluginSelection.of(environ=os.environ), hooks=[_HOOK])
     return next(
-        (Entry(command.load, command.help) for command in plugins.commands if command.name == name), None
+        (CommandEntry(command.load, command.help) for command in plugins.commands if command.name == name),
+        None,
     )
 
 
@@ -82,9 +83,9 @@ def _mentions_hook(module: str) -> bool:
         return False
 
 
-def _declared(module: str) -> Iterable[tuple[str, Entry]]:
+def _declared(module: str) -> Iterable[tuple[str, CommandEntry]]:
     try:
         commands = getattr(importlib.import_module(module), _HOOK)()
-        return [(command.name, Entry(command.load, command.help)) for command in commands]
+        return [(command.name, CommandEntry(command.load, command.help)) for command in commands]
     except Exception:  # noqa: BLE001  a broken plugin must not break the help; `kaiwo plugins` names it
         return []

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from kaiwo.engine.discovery import Discovery
 from kaiwo.engine.errors import Conflict, Invalid, NotFound, from_status
 from kaiwo.engine.resource import POD
-from kaiwo.engine.transport import Request, Transport
+from kaiwo.engine.transport import HttpRequest, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Client:
             urgent: does not wait for other requests; for the lease.
         """
         path = _path(self.in_use(resource), namespace, name)
-        return await self._send(Request("get", str(resource), "GET", path, urgent=urgent))
+        return await self._send(HttpRequest("get", str(resource), "GET", path, urgent=urgent))
 
     async def pages(
         self,
@@ -135,7 +135,7 @@ class Client:
         while True:
             path = _path(self.in_use(resource), namespace) + "?" + urlencode(query)
             try:
-                body = await self._transport.send(Request("list", str(resource), "GET", path))
+                body = await self._transport.send(HttpRequest("list", str(resource), "GET", path))
             except NotFound:
                 if "continue" not in query and resource.fallbacks and await self.find_version(resource):
                     continue
@@ -189,7 +189,7 @@ class Client:
         path = _path(self.in_use(resource), _namespace(obj)) + _query(
             fieldManager=field_manager, fieldValidation=field_validation, dryRun="All" if dry_run else None
         )
-        request = Request(
+        request = HttpRequest(
             "create",
             str(resource),
             "POST",
@@ -231,7 +231,9 @@ class Client:
             fieldValidation=field_validation,
             dryRun="All" if dry_run else None,
         )
-        request = Request("apply", str(resource), "PATCH", path, encode(obj), _APPLY, mutating=not dry_run)
+        request = HttpRequest(
+            "apply", str(resource), "PATCH", path, encode(obj), _APPLY, mutating=not dry_run
+        )
         return await self._send_to(obj["metadata"].get("uid"), request)
 
     async def merge_patch(
@@ -267,7 +269,7 @@ class Client:
                 metadata["resourceVersion"] = resource_version
             patch = {**patch, "metadata": metadata}
         path = _path(self.in_use(resource), namespace, name, subresource) + _query(fieldManager=field_manager)
-        request = Request("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
+        request = HttpRequest("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
         return await self._send_to(uid, request)
 
     async def replace(
@@ -282,7 +284,7 @@ class Client:
             urgent: neither asks the gate nor waits for other requests; for the lease itself.
         """
         path = _path(self.in_use(resource), _namespace(obj), obj["metadata"]["name"], subresource)
-        request = Request(
+        request = HttpRequest(
             "replace", str(resource), "PUT", path, encode(obj), mutating=True, repeatable=False, urgent=urgent
         )
         return await self._send(request)
@@ -319,7 +321,7 @@ class Client:
             options["gracePeriodSeconds"] = grace_period
         path = _path(self.in_use(resource), namespace, name)
         # Without a uid a repeated delete could meet a successor of the same name.
-        request = Request(
+        request = HttpRequest(
             "delete", str(resource), "DELETE", path, encode(options), mutating=True, repeatable=bool(uid)
         )
         return await self._send(request)
@@ -392,9 +394,9 @@ class Client:
 
     async def get_json(self, path: str, **query: str) -> Object:
         """GET any path, for example ``/version``."""
-        return await self._send(Request("get", "", "GET", path + _query(**query)))
+        return await self._send(HttpRequest("get", "", "GET", path + _query(**query)))
 
-    async def _send_to(self, uid: str | None, request: Request) -> Object:
+    async def _send_to(self, uid: str | None, request: HttpRequest) -> Object:
         """Send a patch for one uid; another one is refused as the change of an immutable field."""
         try:
             return await self._send(request)
@@ -403,7 +405,7 @@ class Client:
                 raise Conflict(409, "Conflict", error.message, error.details) from error
             raise
 
-    async def _send(self, request: Request) -> Object:
+    async def _send(self, request: HttpRequest) -> Object:
         return decode_object(await self._transport.send(request), f"{request.verb} {request.resource}")
 
 

@@ -10,16 +10,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.cache import Event
-from kaiwo.engine.entry import Projection
+from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.errors import EngineError, NotLeading
-from kaiwo.engine.queue import Key, WorkQueue
+from kaiwo.engine.store import CacheEvent
+from kaiwo.engine.workqueue import Key, WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from kaiwo.engine.cache import Cache
     from kaiwo.engine.resource import Resource
+    from kaiwo.engine.store import Cache
     from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
@@ -39,16 +39,16 @@ class Watch:
         projection: what must be kept of each object.
         namespace: the only namespace of interest, None for all.
         label_selector: which objects are of interest, None for all.
-        lull: seconds between a change and the look at it, so that changes which come together are looked at
+        delay: seconds between a change and the look at it, so that changes which come together are looked at
             together; infinity for a change that needs no look. None where every change is looked at at once.
     """
 
     resource: Resource
-    keys: Callable[[Event], Iterable[Key]] | None = None
+    keys: Callable[[CacheEvent], Iterable[Key]] | None = None
     projection: Projection = field(default_factory=Projection)
     namespace: str | None = None
     label_selector: str | None = None
-    lull: Callable[[Event], float] | None = None
+    delay: Callable[[CacheEvent], float] | None = None
 
 
 class Controller:
@@ -101,15 +101,15 @@ class Controller:
         if self._running:
             self.queue.add_after(key, after)
 
-    def handler(self, watch: Watch) -> Callable[[Event], None]:
+    def handler(self, watch: Watch) -> Callable[[CacheEvent], None]:
         """What to subscribe for a watch."""
 
-        def handle(event: Event) -> None:
+        def handle(event: CacheEvent) -> None:
             keys = self._keys(watch, event) if self._running else ()
             if keys:
-                lull = watch.lull(event) if watch.lull is not None else 0.0
-                for key in keys if lull < math.inf else ():
-                    self.queue.add_after(key, lull)
+                delay = watch.delay(event) if watch.delay is not None else 0.0
+                for key in keys if delay < math.inf else ():
+                    self.queue.add_after(key, delay)
 
         return handle
 
@@ -155,7 +155,7 @@ class Controller:
     def _cached(self, cache: Cache) -> Iterator[Key]:
         for watch in self.watches:
             for entry in cache.list(watch.resource) if watch.keys is not None else ():
-                yield from self._keys(watch, Event("ADDED", watch.resource, None, entry))
+                yield from self._keys(watch, CacheEvent("ADDED", watch.resource, None, entry))
 
     def _close(self) -> None:
         self._running = False
@@ -227,7 +227,7 @@ class Controller:
                 _log.exception("%s: reporting the failure failed", where)
         return ended
 
-    def _keys(self, watch: Watch, event: Event) -> tuple[Key, ...]:
+    def _keys(self, watch: Watch, event: CacheEvent) -> tuple[Key, ...]:
         try:
             return tuple(watch.keys(event)) if watch.keys is not None else ()
         except Exception:  # noqa: BLE001 -- one odd object must not stop the watch

@@ -1,7 +1,5 @@
 """What can go wrong between the engine and an API server, as types a caller can decide on."""
 
-# ruff: noqa: N818 -- the names are the API's own words (NotFound, Conflict), as in client-go
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ class EngineError(Exception):
         return str(self)
 
 
-class ConnectionLost(EngineError):
+class ConnectionBroken(EngineError):
     """No answer came: refused, reset, cut off or timed out. The request may have been carried out."""
 
 

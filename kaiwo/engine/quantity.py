@@ -35,7 +35,7 @@ _BINARY_SUFFIX = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.ite
 _EXAMPLE = 'write it as 4, "500m", "16Gi" or "1.5"'
 
 
-class InvalidQuantity(ValueError):  # noqa: N818 (reads as what the value is)
+class InvalidQuantity(ValueError):
     """A text that is no quantity; the message shows it and gives examples."""
 
 

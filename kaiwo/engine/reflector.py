@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
 from kaiwo.engine.client import STALL
-from kaiwo.engine.errors import ApiError, ConnectionLost, EngineError, Gone, NotFound
+from kaiwo.engine.errors import ApiError, ConnectionBroken, EngineError, Gone, NotFound
 from kaiwo.engine.wire import decode_object
 
 if TYPE_CHECKING:
     import msgspec
 
-    from kaiwo.engine.cache import Store
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.client import Client
-    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.store import Store
     from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Reflector:
                 await self._not_served()
             except Gone as error:
                 await self._failed("gone", error, started)
-            except ConnectionLost as error:
+            except ConnectionBroken as error:
                 await self._failed("lost", error, started)
             except EngineError as error:
                 await self._failed("error", error, started)
@@ -94,7 +94,7 @@ class Reflector:
 
     async def _list(self) -> str:
         """Take a whole list; returns its version."""
-        entries: list[Entry] = []
+        entries: list[CachedObject] = []
         version = ""
         store = self.store
         pages = self._client.pages(
@@ -152,7 +152,7 @@ class Reflector:
             self._retry.reset()
         return version
 
-    def _decode(self, raw: msgspec.Raw) -> Entry | None:
+    def _decode(self, raw: msgspec.Raw) -> CachedObject | None:
         try:
             return self.store.decode(raw)
         except ValueError as error:

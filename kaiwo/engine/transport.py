@@ -16,7 +16,7 @@ from yarl import URL
 
 from kaiwo.engine.errors import (
     ApiError,
-    ConnectionLost,
+    ConnectionBroken,
     Forbidden,
     NotLeading,
     ServerUnavailable,
@@ -45,7 +45,7 @@ _SUCCESS = 300
 _FREE = contextlib.nullcontext()
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """One request to be sent, perhaps several times.
 
     Attributes:
@@ -136,7 +136,7 @@ class Transport:
             session, self._session = self._session, None
             await close(session)
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: HttpRequest) -> bytes:
         """The body of a successful answer.
 
         Raises:
@@ -154,7 +154,7 @@ class Transport:
                 if error.status != _UNAUTHORIZED or refresh:
                     raise
                 refresh = True
-            except (TooManyRequests, ServerUnavailable, ConnectionLost) as error:
+            except (TooManyRequests, ServerUnavailable, ConnectionBroken) as error:
                 pause = _pause(error, attempt)
                 if attempt == ATTEMPTS or pause > LONGEST_PAUSE or not _may_repeat(request, error):
                     raise
@@ -192,24 +192,24 @@ class Transport:
                         lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                         rest = lines.pop()
                         if len(rest) > longest:
-                            raise ConnectionLost(f"{resource}: a line of more than {longest} bytes")
+                            raise ConnectionBroken(f"{resource}: a line of more than {longest} bytes")
                         for line in lines:
                             if line:
                                 yield line
                 finally:
                     abort(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ConnectionLost(f"watch {resource}: {_describe(error)}") from error
+            raise ConnectionBroken(f"watch {resource}: {_describe(error)}") from error
         if rest:
-            raise ConnectionLost(f"watch {resource}: cut off in the middle of an event")
+            raise ConnectionBroken(f"watch {resource}: cut off in the middle of an event")
 
-    async def _headers(self, request: Request, *, refresh: bool) -> dict[str, str]:
+    async def _headers(self, request: HttpRequest, *, refresh: bool) -> dict[str, str]:
         headers = {"Accept": JSON, **await self._connection.headers(refresh=refresh)}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         return headers
 
-    async def _once(self, request: Request, headers: dict[str, str]) -> bytes:
+    async def _once(self, request: HttpRequest, headers: dict[str, str]) -> bytes:
         async with _FREE if request.urgent else self._slots:
             started = time.monotonic()
             status: int | None = 0
@@ -225,7 +225,7 @@ class Transport:
                 status = None  # nothing was sent, so there is nothing to count
                 raise
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise ConnectionLost(
+                raise ConnectionBroken(
                     f"{request.verb} {request.resource} at {self._connection.server}: {_describe(error)}"
                 ) from error
             finally:
@@ -288,14 +288,14 @@ def abort(response: aiohttp.ClientResponse) -> None:
         connection.transport.abort()
 
 
-def _may_repeat(request: Request, error: ApiError | ConnectionLost) -> bool:
+def _may_repeat(request: HttpRequest, error: ApiError | ConnectionBroken) -> bool:
     """Whether a failed request may be sent again: harmless, or surely not carried out."""
     if request.repeatable or isinstance(error, TooManyRequests):
         return True
     return isinstance(error.__cause__, aiohttp.ClientConnectorError)
 
 
-def _pause(error: ApiError | ConnectionLost, attempt: int) -> float:
+def _pause(error: ApiError | ConnectionBroken, attempt: int) -> float:
     """Seconds to wait: what the server asks for, or doubling; jittered, so that clients spread."""
     asked = error.retry_after if isinstance(error, ApiError) else None
     base = asked if asked is not None else FIRST_PAUSE * 2 ** (attempt - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kaiwo.engine.errors import ConnectionLost
+from kaiwo.engine.errors import ConnectionBroken
 from kaiwo.engine.resource import Object
 
 
@@ -56,7 +56,7 @@ def decode_page(body: bytes, what: str) -> Page:
     try:
         found = _list(body)
     except msgspec.DecodeError as error:
-        raise ConnectionLost(f"{what}: the answer is not a list: {error}") from error
+        raise ConnectionBroken(f"{what}: the answer is not a list: {error}") from error
     return Page(found.items or (), found.metadata.resourceVersion, found.metadata.rest)
 
 
@@ -65,7 +65,7 @@ def decode_event(line: bytes, what: str) -> WatchEvent:
     try:
         return _event(line)
     except msgspec.DecodeError as error:
-        raise ConnectionLost(f"{what}: an event is not JSON: {error}") from error
+        raise ConnectionBroken(f"{what}: an event is not JSON: {error}") from error
 
 
 def decode_object(body: bytes | msgspec.Raw, what: str) -> Object:
@@ -73,4 +73,4 @@ def decode_object(body: bytes | msgspec.Raw, what: str) -> Object:
     try:
         return _object(body)
     except msgspec.DecodeError as error:
-        raise ConnectionLost(f"{what}: the answer is not a JSON object: {error}") from error
+        raise ConnectionBroken(f"{what}: the answer is not a JSON object: {error}") from error

@@ -19,27 +19,26 @@ import prometheus_client
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
-from kaiwo.engine.lease import Lease
+from kaiwo.engine.leader_election import LeaderElector
+from kaiwo.engine.manager import Manager
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
-from kaiwo.engine.runtime import Engine
 from kaiwo.engine.telemetry import Metrics
-from kaiwo.host.cluster import (
+from kaiwo.host.api_discovery import ServedKinds
+from kaiwo.host.cluster_facts import (
     NODE_PROJECTION,
     PRIORITY_CLASS_PROJECTION,
     STORAGE_CLASS_PROJECTION,
     ClusterFacts,
 )
-from kaiwo.host.config import ConfigController, LiveConfig
-from kaiwo.host.drift import Drift
-from kaiwo.host.guard import TimeLimit
-from kaiwo.host.guarded import guarded_registry
-from kaiwo.host.http import Endpoint
+from kaiwo.host.crd_check import CrdCheck
+from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
-from kaiwo.host.served import ServedKinds
-from kaiwo.host.statistics import Statistics
+from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
+from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners, run_lifecycles
-from kaiwo.host.view import FactsReader
-from kaiwo.host.workloads import WorkloadController
+from kaiwo.host.workload.reconciler import WorkloadReconciler
+from kaiwo.host.workload.snapshot import SnapshotReader
+from kaiwo.host.workload_metrics import WorkloadMetrics
 from kaiwo.plugin.controllers import ControllerHost
 
 if TYPE_CHECKING:
@@ -85,11 +84,11 @@ class Operator:
         )
         namespace = settings.namespace or connection.namespace
         lease = (
-            Lease(self._client, namespace, settings.lease_name, identity)
+            LeaderElector(self._client, namespace, settings.lease_name, identity)
             if settings.leader_election
             else None
         )
-        self._engine = Engine(
+        self._engine = Manager(
             self._client,
             field_manager=FIELD_MANAGER,
             applied_annotation=APPLIED,
@@ -98,7 +97,7 @@ class Operator:
             lease=lease,
             metrics=self._metrics,
         )
-        self._workloads: list[WorkloadController] = []
+        self._workloads: list[WorkloadReconciler] = []
         self._wire()
 
     def _wire(self) -> None:
@@ -113,26 +112,26 @@ class Operator:
         cluster = ClusterFacts(engine.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners)
-        self._statistics = Statistics(self._metrics.registry, engine.cache, plugins)
-        reader = FactsReader(
+        self._statistics = WorkloadMetrics(self._metrics.registry, engine.cache, plugins)
+        reader = SnapshotReader(
             engine.cache, cluster, self._config, self._registry,
             served=self._served, settings_of=self._settings_by_declaration,
         )  # fmt: skip
         engine.add(
             ConfigController(
                 engine, self._config, plugins,
-                now=lambda: datetime.now(UTC), drift=Drift(self._client, plugins).differences,
+                now=lambda: datetime.now(UTC), drift=CrdCheck(self._client, plugins).differences,
             ).controller
         )  # fmt: skip
         for kind in WORKLOADS:
-            workloads = WorkloadController(
+            workloads = WorkloadReconciler(
                 kind, engine, reader, self._registry,
                 tell=self._transition, workers=settings.workers, namespace=settings.watch_namespace or None,
             )  # fmt: skip
             engine.add(workloads.controller)
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
-                source.on_change(workloads.wake_waiting)
+                source.on_change(workloads.requeue_waiting)
         for plugin in plugins.loaded:
             for extra in plugin.controllers:
                 module, _, name = extra.build.partition(":")
@@ -149,7 +148,7 @@ class Operator:
 
     @functools.cached_property
     def _declared_by(self) -> Mapping[str, str]:
-        """Name of a back end or queue system to its plugin's name."""
+        """Name of a backend or queue system to its plugin's name."""
         names: dict[str, str] = {}
         for plugin in self._plugins.loaded:
             names.update(
@@ -192,7 +191,7 @@ class Operator:
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
         if self._settings.resource_monitoring_enabled or self._settings.enforce_kaiwo_on_gpu_workloads:
             _log.warning("this version neither monitors utilisation nor takes over plain Jobs: ignored")
-        endpoint = Endpoint(
+        endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
         side: list[asyncio.Task[None]] = []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
-from kaiwo.plugin.selection import Selection, SelectionError
+from kaiwo.plugin.selection import PluginSelection, SelectionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,8 +144,8 @@ def _setting(key: str, variable: str, parse: Callable[[object], Any], doc: str, 
 class Settings:
     """All process settings; `describe` prints the table."""
 
-    selection: Selection = field(default_factory=Selection)
-    """Which plugins are loaded, see :class:`kaiwo.plugin.selection.Selection`."""
+    selection: PluginSelection = field(default_factory=PluginSelection)
+    """Which plugins are loaded, see :class:`kaiwo.plugin.selection.PluginSelection`."""
 
     default_cluster_queue_name: str = _setting(
         "defaultClusterQueueName",
@@ -317,7 +317,7 @@ def load(
         except (ValueError, TypeError) as error:
             problems.append(f"{where}: {value!r} {error}")
     try:
-        values["selection"] = Selection.of(
+        values["selection"] = PluginSelection.of(
             flag=flags.get("plugins"), environ=environ, settings=content, where=str(file)
         )
     except SelectionError as error:
@@ -333,7 +333,7 @@ def load(
 
 
 def _read(file: Path, problems: list[str]) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415  most processes read no file
+    import yaml
 
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))

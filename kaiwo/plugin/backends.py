@@ -1,4 +1,4 @@
-"""Workload back ends: how one kind of workload becomes a Kubernetes object and what its state means.
+"""Workload backends: how one kind of workload becomes a Kubernetes object and what its state means.
 
 Every callable here is pure: no I/O, no clock (time is a fact), no globals. The operator, ``kaiwo plan``,
 validation and the tests call the same functions.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kaiwo.api.field import Field, WorkloadKind
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.facts import Allocation, NodeFact, Refusal
+    from kaiwo.plugin.facts import Allocation, Blocked, NodeFact
     from kaiwo.plugin.pods import PodContribution
     from kaiwo.plugin.queues import Admission, QueueAssignment
     from kaiwo.plugin.rbac import PolicyRule
@@ -86,14 +86,14 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class RenderInput:
-    """What a back end renders from.
+    """What a backend renders from.
 
     Attributes:
         workload: the user's workload.
         resolved: see :class:`Resolved`.
         queue: what the queue system asks for; None when no queue system is loaded.
         contributions: pod contributions of loaded plugins, in loading order.
-        settings: the back end's settings from KaiwoConfig, or None.
+        settings: the backend's settings from KaiwoConfig, or None.
     """
 
     workload: Workload
@@ -117,15 +117,15 @@ class Rendered:
         warnings: what was ignored or overridden, one sentence each.
         origins: JSON path (``spec.template.spec.containers[0].image``) to its origin, and in words which
             field or plugin.
-        companions: objects beside the child, by kind, each named like the workload and complete but for
-            ownership; kinds that the back end lists as ``companions``. One that is not rendered any more
+        secondary: objects beside the child, by kind, each named like the workload and complete but for
+            ownership; kinds that the backend lists as ``secondary``. One that is not rendered any more
             is deleted.
     """
 
     child: Object
     warnings: tuple[str, ...] = ()
     origins: Mapping[str, tuple[Origin, str]] = field(default_factory=dict)
-    companions: Mapping[Resource, Object] = field(default_factory=dict)
+    secondary: Mapping[Resource, Object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,9 @@ class Observation:
         admission: what the queue system says; None when none is loaded or nothing is known yet.
         queued: the child carries a queue's labels.
         now: the moment of looking, UTC.
-        companions: live objects of the back end's ``companions`` kinds that are named like the workload.
-        complaint: reason and message of the newest Warning event about the child; None when there is none, or
-            when nobody asked for it (:attr:`Observed.puzzled`).
+        secondary: live objects of the backend's ``secondary`` kinds that are named like the workload.
+        warning_event: reason and message of the newest Warning event about the child; None when there is
+            none, or when nobody asked for it (:attr:`Observed.needs_events`).
         gone: the last failed pods of a KaiwoJob that exist no more, as they were; an operator that was
             started later knows of none.
     """
@@ -152,8 +152,8 @@ class Observation:
     admission: Admission | None
     queued: bool
     now: datetime
-    companions: Mapping[Resource, Object] = field(default_factory=dict)
-    complaint: Finding | None = None
+    secondary: Mapping[Resource, Object] = field(default_factory=dict)
+    warning_event: Finding | None = None
     gone: tuple[Object, ...] = ()
 
 
@@ -179,9 +179,9 @@ class Observed:
             unknown; an earlier start time belongs to a run that was evicted.
         completed: when it ended, None while it has not.
         passed: status words that recorded facts prove it passed through before ``status``, in order.
-        wake_after: seconds after which to look again though nothing happened, None for never.
-        puzzled: neither the child nor its pods tell why it does not go on, but an event about it may: the
-            newest warning is read, and the child is observed once more with it.
+        requeue_after: seconds after which to look again though nothing happened, None for never.
+        needs_events: neither the child nor its pods say why it does not go on, but an event about it may:
+            the newest warning is read, and the child is observed once more with it.
         pod_maker: kind and name of the object that makes the pods on behalf of the child, whose warnings are
             read, too; None where the child makes them itself.
     """
@@ -193,17 +193,17 @@ class Observed:
     run_started: datetime | None = None
     completed: datetime | None = None
     passed: tuple[str, ...] = ()
-    wake_after: float | None = None
-    puzzled: bool = False
+    requeue_after: float | None = None
+    needs_events: bool = False
     pod_maker: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """What the choice between the forms of a back end may depend on.
+class VariantInput:
+    """What the choice between the forms of a backend may depend on.
 
     Attributes:
-        settings: the back end's settings from KaiwoConfig, or None.
+        settings: the backend's settings from KaiwoConfig, or None.
         queue_manages: whether the queue system in force queues objects of a kind by itself.
     """
 
@@ -212,18 +212,18 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class BackEnd:
-    """A workload back end.
+class Backend:
+    """A workload backend.
 
     Attributes:
         name: short name (``batch_job``).
         kind: the kind it serves.
         child: the kind of object it creates, named like the workload.
         fields: spec fields it owns; the first is its embedded block.
-        chosen: pure function: whether this back end serves that workload.
+        chosen: pure function: whether this backend serves that workload.
         max_name_length: longest legal workload name.
         name_pattern: ``dns1123`` (label) or ``dns1035`` (label that starts with a letter).
-        check: pure function: what is wrong with this workload for this back end, as (field path, message)
+        check: pure function: what is wrong with this workload for this backend, as (field path, message)
             pairs.
         allocate: pure function: how GPUs are split, or why it cannot run now. None while only declared.
         render: pure function: the child. None while only declared.
@@ -234,7 +234,7 @@ class BackEnd:
         requires: kinds that must be served by the cluster.
         owned_paths: child paths whose field owner matters (``spec.suspend``, ``spec.replicas``); with
             ``write="apply"``, one that another field manager owns is not sent.
-        companions: kinds of objects beside the child that are named like the workload: what ``render`` makes,
+        secondary: kinds of objects beside the child that are named like the workload: what ``render`` makes,
             and what the child's own controller makes and ``observe`` or ``tune`` reads.
         frozen: pure function: the part of a child, rendered or live, that cannot change while it exists. A
             change of it replaces the child: it is deleted, waited for and created again. None where
@@ -265,7 +265,7 @@ class BackEnd:
     max_name_length: int = 63
     name_pattern: Literal["dns1123", "dns1035"] = "dns1123"
     check: Callable[[Workload], tuple[tuple[str, str], ...]] | None = None
-    allocate: Callable[[AllocationInput], Allocation | Refusal] | None = None
+    allocate: Callable[[AllocationInput], Allocation | Blocked] | None = None
     render: Callable[[RenderInput], Rendered] | None = None
     observe: Callable[[Observation], Observed] | None = None
     write: Literal["create", "apply"] = "create"
@@ -273,19 +273,19 @@ class BackEnd:
     mutable: tuple[str, ...] = ()
     requires: tuple[Resource, ...] = ()
     owned_paths: tuple[tuple[str, ...], ...] = ()
-    companions: tuple[Resource, ...] = ()
+    secondary: tuple[Resource, ...] = ()
     frozen: Callable[[Object], object] | None = None
     tune: Callable[[Workload, Mapping[Resource, Object]], Mapping[Resource, Object]] | None = None
     urgent: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     absent_at_zero: bool = False
     merge: Callable[[Object, Object], Object] | None = None
-    variants: tuple[BackEnd, ...] = ()
-    select: Callable[[Selection], str] | None = None
+    variants: tuple[Backend, ...] = ()
+    select: Callable[[VariantInput], str] | None = None
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
 
     @property
     def built(self) -> bool:
-        """Whether it can run workloads; a back end may be declared (fields only) before it is built."""
+        """Whether it can run workloads; a backend may be declared (fields only) before it is built."""
         return self.allocate is not None and self.render is not None and self.observe is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kaiwo.api.field import Field, WorkloadKind
 from kaiwo.engine.resource import Resource
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import CustomKind, ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -32,7 +32,7 @@ _RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9][\w.-]*")
 _WORKLOAD_KINDS = get_args(WorkloadKind)
 
 
-class RefusedPlugin(Exception):  # noqa: N818 (says what became of the plugin)
+class RefusedPlugin(Exception):
     """A plugin that cannot be loaded; the message is one line."""
 
 
@@ -83,7 +83,7 @@ def _check_common(where: str, item: object) -> None:
             )
     settings = getattr(item, "settings", None)
     if settings is not None:
-        from pydantic import BaseModel  # noqa: PLC0415 - only plugins with settings need it
+        from pydantic import BaseModel
 
         require(
             isinstance(settings, type) and issubclass(settings, BaseModel),
@@ -123,7 +123,7 @@ def _check_path(where: str, path: object) -> None:
     )
 
 
-def _check_backend(where: str, item: BackEnd) -> None:
+def _check_backend(where: str, item: Backend) -> None:
     require(item.kind in _WORKLOAD_KINDS, f"{where}: kind is {item.kind!r}, not KaiwoJob or KaiwoService")
     require(isinstance(item.child, Resource), f"{where}: child is not a Resource")
     _check_tuple(where, item, "fields", Field)
@@ -152,7 +152,7 @@ def _check_backend(where: str, item: BackEnd) -> None:
     require(item.name_pattern in ("dns1123", "dns1035"), f"{where}: name_pattern is {item.name_pattern!r}")
     require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, not create or apply")
     _check_tuple(where, item, "requires", Resource)
-    _check_tuple(where, item, "companions", Resource)
+    _check_tuple(where, item, "secondary", Resource)
     _check_tuple(where, item, "variants", type(item))
     _check_tuple(where, item, "mutable", str)
     _check_tuple(where, item, "patch_paths", tuple)
@@ -160,7 +160,7 @@ def _check_backend(where: str, item: BackEnd) -> None:
 
 
 def _check_source(where: str, item: Any) -> None:
-    from pydantic import BaseModel  # noqa: PLC0415 - only plugins with sources need it
+    from pydantic import BaseModel
 
     _check_path(where, item.path)
     require(
@@ -219,7 +219,7 @@ def _check_listener(where: str, item: TransitionListener) -> None:
 
 
 _CHECKS: dict[type, Callable[..., None]] = {
-    BackEnd: _check_backend,
+    Backend: _check_backend,
     DownloadSource: _check_source,
     GpuVendor: _check_vendor,
     QueueSystem: _check_queue_system,

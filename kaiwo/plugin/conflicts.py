@@ -55,7 +55,7 @@ HOST_COMMANDS = (
 """Words that the command line keeps for itself."""
 
 
-class Claims:
+class DeclaredNames:
     """Who declared what so far."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Claims:
 
 def _names(plugin: LoadedPlugin) -> Iterator[str]:
     """What nobody else may declare, in the words of a message."""
-    yield from (f"back end {backend.name}" for backend in plugin.backends)
+    yield from (f"backend {backend.name}" for backend in plugin.backends)
     yield from (f"download source {source.name}" for source in plugin.sources)
     yield from (f"GPU vendor {vendor.name}" for vendor in plugin.vendors)
     yield from ("a queue system, of which one can be in force" for _ in plugin.queue_systems)

@@ -42,7 +42,7 @@ def _where(field: Field) -> str:
 
 
 def _check_type(where: str, annotation: Any) -> None:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - only plugins with fields or settings need it
+    from pydantic import TypeAdapter
 
     try:
         TypeAdapter(annotation).json_schema()
@@ -63,8 +63,8 @@ def _check_defaults(settings: type[BaseModel]) -> None:
 
 def _is_hosts(field: Field) -> bool:
     """Whether a field of the host is at the path, or on the way to it and no section of fields."""
-    from kaiwo.api.field import Contributed  # noqa: PLC0415 - only plugins with fields need the host's models
-    from kaiwo.api.workload import SPECS  # noqa: PLC0415 - likewise
+    from kaiwo.api.field import Contributed
+    from kaiwo.api.workload import SPECS
 
     model: type[BaseModel] | None = SPECS[field.kind]
     for position, name in enumerate(field.path):
@@ -83,7 +83,7 @@ def _is_hosts(field: Field) -> bool:
 
 def _section(annotation: Any) -> type[BaseModel] | None:
     """The model in ``Model | None``; None for any other type."""
-    from pydantic import BaseModel  # noqa: PLC0415 - only plugins with fields need it
+    from pydantic import BaseModel
 
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):

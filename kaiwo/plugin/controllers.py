@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.api.config import ResolvedConfig
+    from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Resource
-    from kaiwo.engine.runtime import Engine
     from kaiwo.plugin.rbac import PolicyRule
     from kaiwo.plugin.vendors import GpuVendor
 
@@ -52,7 +52,7 @@ class ControllerHost:
             their pods and volumes must name it.
     """
 
-    engine: Engine
+    engine: Manager
     vendors: tuple[GpuVendor, ...]
     config: Callable[[], ResolvedConfig]
     settings: Callable[[], BaseModel | None]

@@ -35,7 +35,7 @@ class NodeFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Blocked:
     """Why a workload cannot run now. It heals by itself when the named cause is gone.
 
     Attributes:

@@ -28,7 +28,7 @@ import pluggy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -48,10 +48,10 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def kaiwo_backends() -> Sequence[BackEnd]:
-    """Workload back ends: which kind they serve, the spec field they own, how they render and observe.
+def kaiwo_backends() -> Sequence[Backend]:
+    """Workload backends: which kind they serve, the spec field they own, how they render and observe.
 
-    Example: ``return [BackEnd(name="batch_job", kind="KaiwoJob", child=JOB, fields=(JOB_FIELD,), ...)]``.
+    Example: ``return [Backend(name="batch_job", kind="KaiwoJob", child=JOB, fields=(JOB_FIELD,), ...)]``.
     """
     raise AssertionError  # a specification is never called
 

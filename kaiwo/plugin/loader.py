@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from kaiwo.plugin import hookspecs
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.checks import RefusedPlugin, checked_declarations, require
 from kaiwo.plugin.commands import Command
-from kaiwo.plugin.conflicts import Claims
+from kaiwo.plugin.conflicts import DeclaredNames
 from kaiwo.plugin.contributed import check_contributed
 from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -26,7 +26,7 @@ from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.pods import PodContribution
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
-from kaiwo.plugin.selection import Selection, nearest
+from kaiwo.plugin.selection import PluginSelection, nearest
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 HOOKS: Mapping[str, tuple[str, type]] = {
-    "kaiwo_backends": ("backends", BackEnd),
+    "kaiwo_backends": ("backends", Backend),
     "kaiwo_download_sources": ("sources", DownloadSource),
     "kaiwo_gpu_vendors": ("vendors", GpuVendor),
     "kaiwo_queue_systems": ("queue_systems", QueueSystem),
@@ -73,7 +73,7 @@ class RequiredPluginError(RuntimeError):
 
 
 def load(
-    selection: Selection | None = None,
+    selection: PluginSelection | None = None,
     *,
     hooks: Collection[str] | None = None,
     deadline: float = DEADLINE,
@@ -88,7 +88,7 @@ def load(
     Raises:
         RequiredPluginError: a required plugin is not loaded.
     """
-    selection = selection or Selection()
+    selection = selection or PluginSelection()
     candidates = installed_plugins()
     states = [*_unknown(selection, candidates)]
     chosen: list[Candidate] = []
@@ -123,7 +123,7 @@ def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
 def _load_all(
     chosen: Sequence[Candidate], read: Callable[[Candidate], LoadedPlugin]
 ) -> tuple[tuple[LoadedPlugin, ...], list[PluginState]]:
-    claims = Claims()
+    claims = DeclaredNames()
     first: dict[str, Candidate] = {}
     loaded: list[LoadedPlugin] = []
     states: list[PluginState] = []
@@ -209,7 +209,7 @@ def _check_api(module: ModuleType) -> None:
     )
 
 
-def _unknown(selection: Selection, candidates: Sequence[Candidate]) -> list[PluginState]:
+def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> list[PluginState]:
     installed = sorted({candidate.name for candidate in candidates})
     states = []
     for name in sorted({*(selection.names or ()), *selection.disabled, *selection.required} - set(installed)):

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.entry import Projection
+    from kaiwo.engine.cached_object import Projection
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.facts import Refusal
+    from kaiwo.plugin.facts import Blocked
     from kaiwo.plugin.rbac import PolicyRule
 
 
@@ -48,7 +48,7 @@ class Admission:
         reason: CamelCase word for the workload's reason.
         message: the queue system's own text.
         since: RFC 3339 time of the last change, empty if unknown.
-        wake_after: seconds after which to look again though nothing happened, None for never.
+        requeue_after: seconds after which to look again though nothing happened, None for never.
         undecided: the queue system has not looked at it yet; its first word is worth a moment's wait.
     """
 
@@ -56,7 +56,7 @@ class Admission:
     reason: str
     message: str
     since: str = ""
-    wake_after: float | None = None
+    requeue_after: float | None = None
     undecided: bool = False
 
 
@@ -104,7 +104,7 @@ class QueueSystem:
     """
 
     name: str
-    assign: Callable[[Workload, QueueFacts], QueueAssignment | Refusal]
+    assign: Callable[[Workload, QueueFacts], QueueAssignment | Blocked]
     admission: Callable[[Object, QueueFacts], Admission | None]
     reads: tuple[Resource, ...] = ()
     owned: tuple[Resource, ...] = ()

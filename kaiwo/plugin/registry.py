@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.crds import CustomKind as Definition
-    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.api.crds import CrdKind as Definition
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -57,7 +57,7 @@ class LoadedPlugin:
         distribution: the distribution it comes from.
         version: version of the distribution.
         module: dotted name of its module.
-        backends: workload back ends.
+        backends: workload backends.
         sources: download sources.
         vendors: GPU vendors.
         queue_systems: queue systems.
@@ -73,7 +73,7 @@ class LoadedPlugin:
     distribution: str
     version: str
     module: str
-    backends: tuple[BackEnd, ...] = ()
+    backends: tuple[Backend, ...] = ()
     sources: tuple[DownloadSource, ...] = ()
     vendors: tuple[GpuVendor, ...] = ()
     queue_systems: tuple[QueueSystem, ...] = ()
@@ -140,8 +140,8 @@ class Plugins:
     broken_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
-    def backends(self) -> tuple[BackEnd, ...]:
-        """Workload back ends of all loaded plugins."""
+    def backends(self) -> tuple[Backend, ...]:
+        """Workload backends of all loaded plugins."""
         return tuple(backend for plugin in self.loaded for backend in plugin.backends)
 
     @property
@@ -195,7 +195,7 @@ class Plugins:
 
     def kinds(self) -> list[Definition]:
         """Kinds of loaded plugins' own, for rendering their CustomResourceDefinitions."""
-        from kaiwo.api.crds import CustomKind as Definition  # noqa: PLC0415  brings in the models
+        from kaiwo.api.crds import CrdKind as Definition
 
         return [
             Definition(

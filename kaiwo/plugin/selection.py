@@ -25,7 +25,7 @@ class SelectionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class PluginSelection:
     """What to load.
 
     Attributes:
@@ -47,7 +47,7 @@ class Selection:
         environ: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
         where: str = "settings",
-    ) -> Selection:
+    ) -> PluginSelection:
         """Combine the sources of process configuration.
 
         Args:
@@ -80,7 +80,7 @@ class Selection:
 
 def nearest(word: str, words: Sequence[str]) -> str | None:
     """The word that was probably meant, whatever its case and with ``-`` for ``_``; None if none is near."""
-    import difflib  # noqa: PLC0415 - only mistakes need it
+    import difflib
 
     by_form = {_form(other): other for other in words}
     form = _form(word).removeprefix("kaiwo_")

@@ -1,4 +1,4 @@
-"""What the host relies on in a workload back end."""
+"""What the host relies on in a workload backend."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, get_args
 from kaiwo.api.status import Status
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput, Resolved
-from kaiwo.plugin.facts import Allocation, Refusal
+from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.testing.builders import NOW, job, service
 from kaiwo.testing.claims import claim
-from kaiwo.workload.labels import NAME, RUN_ID, TYPE
-from kaiwo.workload.nodes import node_fact
+from kaiwo.workload.gpus.nodes import node_fact
+from kaiwo.workload.metadata import NAME, RUN_ID, TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import BackEnd
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.vendors import GpuVendor
 
 IMAGE = "registry.example/default:1"
@@ -27,22 +27,22 @@ _PROVEN_BY_PODS = {"RUNNING", "READY"}
 
 
 def assert_backend_contract(
-    backend: BackEnd,
+    backend: Backend,
     workloads: Sequence[Object],
     *,
     vendors: Sequence[GpuVendor] = (),
     nodes: Sequence[Object] = (),
 ) -> None:
-    """Check a back end with workloads that it is to serve.
+    """Check a backend with workloads that it is to serve.
 
-    A back end is declared (fields only) or built (allocate, render and observe), nothing between. Its
+    A backend is declared (fields only) or built (allocate, render and observe), nothing between. Its
     functions are pure: they change nothing they are given and answer the same twice. The child is named like
     its workload, holds no null and no status, and carries the system labels on itself and on every pod
     template. A child without pods is never said to run, and one whose status makes no sense breaks nothing.
-    Where the back end names the fields of the status that it reads, it reads no others.
+    Where the backend names the fields of the status that it reads, it reads no others.
 
     Args:
-        backend: the back end.
+        backend: the backend.
         workloads: at least one workload that it must choose.
         vendors: GPU vendors that the workloads need.
         nodes: Nodes of the cluster, enough for the workloads.
@@ -68,13 +68,13 @@ def assert_backend_contract(
             claim(given == before, f"{workload.name}: {backend.name} changed the workload")
 
 
-def _check_problems(backend: BackEnd, workload: Workload) -> None:
+def _check_problems(backend: Backend, workload: Workload) -> None:
     problems = backend.check(workload) if backend.check else ()
     claim(problems == (), f"{workload.name}: {backend.name} refuses it: {problems}")
 
 
 def _allocation(
-    backend: BackEnd, workload: Workload, vendors: Sequence[GpuVendor], nodes: Sequence[Object]
+    backend: Backend, workload: Workload, vendors: Sequence[GpuVendor], nodes: Sequence[Object]
 ) -> Allocation:
     given = AllocationInput(
         workload=workload,
@@ -87,7 +87,7 @@ def _allocation(
         found == _called("allocate", backend.allocate, given),
         f"{workload.name}: allocate answered differently",
     )
-    refusal = f"{found.reason}: {found.message}" if isinstance(found, Refusal) else ""
+    refusal = f"{found.reason}: {found.message}" if isinstance(found, Blocked) else ""
     claim(not refusal, f"{workload.name}: cannot run: {refusal}")
     claim(isinstance(found, Allocation), f"{workload.name}: allocate returned {type(found).__name__}")
     allocation: Allocation = found
@@ -95,7 +95,7 @@ def _allocation(
     return allocation
 
 
-def _check_child(backend: BackEnd, workload: Workload, allocation: Allocation) -> Object:
+def _check_child(backend: Backend, workload: Workload, allocation: Allocation) -> Object:
     keys = (allocation.resource_key,) if allocation.resource_key else ()
     given = RenderInput(
         workload=workload,
@@ -122,7 +122,7 @@ def _check_child(backend: BackEnd, workload: Workload, allocation: Allocation) -
     return child
 
 
-def _check_observed(backend: BackEnd, workload: Workload, child: Object) -> None:
+def _check_observed(backend: Backend, workload: Workload, child: Object) -> None:
     fresh = _observed(backend, workload, child)
     claim(
         fresh.status not in _PROVEN_BY_PODS,
@@ -162,7 +162,7 @@ class _Asked(dict[str, Any]):
         return {}
 
 
-def _observed(backend: BackEnd, workload: Workload, child: Object) -> Observed:
+def _observed(backend: Backend, workload: Workload, child: Object) -> Observed:
     before = copy.deepcopy(child)
     observation = Observation(workload=workload, child=child, pods=(), admission=None, queued=False, now=NOW)
     found = _called(f"observe, with the status {child.get('status')!r},", backend.observe, observation)

@@ -23,7 +23,7 @@ from yarl import URL
 
 from kaiwo.engine.credentials import Connection
 from kaiwo.engine.transport import Connector, abort, close
-from kaiwo.testing.faults import MUTATING, STREAM_FAULTS, Fault, Faults, Record
+from kaiwo.testing.faults import MUTATING, STREAM_FAULTS, Fault, FaultRecord, Faults
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ class FaultProxy(Faults):
             upstream: the API server, with credentials; clients of the proxy need none.
         """
         super().__init__()
-        self.records: list[Record] = []
+        self.records: list[FaultRecord] = []
         self.url = ""
         self.connection = Connection("")
         self._upstream = upstream
@@ -108,7 +108,7 @@ class FaultProxy(Faults):
         self._released.set()
         self._released = asyncio.Event()
 
-    def writes(self, *, beside: str = r"/leases/|/leases$|/events$|/events/") -> list[Record]:
+    def writes(self, *, beside: str = r"/leases/|/leases$|/events$|/events/") -> list[FaultRecord]:
         """Mutating requests so far, those that match `beside` left out (leases and Events by default)."""
         return [r for r in self.records if r.method in MUTATING and not re.search(beside, r.path)]
 
@@ -278,7 +278,7 @@ class FaultProxy(Faults):
         path = request.path
         last = path.rsplit("/", 1)[-1]
         subresource = last if last in ("status", "scale", "log", "exec", "binding", "eviction") else ""
-        self.records.append(Record(method, path, request.query_string, subresource, code, injected))
+        self.records.append(FaultRecord(method, path, request.query_string, subresource, code, injected))
 
 
 def _status(code: int, message: str) -> Object:

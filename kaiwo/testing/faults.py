@@ -18,7 +18,7 @@ STREAM_FAULTS = frozenset({"drop", "duplicate", "truncate", "stall", "gone"})
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FaultRecord:
     """One request as it came in.
 
     Attributes:

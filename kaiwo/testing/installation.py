@@ -22,7 +22,7 @@ _HIDDEN: Final = ("KAIWO", "KUBE", "PYTHON")
 
 
 @dataclass(frozen=True, slots=True)
-class Installation:
+class WheelEnvironment:
     """An environment.
 
     Attributes:
@@ -84,7 +84,9 @@ def build_wheels(projects: Sequence[Path], directory: Path) -> Path:
     return wheels
 
 
-def install(wheels: Path, requirements: Sequence[str], constraints: Path, directory: Path) -> Installation:
+def install(
+    wheels: Path, requirements: Sequence[str], constraints: Path, directory: Path
+) -> WheelEnvironment:
     """Install into an empty environment.
 
     Args:
@@ -98,7 +100,7 @@ def install(wheels: Path, requirements: Sequence[str], constraints: Path, direct
     """
     made = [sys.executable, "-m", "venv", "--without-pip", "venv"]
     subprocess.run(made, cwd=directory, check=True)
-    found = Installation(directory)
+    found = WheelEnvironment(directory)
     flags = ["--no-compile", "--find-links", str(wheels), "--constraint", str(constraints)]
     _pip("--python", found.program("python"), "install", *flags, *requirements, cwd=directory)
     return found

@@ -23,7 +23,7 @@ from kaiwo.engine.errors import EngineError
 from kaiwo.engine.resource import CONFIG_MAP, POD, SECRET
 from kaiwo.testing.local_download import Ended, LocalDownload, MountError
 from kaiwo.workload.download.job import CONTAINER, DOWNLOADER
-from kaiwo.workload.labels import TYPE
+from kaiwo.workload.metadata import TYPE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -243,9 +243,9 @@ async def until(
     Raises:
         AssertionError: it never held; with the last state.
     """
-    import asyncio  # noqa: PLC0415  only asynchronous tests come here
+    import asyncio
 
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
     last: Object | None = None
 
@@ -260,7 +260,7 @@ async def until(
                 return last
             changes = client.watch(resource, namespace, resource_version=version)
             async with contextlib.aclosing(changes):
-                with contextlib.suppress(errors.Gone, errors.ConnectionLost):
+                with contextlib.suppress(errors.Gone, errors.ConnectionBroken):
                     async for kind, raw in changes:
                         seen = msgspec.json.decode(raw)
                         if kind not in {"BOOKMARK", "ERROR"} and seen["metadata"]["name"] == name:

@@ -9,9 +9,9 @@ import yaml
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.testing.builders import NOW
-from kaiwo.workload.labels import RESOLVED
+from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
+from kaiwo.workload.metadata import RESOLVED
 from kaiwo.workload.model import Facts, Registry
-from kaiwo.workload.nodes import expected_nodes, node_fact
 from kaiwo.workload.plan import plan
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
 from kaiwo.testing.builders import node
 from kaiwo.testing.claims import claim
-from kaiwo.workload.keys import is_gpu
+from kaiwo.workload.gpus.resource_keys import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

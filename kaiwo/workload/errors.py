@@ -17,7 +17,7 @@ class SpecError(ValueError):
         self.problem = problem
 
 
-class PluginFailure(Exception):  # noqa: N818 (reads as what happened)
+class PluginError(Exception):
     """A plugin's callable raised or answered nonsense; only the workload at hand is harmed.
 
     Attributes:

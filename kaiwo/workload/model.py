@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kaiwo.api.field import WorkloadKind
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import BackEnd, Finding, Rendered
+    from kaiwo.plugin.backends import Backend, Finding, Rendered
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.pods import PodContribution
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress
-    from kaiwo.workload.storage.classes import StorageClass
+    from kaiwo.workload.storage.claims import StorageClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Registry:
     """What loaded plugins declare, as far as planning needs it.
 
     Attributes:
-        backends: workload back ends, each followed by its variants.
+        backends: workload backends, each followed by its variants.
         vendors: GPU vendors.
         queue: the queue system in force, None without one.
         contributions: contributions to pods, in the order in which they are applied.
@@ -46,7 +46,7 @@ class Registry:
         broken: fields of plugins that could not be loaded: the field to which plugin, and why.
     """
 
-    backends: tuple[BackEnd, ...] = ()
+    backends: tuple[Backend, ...] = ()
     vendors: tuple[GpuVendor, ...] = ()
     queue: QueueSystem | None = None
     contributions: tuple[PodContribution, ...] = ()
@@ -55,8 +55,8 @@ class Registry:
     unselected: Mapping[tuple[str, str], str] = field(default_factory=dict)
     broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def built(self, kind: WorkloadKind) -> tuple[BackEnd, ...]:
-        """The back ends that can run workloads of a kind."""
+    def built(self, kind: WorkloadKind) -> tuple[Backend, ...]:
+        """The backends that can run workloads of a kind."""
         return tuple(backend for backend in self.backends if backend.kind == kind and backend.built)
 
     @classmethod
@@ -75,7 +75,7 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstone:
+class DeletedChild:
     """A child of the workload's that is gone.
 
     Attributes:
@@ -89,7 +89,7 @@ class Tombstone:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class ApiRejection:
     """The API server's refusal of the last write for this workload, while nothing changed since.
 
     Attributes:
@@ -132,11 +132,11 @@ class Facts:
         auxiliaries: live objects of `AUXILIARIES`, and the companions, by kind and name.
         lost: a child of ours that is gone, None when there was none since the operator looks.
         queue_facts: what the queue system may look at, None without one.
-        owners: paths among the back end's ``owned_paths`` to the field manager that owns them on the child.
-        rejection: see :class:`Rejection`.
-        complaint: what the newest Warning event about an object says, None when it was not asked for.
-        complaint_about: uid of that object.
-        settings: plugin settings from KaiwoConfig by name of back end or queue system.
+        owners: paths among the backend's ``owned_paths`` to the field manager that owns them on the child.
+        rejection: see :class:`ApiRejection`.
+        warning_event: what the newest Warning event about an object says, None when it was not asked for.
+        warning_event_uid: uid of that object.
+        settings: plugin settings from KaiwoConfig by name of backend or queue system.
     """
 
     now: datetime
@@ -151,28 +151,28 @@ class Facts:
     download_pods: tuple[Object, ...] = ()
     progress: Progress | None = None
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
-    lost: Tombstone | None = None
+    lost: DeletedChild | None = None
     queue_facts: QueueFacts | None = None
     owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    rejection: Rejection | None = None
-    complaint: Finding | None = None
-    complaint_about: str = ""
+    rejection: ApiRejection | None = None
+    warning_event: Finding | None = None
+    warning_event_uid: str = ""
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
 
-    def complaint_of(self, obj: Object | None) -> Finding | None:
+    def warning_event_of(self, obj: Object | None) -> Finding | None:
         """What the newest Warning event about a live object says, None when it was not asked for."""
         uid = lenient_map(lenient_map(obj).get("metadata")).get("uid")
-        return self.complaint if uid and uid == self.complaint_about else None
+        return self.warning_event if uid and uid == self.warning_event_uid else None
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One workload with everything its plan depends on, the chosen back end included."""
+class PlanContext:
+    """One workload with everything its plan depends on, the chosen backend included."""
 
     workload: Workload
     registry: Registry
     facts: Facts
-    backend: BackEnd
+    backend: Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ Write: TypeAlias = Create | Apply | Patch | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class PlannedEvent:
     """An event to tell about the workload.
 
     Attributes:
@@ -243,12 +243,12 @@ class Plan:
         statuses: complete documents for ``status``, in this order, usually none or one; several when steps
             were missed. Keys that are absent are to be removed. Empty when the status is right as it is.
         events: one per transition among the statuses, and new warnings.
-        wake_after: seconds after which to plan again though nothing happened, None for never.
+        requeue_after: seconds after which to plan again though nothing happened, None for never.
         warnings: what was ignored or overridden, one sentence each.
-        backend: name of the chosen back end, empty when none serves the workload.
+        backend: name of the chosen backend, empty when none serves the workload.
         rendered: the objects as they would be created, in order, with the origins of their values.
-        puzzled: plan again with the complaint about this live object: nothing else tells why it does not go
-            on. None where nothing is to be asked.
+        needs_events: plan again with the newest Warning event about this live object: nothing else says why
+            it does not go on. None where nothing is to be asked.
         later: what is written once the downloads succeeded, should nothing else change until then.
         follow: name of the pod whose log tells how far the download is, empty for none.
         pod_maker: kind and name of an object that makes the child's pods, about which there may be one, too;
@@ -257,12 +257,12 @@ class Plan:
 
     writes: tuple[Write, ...] = ()
     statuses: tuple[Object, ...] = ()
-    events: tuple[Event, ...] = ()
-    wake_after: float | None = None
+    events: tuple[PlannedEvent, ...] = ()
+    requeue_after: float | None = None
     warnings: tuple[str, ...] = ()
     backend: str = ""
     rendered: tuple[Rendered, ...] = ()
-    puzzled: Object | None = None
+    needs_events: Object | None = None
     later: tuple[Write, ...] = ()
     follow: str = ""
     pod_maker: tuple[str, str] | None = None

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import Workload, read_status, workload_kind
-from kaiwo.plugin.facts import Refusal
-from kaiwo.workload import create, replacement, running
-from kaiwo.workload.choice import choose
-from kaiwo.workload.errors import PluginFailure, SpecError
-from kaiwo.workload.model import Case, Plan
-from kaiwo.workload.ownership import conflict, is_ours
-from kaiwo.workload.refused import refused
-from kaiwo.workload.resolve import queue_manages
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.plugin.facts import Blocked
+from kaiwo.workload.backend_selection import select_backend
+from kaiwo.workload.defaults import queue_manages
+from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import conflict, is_ours
+from kaiwo.workload.model import Plan, PlanContext
+from kaiwo.workload.plans import create, live, replacement
+from kaiwo.workload.plans.blocked import plan_blocked
 from kaiwo.workload.status import settled
 
 if TYPE_CHECKING:
@@ -39,27 +39,27 @@ def plan(workload: Workload, registry: Registry, facts: Facts) -> Plan:
     try:
         return _plan(workload, registry, facts)
     except SpecError as error:
-        return refused(workload, facts, Refusal("InvalidSpec", str(error)))
-    except PluginFailure as error:
-        return refused(workload, facts, Refusal("PluginError", str(error)), wake_after=RETRY_SECONDS)
+        return plan_blocked(workload, facts, Blocked("InvalidSpec", str(error)))
+    except PluginError as error:
+        return plan_blocked(workload, facts, Blocked("PluginError", str(error)), requeue_after=RETRY_SECONDS)
 
 
 def _plan(workload: Workload, registry: Registry, facts: Facts) -> Plan:
-    choice = choose(workload, registry, facts.settings, queue_manages(registry, facts))
+    choice = select_backend(workload, registry, facts.settings, queue_manages(registry, facts))
     if choice.backend is None:
-        return refused(
-            workload, facts, choice.refusal or Refusal("BackendNotLoaded", "no back end serves it")
+        return plan_blocked(
+            workload, facts, choice.refusal or Blocked("BackendNotLoaded", "no backend serves it")
         )
     backend = choice.backend
-    if replacement.is_asleep(workload, backend):
-        return replacement.plan_asleep(Case(workload, registry, facts, backend))
+    if replacement.is_scaled_to_zero(workload, backend):
+        return replacement.plan_scaled_to_zero(PlanContext(workload, registry, facts, backend))
     if facts.live is None:
-        return create.plan_absent(Case(workload, registry, facts, backend))
+        return create.plan_create(PlanContext(workload, registry, facts, backend))
     if not is_ours(facts.live, workload):
-        return refused(
+        return plan_blocked(
             workload, facts, conflict(facts.live, backend.child.kind, workload), backend=backend.name
         )
-    return running.plan_live(Case(workload, registry, facts, backend), choice.switched)
+    return live.plan_live(PlanContext(workload, registry, facts, backend), choice.switched)
 
 
 def plan_object(obj: Object, registry: Registry, facts: Facts) -> Plan:
@@ -96,5 +96,5 @@ def plan_invalid(obj: Object, error: InvalidWorkload, facts: Facts) -> Plan:
     if status.child_uid and status.status not in ("", "ERROR"):
         # A child runs: it goes on, and the change is what is refused.
         applied = Condition("SpecApplied", "False", "InvalidSpec", text, workload.generation or None)
-        return running.keep(workload, facts, applied)
-    return refused(workload, facts, Refusal("InvalidSpec", text))
+        return live.keep(workload, facts, applied)
+    return plan_blocked(workload, facts, Blocked("InvalidSpec", text))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import format_time, merge_conditions
 from kaiwo.api.status import TERMINAL
-from kaiwo.workload.choice import BACKEND
-from kaiwo.workload.download import wanted
-from kaiwo.workload.model import Event
-from kaiwo.workload.podtruth import PROBLEMS
+from kaiwo.workload.backend_selection import BACKEND
+from kaiwo.workload.download import requested
+from kaiwo.workload.model import PlannedEvent
+from kaiwo.workload.observe.pod_status import PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ class Verdict:
         message: one line.
         conditions: conditions that a plan decides.
         allocation: the split of the running child, None to keep what was recorded.
-        backend: name of the back end of the child, empty without a child.
+        backend: name of the backend of the child, empty without a child.
         queue: the queue that the child was given to, empty without one.
         child_uid: uid of the child; None to keep what was recorded of one, empty when there is none.
         started: see :class:`kaiwo.plugin.backends.Observed`.
@@ -139,7 +139,7 @@ def _document(workload: Workload, before: Object, verdict: Verdict, now: datetim
         "message": _cut(verdict.message, _MAX_MESSAGE),
     }
     said = {condition.type for condition in verdict.conditions}
-    planned = _PLANNED if wanted.wants(workload) else (*_PLANNED, wanted.CONDITION)
+    planned = _PLANNED if requested.wants(workload) else (*_PLANNED, requested.CONDITION)
     drop = [name for name in planned if name not in said]
     if conditions := merge_conditions(before.get("conditions", []), verdict.conditions, now, drop):
         final["conditions"] = conditions
@@ -227,7 +227,7 @@ def _missed(workload: Workload, final: Object, verdict: Verdict) -> list[Object]
     return documents
 
 
-def events(workload: Workload, statuses: Sequence[Object], child: str) -> tuple[Event, ...]:
+def events(workload: Workload, statuses: Sequence[Object], child: str) -> tuple[PlannedEvent, ...]:
     """One event per transition, and a warning when a new trouble shows.
 
     Args:
@@ -235,7 +235,7 @@ def events(workload: Workload, statuses: Sequence[Object], child: str) -> tuple[
         statuses: the documents about to be written.
         child: the child's kind and name when it is new, else empty.
     """
-    told: list[Event] = []
+    told: list[PlannedEvent] = []
     word, reason = workload.status.status, workload.status.reason
     for step in statuses:
         message = step["message"]
@@ -251,8 +251,8 @@ def events(workload: Workload, statuses: Sequence[Object], child: str) -> tuple[
     return tuple(told)
 
 
-def _event(type_: str, reason: str, message: str) -> Event:
-    return Event("Normal" if type_ == "Normal" else "Warning", reason, _cut(message, _MAX_EVENT))
+def _event(type_: str, reason: str, message: str) -> PlannedEvent:
+    return PlannedEvent("Normal" if type_ == "Normal" else "Warning", reason, _cut(message, _MAX_EVENT))
 
 
 def _cut(text: str, limit: int) -> str:

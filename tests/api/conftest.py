@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo.plugin.loader import load
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
@@ -33,6 +33,6 @@ def crd_files() -> list[Path]:
 @pytest.fixture(scope="session")
 def first_party() -> Plugins:
     """The loaded plugins; a test that asks for them fails where one is missing or broken."""
-    plugins = load(Selection(names=FIELD_PLUGINS))
+    plugins = load(PluginSelection(names=FIELD_PLUGINS))
     assert [plugin.name for plugin in plugins.loaded] == list(FIELD_PLUGINS), plugins.states
     return plugins

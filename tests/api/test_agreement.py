@@ -303,7 +303,7 @@ def api_server(control_plane: Sandbox, crd_files: list[Path]) -> Sandbox:
 
 
 def _answer(sandbox: Sandbox, obj: dict[str, Any], namespace: str = "default") -> int:
-    from kaiwo_sandbox.api import ApiError  # noqa: PLC0415 (pure tests need no sandbox)
+    from kaiwo_sandbox.api import ApiError
 
     group = obj["apiVersion"]
     place = "" if obj["kind"] == "KaiwoConfig" else f"namespaces/{namespace}/"

@@ -14,9 +14,9 @@ from pydantic import Field as PydanticField
 
 from kaiwo.api.base import Model
 from kaiwo.api.compose import FieldConflict, compose_spec
-from kaiwo.api.crds import CustomKind, dump, render_crd, render_crds
+from kaiwo.api.crd_compat import crd_differences
+from kaiwo.api.crds import CrdKind, dump, render_crd, render_crds
 from kaiwo.api.field import Field
-from kaiwo.api.keep import crd_drift
 from kaiwo.api.scalars import Count, Opaque
 from kaiwo.api.schema import structural
 from kaiwo.engine.resource import Resource
@@ -197,7 +197,7 @@ def test_settings_stay_when_the_last_plugin_with_settings_goes() -> None:
 
 def test_a_kind_of_a_plugin_stays_when_the_plugin_goes() -> None:
     """Its definition is returned as it was, without the API server's additions; foreign ones are not ours."""
-    own = render_crd(CustomKind(Resource("kaiwo.silogen.ai", "v1alpha1", "Thing", "things"), Item, Item))
+    own = render_crd(CrdKind(Resource("kaiwo.silogen.ai", "v1alpha1", "Thing", "things"), Item, Item))
     live = copy.deepcopy(own)
     live["metadata"]["resourceVersion"] = "5"
     live["status"] = {"conditions": []}
@@ -229,14 +229,14 @@ def test_two_claims_on_one_field_are_refused() -> None:
 def test_drift_says_what_to_apply_again() -> None:
     """Each difference is a sentence; words and wider live definitions are no drift."""
     wanted = render_crds([JOB, RAY_JOB])
-    assert crd_drift(wanted, wanted) == []
-    assert crd_drift(render_crds([JOB, RAY_JOB, ACME]), wanted) == []
+    assert crd_differences(wanted, wanted) == []
+    assert crd_differences(render_crds([JOB, RAY_JOB, ACME]), wanted) == []
     live = copy.deepcopy(render_crds([JOB]))
     spec = spec_of("KaiwoJob", live)
     spec["properties"]["gpus"]["minimum"] = 1
     spec["properties"]["user"]["description"] = "other words"
     live = [item for item in live if item["spec"]["names"]["kind"] != "KaiwoService"]
-    drift = crd_drift(live, wanted)
+    drift = crd_differences(live, wanted)
     assert "KaiwoJob: spec.rayJob is not declared; apply the definition again" in drift
     assert "KaiwoJob: spec.gpus differs in minimum; apply the definition again" in drift
     missing = "KaiwoService: the definition kaiwoservices.kaiwo.silogen.ai is not in the cluster; apply it"

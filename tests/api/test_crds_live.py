@@ -10,8 +10,8 @@ import yaml
 from pydantic import Field
 
 from kaiwo.api.base import Model
-from kaiwo.api.crds import CustomKind, render_crd
-from kaiwo.api.keep import crd_drift, keep_known
+from kaiwo.api.crd_compat import crd_differences, keep_known
+from kaiwo.api.crds import CrdKind, render_crd
 from kaiwo.api.rules import object_rules
 from kaiwo.api.scalars import Opaque
 from kaiwo.engine.resource import Resource
@@ -58,7 +58,7 @@ def eventually(attempt: Callable[[], bool], what: str) -> None:
 
 def answer(sandbox: Sandbox, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """Status and object, or status and message of a refusal."""
-    from kaiwo_sandbox.api import ApiError  # noqa: PLC0415 (only these tests need a sandbox)
+    from kaiwo_sandbox.api import ApiError
 
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
     try:
@@ -79,7 +79,7 @@ class OwnKind:
     def render(self, spec: type[Model], *, rules: bool = False) -> dict[str, Any]:
         """The definition with that spec."""
         found = tuple(object_rules(())) if rules else ()
-        return render_crd(CustomKind(self.resource, spec, Status, object_rules=found))
+        return render_crd(CrdKind(self.resource, spec, Status, object_rules=found))
 
     def apply(self, crd: dict[str, Any]) -> None:
         """Apply a definition and wait until the kind is served."""
@@ -122,7 +122,7 @@ def test_data_of_a_plugin_that_is_not_selected_survives(own: OwnKind) -> None:
     assert own.make("kept") == 200
     (narrow,) = keep_known([own.render(Narrow)], [own.live()])
     own.apply(narrow)
-    eventually(lambda: not crd_drift([own.live()], [narrow]), "the narrower definition is not live")
+    eventually(lambda: not crd_differences([own.live()], [narrow]), "the narrower definition is not live")
     code, after = own.patch("kept", {"metadata": {"labels": {"touched": "yes"}}})
     assert (code, after["spec"]["block"]) == (200, {"deep": [{"er": 1}]})
 
@@ -149,7 +149,7 @@ def crds(control_plane: Sandbox, crd_files: list[Path]) -> list[dict[str, Any]]:
 def test_what_was_applied_is_no_drift(control_plane: Sandbox, crds: list[dict[str, Any]]) -> None:
     """The API server's own additions to a definition are not reported."""
     live = [control_plane.api.get(f"{CRD_PATH}/{crd['metadata']['name']}") for crd in crds]
-    assert crd_drift(live, crds) == []
+    assert crd_differences(live, crds) == []
 
 
 @pytest.mark.parametrize(

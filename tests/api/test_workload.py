@@ -73,7 +73,7 @@ def test_an_object_becomes_a_frozen_view() -> None:
 
 
 def test_contributed_blocks_are_found_without_knowing_their_plugins() -> None:
-    """A back end that comes later needs no change here."""
+    """A backend that comes later needs no change here."""
     workload = Workload.from_object(changed(spec={"job": {"spec": {}}, "acmeRun": {"x": 1}, "rayJob": None}))
     assert workload.blocks == {"job": {"spec": {}}, "acmeRun": {"x": 1}}
     assert workload.given == {"job", "acmeRun"}

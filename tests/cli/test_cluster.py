@@ -297,7 +297,7 @@ def test_delete_asks_on_a_terminal(
 ) -> None:
     """Anything but yes deletes nothing; --yes does not ask."""
     here("submit", "-f", write())
-    monkeypatch.setattr("kaiwo.cli.delete.on_terminal", lambda: True)
+    monkeypatch.setattr("kaiwo.cli.commands.delete.on_terminal", lambda: True)
     refused = here("delete", "train", stdin=b"n\n")
     assert refused.code == 1
     assert "job/train (new, 1 GPUs)" in refused.err

@@ -16,7 +16,7 @@ from rich.text import Text
 from kaiwo.cli.demo import remains, stores
 from kaiwo.cli.demo.board import _fit
 from kaiwo.cli.demo.script import BARE, FETCHING, JOINING_NODE, NODES, QUEUES, WHOLE, Script
-from kaiwo.cli.demo.story import Story
+from kaiwo.cli.demo.story import DemoRun
 
 KAIWO = [sys.executable, "-c", "from kaiwo.cli.main import main; main()"]
 SCRIPTS = pytest.mark.parametrize("script", [BARE, WHOLE, FETCHING], ids=["bare", "whole", "fetching"])
@@ -106,7 +106,7 @@ def test_the_queues_make_the_rivals_wait_and_no_longer_than_told() -> None:
 
 def test_the_node_joins_only_after_its_job_was_seen_refused() -> None:
     """Without the refusal on the screen the healing would show nothing."""
-    story = Story(WHOLE)
+    story = DemoRun(WHOLE)
     story.see([each for each in WAITING if each is not WAITS["needs-nvidia"]])
     assert not story.node_may_join()
     story.see(WAITING)
@@ -116,7 +116,7 @@ def test_the_node_joins_only_after_its_job_was_seen_refused() -> None:
 
 def test_the_rivals_come_when_the_first_has_passed_its_queue() -> None:
     """If they came earlier, one of them could get the GPUs first."""
-    story = Story(WHOLE)
+    story = DemoRun(WHOLE)
     assert not story.rivals_may_come()
     story.see([_object("ray-train", "PENDING")])
     assert not story.rivals_may_come()
@@ -124,13 +124,13 @@ def test_the_rivals_come_when_the_first_has_passed_its_queue() -> None:
     assert story.rivals_may_come()
     story.rivals_came = True
     assert not story.rivals_may_come()
-    assert Story(BARE).rivals_came
+    assert DemoRun(BARE).rivals_came
 
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_job_that_never_waited_is_not_the_story(name: str) -> None:
     """COMPLETE without the waiting before it does not count for a job that has to wait."""
-    story = Story(FETCHING)
+    story = DemoRun(FETCHING)
     story.see([each for each in WAITING if each is not WAITS[name]])
     story.see(ENDS.values())
     [chapter] = [chapter for chapter in FETCHING.chapters if not story.as_told(chapter)]
@@ -141,7 +141,7 @@ def test_a_job_that_never_waited_is_not_the_story(name: str) -> None:
 
 def test_priority_that_did_not_count_is_not_the_story() -> None:
     """Both rivals waited and completed, but in the wrong order."""
-    story = Story(WHOLE)
+    story = DemoRun(WHOLE)
     story.see(WAITING)
     story.see({**ENDS, "patient": _object("patient", "COMPLETE", started=_time(10))}.values())
     [chapter] = [chapter for chapter in WHOLE.chapters if not story.as_told(chapter)]
@@ -152,7 +152,7 @@ def test_priority_that_did_not_count_is_not_the_story() -> None:
 @SCRIPTS
 def test_the_story_is_over_when_every_workload_has_its_end(script: Script) -> None:
     """All ends, those of the waiting ones after they were seen waiting."""
-    story = Story(script)
+    story = DemoRun(script)
     story.see(WAITING)
     waited = {chapter.name for chapter in script.chapters if chapter.name in WAITS}
     assert {chapter.name for chapter in story.see(ENDS.values())} == waited
@@ -162,7 +162,7 @@ def test_the_story_is_over_when_every_workload_has_its_end(script: Script) -> No
 @pytest.mark.parametrize("name", [chapter.name for chapter in WHOLE.chapters])
 def test_another_end_is_not_as_told(name: str) -> None:
     """A workload with no status, or still starting, keeps the story open and is named with what it is."""
-    story = Story(WHOLE)
+    story = DemoRun(WHOLE)
     story.see(WAITING)
     late = _object(name, "STARTING", "Starting", "soon", str(ENDS[name]["status"]["startTime"]))  # type: ignore[index]  # an object of this file
     story.see({**ENDS, name: late}.values())

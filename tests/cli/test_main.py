@@ -16,8 +16,8 @@ import pytest
 from click.shell_completion import get_completion_class
 
 from kaiwo.cli import options
+from kaiwo.cli.command_group import CommandEntry, LazyGroup, load
 from kaiwo.cli.failures import run
-from kaiwo.cli.group import Entry, LazyGroup, load
 from kaiwo.cli.main import COMMANDS, kaiwo, program
 from kaiwo.engine import errors
 
@@ -105,7 +105,7 @@ def test_watch_works_before_and_after_the_name_where_it_means_something(
     def look() -> None:
         seen.append(options.settings().watch)
 
-    monkeypatch.setattr("kaiwo.cli.group.load", lambda *_: look)
+    monkeypatch.setattr("kaiwo.cli.command_group.load", lambda *_: look)
     for args in (["-w", "list"], ["list", "-w"], ["list", "--watch"], ["list"]):
         assert cli(*args).code == 0
     assert seen == [True, True, True, False]
@@ -164,7 +164,7 @@ def inner() -> None:
 
 def group_with(**commands: click.Command) -> LazyGroup:
     """A root group like kaiwo's, with other commands."""
-    table = {name: Entry(f"{__name__}:{name}", "") for name in commands}
+    table = {name: CommandEntry(f"{__name__}:{name}", "") for name in commands}
     root = LazyGroup(name="kaiwo", table=table, listed=dict, find=lambda _: None)
     options.share(root, hidden=False)
     return root
@@ -219,9 +219,9 @@ def test_shared_options_reach_the_commands_of_groups(
 def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
     """A broken plugin's command is an error in one line and not a traceback."""
     with pytest.raises(click.ClickException, match="cannot be loaded from 'nowhere_at_all:x'"):
-        load(Entry("nowhere_at_all:x", ""), "x")
+        load(CommandEntry("nowhere_at_all:x", ""), "x")
     with pytest.raises(click.ClickException, match="is no click command"):
-        load(Entry("os:getcwd", ""), "x")
+        load(CommandEntry("os:getcwd", ""), "x")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
             "does not accept the credentials: Unauthorized\nnext:",
         ),
         (errors.ServerUnavailable(500, "", "etcd is down"), 1, "the API server refused: etcd is down"),
-        (errors.ConnectionLost("refused"), 1, "no answer from the API server: refused"),
+        (errors.ConnectionBroken("refused"), 1, "no answer from the API server: refused"),
         (errors.CredentialsError("no such context"), 1, "no such context"),
         (TimeoutError(), 4, "timed out"),
         (OSError(28, "No space left on device", "out.yaml"), 1, "out.yaml: No space left on device\nnext:"),

@@ -111,7 +111,7 @@ async def test_a_job_of_an_absent_vendor_says_so_and_runs_when_a_node_joins(
 
 
 def _node(name: str, product: str) -> Object:
-    from kaiwo_sandbox.nodes import nvidia_node  # noqa: PLC0415  the sandbox is optional for other tests
+    from kaiwo_sandbox.nodes import nvidia_node
 
     found: Object = nvidia_node(name)
     found["metadata"]["labels"] |= {"nvidia.com/gpu.product": product, "kaiwo/gpu-model": "nvidiah999"}

@@ -1,4 +1,4 @@
-"""A back end whose kinds the cluster does not serve: named, nobody else harmed, healed when they appear."""
+"""A backend whose kinds the cluster does not serve: named, nobody else harmed, healed when they appear."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 BAD_PLUGIN = '''
-    """A back end and a vendor that do what the workload's annotation says: raise, hang, lie."""
+    """A backend and a vendor that do what the workload's annotation says: raise, hang, lie."""
 
     import time
 
     from kaiwo.api.field import Field
     from kaiwo.engine.resource import JOB
     from kaiwo.plugin import hookimpl
-    from kaiwo.plugin.backends import BackEnd, Observed, Rendered
+    from kaiwo.plugin.backends import Backend, Observed, Rendered
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.lifecycle import TransitionListener
     from kaiwo.plugin.vendors import GpuVendor
@@ -71,7 +71,7 @@ BAD_PLUGIN = '''
     @hookimpl
     def kaiwo_backends():
         field = Field("KaiwoJob", ("bad",), dict, "Nothing good.")
-        return [BackEnd(
+        return [Backend(
             name="bad", kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda w: mood(w) is not None,
             allocate=allocate, render=render, observe=observe,
         )]

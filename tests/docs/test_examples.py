@@ -10,9 +10,9 @@ import click
 from docs.generate.fields import of_config, of_kind
 from kaiwo import testing
 from kaiwo.api.validate import Validator
-from kaiwo.cli.documents import parse
+from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.main import kaiwo
-from kaiwo.cli.userconfig import KEYS
+from kaiwo.cli.user_config import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

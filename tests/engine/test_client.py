@@ -12,7 +12,7 @@ from kaiwo.engine.credentials import Connection, static
 from kaiwo.engine.errors import (
     AlreadyExists,
     Conflict,
-    ConnectionLost,
+    ConnectionBroken,
     Forbidden,
     Invalid,
     NotFound,
@@ -252,7 +252,7 @@ async def test_a_create_with_a_lost_answer_is_not_repeated(
 ) -> None:
     """Whether the object exists is for the caller to find out; two creates could make two objects."""
     proxy.lose_answer(method="POST")
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ConnectionBroken):
         await through.create(CONFIG_MAP, config_map("a"))
     assert len(proxy.writes()) == 1
     with pytest.raises(AlreadyExists):
@@ -266,7 +266,7 @@ async def test_a_server_that_never_answers_ends_in_a_time_limit(proxy: FaultProx
     """A hang becomes ConnectionLost."""
     proxy.hang(method="GET", times=None)
     async with Client(proxy.connection, timeout=0.2) as client:
-        with pytest.raises(ConnectionLost, match="timed out"):
+        with pytest.raises(ConnectionBroken, match="timed out"):
             await client.get(CONFIG_MAP, namespace, "a")
 
 
@@ -319,7 +319,7 @@ async def test_a_wrong_token_is_refused_and_asked_for_again_once(connection: Con
 async def test_nobody_there_is_said_with_the_address(namespace: str) -> None:
     """A wrong server address is named."""
     async with Client(static("http://127.0.0.1:9")) as client:
-        with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:9"):
+        with pytest.raises(ConnectionBroken, match=r"127\.0\.0\.1:9"):
             await client.get(CONFIG_MAP, namespace, "a")
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from kaiwo.engine.cache import Cache, Event
 from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import CONFIG_MAP
+from kaiwo.engine.store import Cache, CacheEvent
 from kaiwo.engine.telemetry import Metrics
+from kaiwo.engine.workqueue import Key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KEYS = [Key("ns", str(number)) for number in range(5)]
 
 
-def by_name(event: Event) -> list[Key]:
+def by_name(event: CacheEvent) -> list[Key]:
     """The usual mapping: an object is its own key."""
     return [Key(event.entry.namespace, event.entry.name)]
 
@@ -160,17 +160,17 @@ async def test_changes_wait_for_their_lull_and_urgent_ones_do_not() -> None:
     async def reconcile(_: Key) -> None:
         await looks.put(clock())
 
-    def lull(event: Event) -> float:
+    def delay(event: CacheEvent) -> float:
         return 0.0 if event.entry.labels.get("urgent") else 0.2
 
     controller = Controller("test", [], reconcile)
-    handle = controller.handler(Watch(CONFIG_MAP, by_name, lull=lull))
+    handle = controller.handler(Watch(CONFIG_MAP, by_name, delay=delay))
     cache = stocked("calm")
     store = cache.store(CONFIG_MAP)
     assert store is not None
     urgent = {"metadata": {"name": "calm", "namespace": "ns", "labels": {"urgent": "yes"}}}
-    calm = Event("ADDED", CONFIG_MAP, None, cache.get(CONFIG_MAP, "ns", "calm"))
-    alarm = Event("ADDED", CONFIG_MAP, None, store.decode(msgspec.json.encode(urgent)))
+    calm = CacheEvent("ADDED", CONFIG_MAP, None, cache.get(CONFIG_MAP, "ns", "calm"))
+    alarm = CacheEvent("ADDED", CONFIG_MAP, None, store.decode(msgspec.json.encode(urgent)))
     async with running(controller):
         began = clock()
         for _ in range(10):
@@ -205,7 +205,7 @@ async def test_a_failing_key_function_stops_neither_watch_nor_controller() -> No
     """An object that a plugin's mapping cannot take is passed over."""
     seen: asyncio.Queue[Key] = asyncio.Queue()
 
-    def keys(event: Event) -> list[Key]:
+    def keys(event: CacheEvent) -> list[Key]:
         if event.entry.name == "odd":
             raise KeyError(event.entry.name)
         return by_name(event)

@@ -255,7 +255,7 @@ async def test_a_certificate_from_a_credential_plugin_is_used(tmp_path: Path, co
 
 def test_loading_does_not_import_the_kubernetes_package(tmp_path: Path) -> None:
     """20 MB and 0.2 s that an operator and a command line do without."""
-    import subprocess  # noqa: PLC0415 -- used only here
+    import subprocess
 
     path = write(tmp_path / "k", config({"token": "t"}))
     code = (

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from kaiwo.engine.errors import ApiError, ConnectionLost, Invalid
+from kaiwo.engine.errors import ApiError, ConnectionBroken, Invalid
 
 UNCHECKED = "Invalid value: null: some validation rules were not checked because the object was invalid"
 CAUSES = (
@@ -47,9 +47,9 @@ def test_one_wrong_field_reads_the_same_beside_what_was_not_checked() -> None:
             {"causes": [{"field": "spec.a", "message": "Required"}]},
         ),
         ApiError(500, "", SILENT, {"causes": [{"message": SILENT}]}),
-        ConnectionLost("no answer within 15 s"),
+        ConnectionBroken("no answer within 15 s"),
     ],
 )
-def test_a_single_complaint_is_told_as_it_was_said(error: ApiError | ConnectionLost) -> None:
+def test_a_single_complaint_is_told_as_it_was_said(error: ApiError | ConnectionBroken) -> None:
     """A wrong field, a missing right, a webhook that is silent."""
     assert error.steady == str(error)

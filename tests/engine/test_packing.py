@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.engine.packing import Packing
+from kaiwo.engine.cached_object import Packing
 
 Documents = st.lists(
     st.dictionaries(st.text(max_size=5), st.text(max_size=400), max_size=5).map(

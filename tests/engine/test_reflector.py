@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo.engine import reflector as module
-from kaiwo.engine.cache import Cache
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, Resource
+from kaiwo.engine.store import Cache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from kaiwo.engine.cache import Event, Store
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
+    from kaiwo.engine.store import CacheEvent, Store
     from kaiwo.engine.telemetry import Metrics
     from kaiwo.testing.fault_proxy import FaultProxy
 
@@ -34,11 +34,11 @@ class Watched:
     def __init__(self, store: Store, reflector: Reflector) -> None:
         self.store = store
         self.reflector = reflector
-        self.events: list[Event] = []
+        self.events: list[CacheEvent] = []
         self._changed = asyncio.Event()
         store.handlers.append(self._note)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: CacheEvent) -> None:
         self.events.append(event)
         self._changed.set()
 

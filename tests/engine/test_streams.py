@@ -11,7 +11,7 @@ from aiohttp import web
 
 from kaiwo.engine.client import LONGEST_LOG_LINE, Client
 from kaiwo.engine.credentials import static
-from kaiwo.engine.errors import ConnectionLost
+from kaiwo.engine.errors import ConnectionBroken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -60,6 +60,6 @@ async def test_a_line_without_end_is_given_up() -> None:
     sent: list[int] = []
     endless = (b"x" * 65536,) * 4096
     async with asyncio.timeout(30), serving(*endless, sent=sent) as client:
-        with pytest.raises(ConnectionLost, match="a line of more than 65536 bytes"):
+        with pytest.raises(ConnectionBroken, match="a line of more than 65536 bytes"):
             await lines_of(client)
     assert sum(sent) < sum(map(len, endless)) / 4

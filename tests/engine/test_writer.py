@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.engine.apply import NameConflict, Writer, Written, render_hash
-from kaiwo.engine.cache import Cache, Entry, Projection
-from kaiwo.engine.errors import Conflict, ConnectionLost
+from kaiwo.engine.errors import Conflict, ConnectionBroken
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, JOB
+from kaiwo.engine.store import Cache, CachedObject, Projection
+from kaiwo.engine.writer import NameConflict, Writer, Written, render_hash
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -35,13 +35,13 @@ class Bench:
         self.cache = cache
         self.namespace = namespace
 
-    def entry(self, resource: Resource, name: str) -> Entry:
+    def entry(self, resource: Resource, name: str) -> CachedObject:
         """A cached object."""
         found = self.cache.get(resource, self.namespace, name)
         assert found is not None
         return found
 
-    async def until(self, resource: Resource, name: str, done: Callable[[Entry | None], Any]) -> None:
+    async def until(self, resource: Resource, name: str, done: Callable[[CachedObject | None], Any]) -> None:
         """Wait for the cache."""
         changed = asyncio.Event()
         self.cache.subscribe(resource, lambda _: changed.set())
@@ -202,7 +202,7 @@ async def test_a_lost_answer_does_not_make_a_second_job(
     """Crash or lost answer between write and note: the next attempt finds what is there."""
     lost = proxy.lose_answer(method="POST", path="/jobs$")
     proxy.drop_event("ADDED", path="/jobs$")
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ConnectionBroken):
         await bench.writer.create_once(JOB, job(namespace, owner))
     outcome = await bench.writer.create_once(JOB, job(namespace, owner))
     assert lost.struck == 1
@@ -376,11 +376,11 @@ async def test_a_crash_between_any_two_writes_ends_in_the_same_state(  # noqa: P
         await writer.create_once(JOB, job(namespace, owner))
         await writer.apply(CONFIG_MAP, config_map("last", {"x": "1"}, owner=owner))
 
-    from kaiwo.engine.client import Client as Another  # noqa: PLC0415 -- a process of its own, so to say
+    from kaiwo.engine.client import Client as Another
 
     crashed = proxy.crash_after(writes, lose_answer=lose_answer)
     async with Another(proxy.connection, timeout=5.0) as first:
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(ConnectionBroken):
             await work(first)
     assert crashed.is_set()
     proxy.clear()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kaiwo.testing.installation import Installation, build_wheels, install
+from kaiwo.testing.installation import WheelEnvironment, build_wheels, install
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -54,14 +54,14 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with the host, the back end for batch Jobs and one third party's vendor.
+    """An environment with the host, the backend for batch Jobs and one third party's vendor.
 
     Attributes:
         installation: the environment.
         distribution: the third party's distribution.
     """
 
-    installation: Installation
+    installation: WheelEnvironment
     distribution: str
 
     @property
@@ -93,13 +93,13 @@ def installed(
 
 
 def test_exactly_the_installed_plugins_are_loaded(installed: Installed) -> None:
-    """What one installs is what one gets: the back end, the third party's vendor, and nothing else."""
+    """What one installs is what one gets: the backend, the third party's vendor, and nothing else."""
     states = {plugin["distribution"]: plugin["state"] for plugin in installed.plugins()}
     assert states == {"kaiwo-batch-job": "loaded", installed.distribution: "loaded"}
 
 
 def test_the_crds_have_the_fields_of_installed_plugins_only(installed: Installed) -> None:
-    """KaiwoJob knows ``job``, and no field of a back end or source that is not installed."""
+    """KaiwoJob knows ``job``, and no field of a backend or source that is not installed."""
     rendered = list(yaml.safe_load_all(installed.kaiwo("manifests", "crds")))
     properties = {}
     for crd in rendered:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kaiwo.plugin.checks import RefusedPlugin, checked_declarations
 from kaiwo.plugin.loader import HOOKS, load
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ IMPORTS = """
 from pydantic import BaseModel
 from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
@@ -35,7 +35,7 @@ FIELD = Field("KaiwoJob", ("acmeJob",), dict, "A block.")
 
 def backend(**changes):
     given = dict(name="acme", kind="KaiwoJob", child=JOB, fields=(FIELD,), chosen=lambda workload: False)
-    return BackEnd(**given | changes)
+    return Backend(**given | changes)
 
 
 def source(**changes):
@@ -54,7 +54,7 @@ RUBBISH = [
     ("gpu_vendors", "vendor()", "returned GpuVendor, not a list of GpuVendor"),
     ("gpu_vendors", "(v for v in [])", "returned generator, not a list"),
     ("gpu_vendors", "[{'name': 'acme'}]", "returned a list with dict in it"),
-    ("gpu_vendors", "[backend()]", "returned a list with BackEnd in it"),
+    ("gpu_vendors", "[backend()]", "returned a list with Backend in it"),
     ("gpu_vendors", "[vendor(name='ACME')]", "name is not lower-case"),
     ("gpu_vendors", "[vendor(name=7)]", "name is not lower-case"),
     ("gpu_vendors", "[vendor(name='default')]", "default is not a vendor"),
@@ -123,7 +123,7 @@ def test_rubbish_makes_a_broken_plugin_that_says_what_is_wrong(
 ) -> None:
     """The author of a plugin is told the hook, the declaration and the fault, and nobody else is harmed."""
     install("acme", f"{IMPORTS}\n@hookimpl\ndef kaiwo_{hook}():\n    return {returned}\n")
-    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.state == "broken"
     assert state.message.startswith(f"kaiwo_{hook}")
     assert message in state.message
@@ -143,7 +143,7 @@ def kaiwo_backends():
     return [backend(settings=One), backend(name="other", fields=(second,), settings=Two)]
 """,
     )
-    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.message == "declares more than one settings model; a plugin has one section in KaiwoConfig"
 
 
@@ -161,7 +161,7 @@ def test_a_type_without_json_schema_is_refused(
     """One plugin's odd type must not spoil the schema of a kind for everybody."""
     odd = "\nfrom typing import Callable\nclass Odd(BaseModel):\n    call: Callable[[], int]\n"
     install("acme", f"{IMPORTS}{odd}\n@hookimpl\ndef kaiwo_backends():\n    return [{declaration}]\n")
-    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.message.startswith(f"{where}: its type has no JSON schema")
 
 
@@ -170,7 +170,7 @@ def test_settings_can_be_left_out(install: Callable[..., str]) -> None:
     demanding = "\nclass Demanding(BaseModel):\n    endpoint: str\n"
     hook = "\n@hookimpl\ndef kaiwo_backends():\n    return [backend(settings=Demanding)]\n"
     install("acme", IMPORTS + demanding + hook)
-    (state,) = [s for s in load(Selection(names=("acme",))).states if s.name == "acme"]
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.message.startswith("settings: cannot be left out of KaiwoConfig, give defaults: ")
     assert "endpoint" in state.message
 

@@ -23,12 +23,12 @@ def kaiwo_gpu_vendors():
 DECLARED = """
 from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 
 @hookimpl
 def kaiwo_backends():
     field = Field("KaiwoJob", ("laterJob",), dict, "For later.")
-    return [BackEnd(name="later", kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda w: False)]
+    return [Backend(name="later", kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda w: False)]
 """
 RAISES = "\nraise RuntimeError('no driver here')\n"
 

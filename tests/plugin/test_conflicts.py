@@ -9,7 +9,7 @@ import pytest
 
 from kaiwo.plugin.conflicts import HOST_COMMANDS
 from kaiwo.plugin.loader import load
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ IMPORTS = """
 from pydantic import BaseModel
 from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB, Resource
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import CustomKind, ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -34,7 +34,7 @@ class Item(BaseModel):
 
 def backend(name, *path):
     field = Field("KaiwoJob", path, dict, "A block.")
-    return BackEnd(name=name, kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda workload: False)
+    return Backend(name=name, kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda workload: False)
 
 
 def source(name, *path):
@@ -56,7 +56,7 @@ def controller(name, plural, group="acme.com"):
 """
 
 CASES = {
-    "back end same": ("backends", "backend('same', 'aJob')", "backend('same', 'bJob')"),
+    "backend same": ("backends", "backend('same', 'aJob')", "backend('same', 'bJob')"),
     "field KaiwoJob.same": ("backends", "backend('a', 'same')", "backend('b', 'same')"),
     "field KaiwoJob.block.inner": ("backends", "backend('a', 'block')", "backend('b', 'block', 'inner')"),
     "field KaiwoJob.storage.data.download.same": (
@@ -119,7 +119,7 @@ def test_the_second_to_declare_something_is_refused_naming_both_distributions(
     hook, first, second = CASES[what]
     install("aaa", source_of(hook, first))
     install("bbb", source_of(hook, second))
-    states = {state.name: state for state in load(Selection(names=("aaa", "bbb"))).states}
+    states = {state.name: state for state in load(PluginSelection(names=("aaa", "bbb"))).states}
     assert states["aaa"].state == "loaded"
     assert states["bbb"].state == "broken"
     assert states["bbb"].message == (
@@ -133,7 +133,7 @@ def test_a_plugin_that_contradicts_itself_is_refused(install: Callable[..., str]
     """Twice the same within one plugin is its author's mistake and is said so."""
     hook, first, second = CASES[what]
     install("aaa", source_of(hook, first, second))
-    (state,) = [s for s in load(Selection(names=("aaa",))).states if s.name == "aaa"]
+    (state,) = [s for s in load(PluginSelection(names=("aaa",))).states if s.name == "aaa"]
     assert state.message == f"declares {what} twice"
 
 
@@ -142,7 +142,7 @@ def test_of_a_refused_plugin_nothing_stays(install: Callable[..., str]) -> None:
     install("aaa", source_of("gpu_vendors", "vendor('a', 'a.com/gpu')"))
     install("bbb", source_of("gpu_vendors", "vendor('b', 'b.com/gpu')", "vendor('a', 'x.com/gpu')"))
     install("ccc", source_of("gpu_vendors", "vendor('c', 'b.com/gpu')"))
-    plugins = load(Selection(names=("aaa", "bbb", "ccc")))
+    plugins = load(PluginSelection(names=("aaa", "bbb", "ccc")))
     assert [vendor.name for vendor in plugins.vendors] == ["a", "c"]
 
 
@@ -162,7 +162,7 @@ def test_what_is_the_hosts_cannot_be_taken(
 ) -> None:
     """No plugin replaces a command or a kind of the host."""
     install("aaa", source_of(hook, declaration))
-    (state,) = [s for s in load(Selection(names=("aaa",))).states if s.name == "aaa"]
+    (state,) = [s for s in load(PluginSelection(names=("aaa",))).states if s.name == "aaa"]
     assert state.message == f"declares {what}, as does kaiwo itself; kaiwo-aaa must choose another"
 
 
@@ -170,7 +170,7 @@ def test_what_is_the_hosts_cannot_be_taken(
 def test_a_field_of_the_host_cannot_be_taken(install: Callable[..., str], path: str) -> None:
     """A plugin cannot change what a documented field means, nor spoil the schema for others."""
     install("aaa", source_of("backends", f"backend('a', {path})"))
-    (state,) = [s for s in load(Selection(names=("aaa",))).states if s.name == "aaa"]
+    (state,) = [s for s in load(PluginSelection(names=("aaa",))).states if s.name == "aaa"]
     assert "which is kaiwo's own; kaiwo-aaa must choose another" in state.message
 
 

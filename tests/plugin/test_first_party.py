@@ -10,7 +10,7 @@ import pytest
 
 from kaiwo.plugin.discovery import announced_fields
 from kaiwo.plugin.loader import load
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 PROJECTS: list[dict[str, Any]] = [
@@ -27,7 +27,7 @@ def test_a_plugin_alone_loads_and_declares_the_fields_that_its_metadata_announce
     name, distribution = project["folder"], project["name"]
     assert distribution == f"kaiwo-{name.replace('_', '-')}"
     assert list(project["entry-points"]["kaiwo.plugins"]) == [name]
-    (plugin,) = load(Selection(names=(name,), required=frozenset({name}))).loaded
+    (plugin,) = load(PluginSelection(names=(name,), required=frozenset({name}))).loaded
     assert (plugin.name, plugin.distribution) == (name, distribution)
     declared = {(field.kind, ".".join(field.path)) for field in plugin.fields()}
     assert declared == {
@@ -38,7 +38,7 @@ def test_a_plugin_alone_loads_and_declares_the_fields_that_its_metadata_announce
 def test_all_of_them_load_together() -> None:
     """Installing everything is a working installation."""
     names = tuple(project["folder"] for project in PROJECTS)
-    plugins = load(Selection(names=names, required=frozenset(names)))
+    plugins = load(PluginSelection(names=names, required=frozenset(names)))
     assert {plugin.name for plugin in plugins.loaded} == set(names)
     assert {backend.name for backend in plugins.backends} == {
         "batch_job",

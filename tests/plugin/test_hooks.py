@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from kaiwo.plugin import hookspecs
 from kaiwo.plugin.loader import HOOKS, load
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def load_source(install: Callable[..., str], source: str) -> Plugins:
     """Load one plugin of this source."""
     install("acme", source)
-    plugins = load(Selection(names=("acme",)))
+    plugins = load(PluginSelection(names=("acme",)))
     assert [(state.state, state.message) for state in plugins.states if state.name == "acme"] == [
         ("loaded", "")
     ]
@@ -27,14 +27,14 @@ def load_source(install: Callable[..., str], source: str) -> Plugins:
 
 
 def test_kaiwo_backends(install: Callable[..., str]) -> None:
-    """A back end brings its fields, its rights and its settings; without callables it is only declared."""
+    """A backend brings its fields, its rights and its settings; without callables it is only declared."""
     plugins = load_source(
         install,
         """
         from pydantic import BaseModel
         from kaiwo.api.field import Field
         from kaiwo.engine.resource import JOB
-        from kaiwo.plugin.backends import BackEnd
+        from kaiwo.plugin.backends import Backend
         from kaiwo.plugin.rbac import PolicyRule
 
         class Settings(BaseModel):
@@ -43,7 +43,7 @@ def test_kaiwo_backends(install: Callable[..., str]) -> None:
         @hookimpl
         def kaiwo_backends():
             return [
-                BackEnd(
+                Backend(
                     name="acme_job",
                     kind="KaiwoJob",
                     child=JOB,

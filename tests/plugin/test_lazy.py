@@ -25,7 +25,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_nothing_is_imported_before_the_first_call(module: str) -> None:
-    """A command that renders nothing pays for no back end's libraries."""
+    """A command that renders nothing pays for no backend's libraries."""
     double = Lazy(f"{module}:double")
     assert module not in sys.modules
     assert double(21) == 42

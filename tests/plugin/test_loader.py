@@ -9,7 +9,7 @@ import pytest
 
 from kaiwo.plugin.loader import RequiredPluginError, load
 from kaiwo.plugin.registry import Plugins, PluginState
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +25,9 @@ ACME = VENDOR.format(name="acme", key="acme.com/gpu")
 RAISES = "\nraise RuntimeError('no driver here')\n"
 
 
-def only(*names: str, **rest: frozenset[str]) -> Selection:
+def only(*names: str, **rest: frozenset[str]) -> PluginSelection:
     """Exactly these."""
-    return Selection(names=names, **rest)
+    return PluginSelection(names=names, **rest)
 
 
 def state(plugins: Plugins, name: str, distribution: str | None = None) -> PluginState:

@@ -1,4 +1,4 @@
-"""The back end contract lets a good back end pass and names what is wrong with a bad one."""
+"""The backend contract lets a good backend pass and names what is wrong with a bad one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from kaiwo import testing
 from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB
-from kaiwo.plugin.backends import AllocationInput, BackEnd, Observation, Observed, Rendered, RenderInput
-from kaiwo.plugin.facts import Allocation, Refusal
-from kaiwo.workload.labels import system_labels
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.plugin.backends import AllocationInput, Backend, Observation, Observed, Rendered, RenderInput
+from kaiwo.plugin.facts import Allocation, Blocked
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import system_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,17 +45,17 @@ def child(given: RenderInput) -> Object:
 
 
 def render(given: RenderInput) -> Rendered:
-    """What a back end should render."""
+    """What a backend should render."""
     return Rendered(child(given))
 
 
 def observe(observation: Observation) -> Observed:
-    """What a back end should say of a child that nobody has started."""
+    """What a backend should say of a child that nobody has started."""
     del observation
     return Observed("STARTING", "Created", "the Job has no pod yet")
 
 
-GOOD = BackEnd(
+GOOD = Backend(
     name="acme",
     kind="KaiwoJob",
     child=JOB,
@@ -74,8 +74,8 @@ def test_a_good_backend_passes_built_or_only_declared() -> None:
     testing.assert_backend_contract(declared, [testing.job()])
 
 
-def rendering(change: Callable[[Object], Any]) -> BackEnd:
-    """A back end whose child is changed like this."""
+def rendering(change: Callable[[Object], Any]) -> Backend:
+    """A backend whose child is changed like this."""
 
     def changed(given: RenderInput) -> Rendered:
         made = child(given)
@@ -85,8 +85,8 @@ def rendering(change: Callable[[Object], Any]) -> BackEnd:
     return replace(GOOD, render=changed)
 
 
-def observing(status: str) -> BackEnd:
-    """A back end that always says this."""
+def observing(status: str) -> Backend:
+    """A backend that always says this."""
     return replace(GOOD, observe=lambda _: Observed(status, "Guessed", "it says"))
 
 
@@ -111,13 +111,13 @@ def changes_child(observation: Observation) -> Observed:
 
 COUNTER = itertools.count()
 
-BAD: dict[str, BackEnd] = {
+BAD: dict[str, Backend] = {
     "come together": replace(GOOD, observe=None),
     "does not choose it": replace(GOOD, chosen=lambda _: False),
     "chosen answers with True or False": replace(GOOD, chosen=lambda workload: workload.spec.user),  # type: ignore[arg-type, return-value]  # the point
     "serves KaiwoService": replace(GOOD, kind="KaiwoService"),
     "refuses it": replace(GOOD, check=lambda _: (("spec", "no"),)),
-    "cannot run: NoGPUs": replace(GOOD, allocate=lambda _: Refusal("NoGPUs", "none here")),
+    "cannot run: NoGPUs": replace(GOOD, allocate=lambda _: Blocked("NoGPUs", "none here")),
     "GPUs without a resource key": replace(GOOD, allocate=lambda _: Allocation(gpus_per_replica=1)),
     "apiVersion of the child": rendering(lambda job: job.update(apiVersion="v1")),
     "kind of the child": rendering(lambda job: job.update(kind="Pod")),

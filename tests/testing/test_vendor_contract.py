@@ -8,7 +8,7 @@ import pytest
 
 from kaiwo import testing
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
-from kaiwo.workload.recognition import counts
+from kaiwo.workload.gpus.nodes import counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

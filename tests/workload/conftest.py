@@ -1,4 +1,4 @@
-"""A cluster of facts: two AMD nodes with eight GPUs each, one NVIDIA node with four, the batch back end."""
+"""A cluster of facts: two AMD nodes with eight GPUs each, one NVIDIA node with four, the batch backend."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kaiwo.api.config import ResolvedConfig
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.testing import job, node, plugins
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Plan, Registry
-from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan_object
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kaiwo.plugin.backends import Observed, Rendered
-from kaiwo.plugin.facts import Allocation, Refusal
+from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem
 from kaiwo.testing import job
 from kaiwo.workload.plan import plan_object
@@ -118,7 +118,7 @@ def test_a_back_end_that_raises_or_lies_is_named(world: World, function: str, li
     world.registry = dataclasses.replace(world.registry, backends=(backend,))
     plan = world.settle()
     assert not world.writes
-    assert plan.wake_after
+    assert plan.requeue_after
     assert (world.status["status"], world.status["reason"]) == ("ERROR", "PluginError")
     assert "plugin batch_job" in world.status["message"]
 
@@ -145,7 +145,7 @@ def test_a_back_end_that_cannot_read_its_child_keeps_the_status(world: World, li
     backend = dataclasses.replace(world.registry.backends[0], observe=lie)
     world.registry = dataclasses.replace(world.registry, backends=(backend,))
     plan = world.settle()
-    assert plan.wake_after
+    assert plan.requeue_after
     assert (world.status["status"], world.status["reason"]) == ("STARTING", "PluginError")
 
 
@@ -168,8 +168,8 @@ def test_a_queue_system_that_fails_is_named(world: World, lie: Any) -> None:
 
 
 def test_allocations_and_refusals_of_a_back_end_are_believed(world: World) -> None:
-    """What a back end decides is what is reported."""
-    for answer, reason in ((Refusal("Because", "of me"), "Because"), (Allocation(replicas=3), "Starting")):
+    """What a backend decides is what is reported."""
+    for answer, reason in ((Blocked("Because", "of me"), "Because"), (Allocation(replicas=3), "Starting")):
         backend = dataclasses.replace(world.registry.backends[0], allocate=lambda _, answer=answer: answer)
         world.registry = dataclasses.replace(world.registry, backends=(backend,))
         world.settle()

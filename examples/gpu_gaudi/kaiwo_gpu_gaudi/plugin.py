@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus, Utilization
-from kaiwo.workload.recognition import counts, labels_of
+from kaiwo.workload.gpus.nodes import counts, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ KAIWO_API = 1
 @hookimpl
 def kaiwo_download_sources() -> list[DownloadSource]:
     """Users write ``storage.data.download.http``."""
-    from kaiwo_source_http.item import HttpDownloadItem  # noqa: PLC0415 - needs pydantic, which a start may not
+    from kaiwo_source_http.item import HttpDownloadItem
 
     return [
         DownloadSource(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kaiwo.testing.installation import Installation, build_wheels, install
+from kaiwo.testing.installation import WheelEnvironment, build_wheels, install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def web(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> WheelEnvironment:
     """The host, two of its plugins and this package from wheels, in an empty environment."""
     directory = tmp_path_factory.mktemp("installed-source")
     wanted = [
@@ -66,9 +66,9 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="session")
-def cluster(installed: Installation) -> Iterator[Any]:
+def cluster(installed: WheelEnvironment) -> Iterator[Any]:
     """A control plane of its own with the CRDs of what is installed, and the installed operator beside it."""
-    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 - only one test needs a control plane
+    from kaiwo_sandbox.sandbox import Sandbox
 
     crds = list(yaml.safe_load_all(installed.run("kaiwo", "manifests", "crds").stdout))
     sandbox = Sandbox.up(f"source-{os.getpid()}-{secrets.token_hex(2)}", owned=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli.output import STYLES, clean
+from kaiwo.cli.output.printer import STYLES, clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kaiwo.cli.demo.script import Chapter, Look
-    from kaiwo.cli.demo.story import Story
+    from kaiwo.cli.demo.story import DemoRun
 
 _TOLD = "✔ "
 _GAP = 2
@@ -37,7 +37,7 @@ class Board:
     """
 
     def __init__(self, *, color: bool) -> None:
-        from rich.console import Console  # noqa: PLC0415  only when something is drawn
+        from rich.console import Console
 
         self._console: Console = Console(no_color=not color, highlight=False, soft_wrap=False)
         self._live: Live | None = None
@@ -76,20 +76,20 @@ class Board:
             click.echo(f"✔ {done} ({time.monotonic() - began:.1f} s)")
 
     @contextmanager
-    def showing(self, story: Story) -> Iterator[None]:
+    def showing(self, story: DemoRun) -> Iterator[None]:
         """Begin the clock, and keep the table on the screen."""
         self._began = time.monotonic()
         if not self.drawn:
             yield
             return
-        from rich.live import Live  # noqa: PLC0415  as above
+        from rich.live import Live
 
         with Live(self._table(story), console=self._console, auto_refresh=False) as self._live:
             yield
             self._live.update(self._table(story, whole=True), refresh=True)
         self._live = None
 
-    def update(self, story: Story, changed: list[Chapter]) -> None:
+    def update(self, story: DemoRun, changed: list[Chapter]) -> None:
         """Show the state of things."""
         if self._live is not None:
             self._live.update(self._table(story), refresh=True)
@@ -109,10 +109,10 @@ class Board:
     def _clock(self) -> str:
         return f"{time.monotonic() - self._began:5.1f} s"
 
-    def _table(self, story: Story, *, whole: bool = False) -> Table:
+    def _table(self, story: DemoRun, *, whole: bool = False) -> Table:
         """The state of things; unless the whole is wanted, with reasons cut so that the screen holds it."""
-        from rich.table import Table  # noqa: PLC0415  as above
-        from rich.text import Text  # noqa: PLC0415  as above
+        from rich.table import Table
+        from rich.text import Text
 
         chapters = story.script.chapters
         names = max(len(chapter.name) for chapter in chapters) + len(_TOLD)
@@ -139,7 +139,7 @@ class Board:
 
     def _why(self, look: Look, width: int) -> list[Text]:
         """A reason in lines of a width."""
-        from rich.text import Text  # noqa: PLC0415  as above
+        from rich.text import Text
 
         why = Text(clean(look.message))
         if look.reason:

@@ -21,7 +21,7 @@ from kaiwo.cli.demo import stage as stage_module
 from kaiwo.cli.demo.board import Board
 from kaiwo.cli.demo.script import BARE, FETCHING, JOBS, JOINING_NODE, MORE, NAMESPACE, QUEUES, WHOLE
 from kaiwo.cli.demo.stage import Stage
-from kaiwo.cli.demo.story import Story
+from kaiwo.cli.demo.story import DemoRun
 from kaiwo.cli.kinds import WORKLOADS
 from kaiwo.engine.resource import NODE
 
@@ -143,9 +143,9 @@ def _build(board: Board, stage: Stage, script: Script) -> None:
     board.say()
 
 
-def _play(board: Board, stage: Stage, script: Script) -> Story:
+def _play(board: Board, stage: Stage, script: Script) -> DemoRun:
     """Watch the workloads until each is where its story ends, or the time is up."""
-    story = Story(script)
+    story = DemoRun(script)
     # In a thread, because the table goes on while another command submits.
     with ThreadPoolExecutor(1) as aside, stage.cluster() as cluster, board.showing(story):
         fetching: Future[None] | None = None
@@ -181,14 +181,14 @@ def _workloads(cluster: kit.Cluster) -> list[Object]:
 
 
 def _add_node(cluster: kit.Cluster) -> None:
-    import yaml  # noqa: PLC0415  a help text needs none
+    import yaml
 
     node = yaml.safe_load(JOINING_NODE.read_text(encoding="utf-8"))
     # By POST: a Node's status is kept when the node is created, and a later apply would drop it.
     cluster.run(lambda client: client.create(NODE, node))
 
 
-def _summary(board: Board, story: Story) -> bool:
+def _summary(board: Board, story: DemoRun) -> bool:
     """What was seen, chapter by chapter; False when something ended otherwise."""
     board.say()
     board.say("What you saw:")

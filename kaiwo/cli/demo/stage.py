@@ -120,7 +120,7 @@ class Stage:
 
     def crds(self) -> None:
         """Install Kaiwo's CRDs and wait until they are served."""
-        import yaml  # noqa: PLC0415  a help text needs none
+        import yaml
 
         printed = self._run(("manifests", "crds"))
         documents: list[dict[str, Any]] = [each for each in yaml.safe_load_all(printed) if each]
@@ -167,7 +167,7 @@ class Stage:
 
     def describe_queues(self, file: Path) -> None:
         """Install a KaiwoQueueConfig; done before the operator starts, which else makes one of its own."""
-        import yaml  # noqa: PLC0415  as above
+        import yaml
 
         with self.cluster() as cluster:
             cluster.apply(QUEUE_CONFIG, yaml.safe_load(file.read_text(encoding="utf-8")))

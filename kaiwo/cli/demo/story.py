@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 
-class Story:
+class DemoRun:
     """Knows what was seen so far, what may come next, and when it is over.
 
     Attributes:

@@ -9,16 +9,24 @@ import yaml
 
 from kaiwo.api.download import DownloadConfig, DownloadPolicy
 from kaiwo.plugin.backends import Rendered
+from kaiwo.workload.applied_record import digest
+from kaiwo.workload.download.requested import fetches, fingerprint
 from kaiwo.workload.download.secret_mounts import secret_mounts
-from kaiwo.workload.download.wanted import fetches, fingerprint
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.labels import RESOLVED, TYPE, copied, embedded, layered, owner_reference, system_labels
-from kaiwo.workload.lists import merged
-from kaiwo.workload.names import derived_name
-from kaiwo.workload.origins import Origins
-from kaiwo.workload.pods import USER_ID
-from kaiwo.workload.resolved import digest
-from kaiwo.workload.shapes import lenient_maps
+from kaiwo.workload.json_access import lenient_maps
+from kaiwo.workload.metadata import (
+    RESOLVED,
+    TYPE,
+    copied,
+    derived_name,
+    embedded,
+    layered,
+    owner_reference,
+    system_labels,
+)
+from kaiwo.workload.pods.list_merge import merged
+from kaiwo.workload.pods.origins import Origins
+from kaiwo.workload.pods.template import USER_ID
 from kaiwo.workload.storage.volumes import DATA, HF, check_mounts, volumes
 
 if TYPE_CHECKING:
@@ -28,8 +36,8 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Resolved
-    from kaiwo.workload.download.wanted import Fetch
-    from kaiwo.workload.model import Case
+    from kaiwo.workload.download.requested import Fetch
+    from kaiwo.workload.model import PlanContext
 
 DOWNLOADER = "downloader"
 CONTAINER = "download"
@@ -92,7 +100,7 @@ def config_stamp(what: str, data: object) -> str:
     return f"{what}-{digest(data)}"
 
 
-def prepare(case: Case, resolved: Resolved, child: Object) -> Prepared:
+def prepare(case: PlanContext, resolved: Resolved, child: Object) -> Prepared:
     """Render both.
 
     Args:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.download import SECRETS_PATH
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.names import MAX_LABEL
+from kaiwo.workload.metadata import MAX_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from kaiwo.plugin.backends import Finding
-from kaiwo.workload import podtruth
 from kaiwo.workload.download.job import name_of
-from kaiwo.workload.shapes import holding, lenient_map, lenient_maps
+from kaiwo.workload.json_access import holding, lenient_map, lenient_maps
+from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ _TIMED_OUT = "Unable to attach or mount volumes"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class DownloadState:
     """What a download Job that exists means.
 
     Attributes:
@@ -38,8 +38,8 @@ class State:
         finding: reason and one line for the workload's status.
         began: whether the program runs or ran, so that it is in progress and not pending.
         ended: when it failed, None while it has not.
-        wake_after: seconds after which to look again though nothing happened, None for never.
-        puzzled: an object whose newest warning event may tell why nothing happens, None for none.
+        requeue_after: seconds after which to look again though nothing happened, None for never.
+        needs_events: an object whose newest warning event may tell why nothing happens, None for none.
         follow: name of the pod whose log tells the progress, empty for none.
     """
 
@@ -47,8 +47,8 @@ class State:
     finding: Finding
     began: bool = False
     ended: datetime | None = None
-    wake_after: float | None = None
-    puzzled: Object | None = None
+    requeue_after: float | None = None
+    needs_events: Object | None = None
     follow: str = ""
 
 
@@ -61,80 +61,82 @@ def beginning(workload: Workload) -> Finding:
     return Finding(DOWNLOADING, f"Job {name_of(workload)} is about to download")
 
 
-def observe(workload: Workload, job: Object, facts: Facts) -> State:
+def observe(workload: Workload, job: Object, facts: Facts) -> DownloadState:
     """The state of a live download Job of the workload."""
     metadata = lenient_map(job.get("metadata"))
     name, uid = str(metadata.get("name", "")), metadata.get("uid")
-    owned = podtruth.owned(facts.download_pods, uid if isinstance(uid, str) else None)
+    owned = pod_status.owned(facts.download_pods, uid if isinstance(uid, str) else None)
     conditions = holding(lenient_map(job.get("status")).get("conditions"))
     if "Complete" in conditions or "SuccessCriteriaMet" in conditions:
-        return State("done", Finding("JobCompleted", f"Job {name} succeeded"), began=True)
+        return DownloadState("done", Finding("JobCompleted", f"Job {name} succeeded"), began=True)
     if failed := conditions.get("Failed"):
-        ended = podtruth.moment(failed.get("lastTransitionTime")) or facts.now
-        return State("failed", _failure(owned, failed, name), began=True, ended=ended)
+        ended = pod_status.moment(failed.get("lastTransitionTime")) or facts.now
+        return DownloadState("failed", _failure(owned, failed, name), began=True, ended=ended)
     if lenient_map(job.get("spec")).get("suspend"):
         text = f"Job {name}, which downloads, is suspended; set its spec.suspend to false to start it"
-        return State("waits", Finding("Suspended", text))
+        return DownloadState("waits", Finding("Suspended", text))
     return _active(workload, job, name, owned, facts)
 
 
-def _active(workload: Workload, job: Object, name: str, owned: list[Object], facts: Facts) -> State:
+def _active(workload: Workload, job: Object, name: str, owned: list[Object], facts: Facts) -> DownloadState:
     status = lenient_map(job.get("status"))
-    pods = podtruth.current(owned)
-    if running := next((pod for pod in pods if podtruth.runs(pod)), None):
+    pods = pod_status.current(owned)
+    if running := next((pod for pod in pods if pod_status.runs(pod)), None):
         text = facts.progress.text if facts.progress else _told(workload) or DOWNLOADING
-        return State("waits", Finding(DOWNLOADING, text), began=True, follow=podtruth.pod_name(running))
+        return DownloadState(
+            "waits", Finding(DOWNLOADING, text), began=True, follow=pod_status.pod_name(running)
+        )
     about = beginning(workload)
-    began = bool(status.get("failed")) or any(podtruth.started([pod]) for pod in owned)
+    began = bool(status.get("failed")) or any(pod_status.started([pod]) for pod in owned)
     waiting = [pod for pod in pods if lenient_map(pod.get("status")).get("phase") in (None, "Pending")]
     told = Finding(workload.status.reason, workload.status.message)
-    if finding := podtruth.problem(waiting, told):
-        return State("waits", finding, began=began)
+    if finding := pod_status.problem(waiting, told):
+        return DownloadState("waits", finding, began=began)
     if waiting:
         return _starting(waiting[0], facts, told, about, began=began)
     if began:
-        return State("waits", Finding(DOWNLOADING, _between(workload, owned, job)), began=True)
-    begun = podtruth.moment(status.get("startTime"))
-    complaint = facts.complaint_of(job)
-    absence = podtruth.absent(begun, facts.now, f"Job {name}", complaint)
-    puzzled = job if absence.puzzled else None
+        return DownloadState("waits", Finding(DOWNLOADING, _between(workload, owned, job)), began=True)
+    begun = pod_status.moment(status.get("startTime"))
+    warning_event = facts.warning_event_of(job)
+    absence = pod_status.absent(begun, facts.now, f"Job {name}", warning_event)
+    needs_events = job if absence.needs_events else None
     found = absence.finding or about
-    return State("waits", found, wake_after=absence.wake_after, puzzled=puzzled)
+    return DownloadState("waits", found, requeue_after=absence.requeue_after, needs_events=needs_events)
 
 
-def _starting(pod: Object, facts: Facts, told: Finding, about: Finding, *, began: bool) -> State:
+def _starting(pod: Object, facts: Facts, told: Finding, about: Finding, *, began: bool) -> DownloadState:
     """A pod whose container does not run yet: for a missing Secret only an event says so."""
-    name = podtruth.pod_name(pod)
-    finding, wake = podtruth.unscheduled([pod], facts.now)
+    name = pod_status.pod_name(pod)
+    finding, wake = pod_status.unscheduled([pod], facts.now)
     if finding is not None or wake is not None:
-        return State("waits", finding or about, began=began, wake_after=wake)
-    complaint = facts.complaint_of(pod)
-    if complaint is not None:
-        finding = Finding(complaint.reason, f"pod {name} cannot start: {complaint.message}")
-        if told.reason == finding.reason and complaint.message.startswith(_TIMED_OUT):
+        return DownloadState("waits", finding or about, began=began, requeue_after=wake)
+    warning_event = facts.warning_event_of(pod)
+    if warning_event is not None:
+        finding = Finding(warning_event.reason, f"pod {name} cannot start: {warning_event.message}")
+        if told.reason == finding.reason and warning_event.message.startswith(_TIMED_OUT):
             finding = told
-        return State("waits", finding, began=began, wake_after=EVENTS_SECONDS, puzzled=pod)
+        return DownloadState("waits", finding, began=began, requeue_after=EVENTS_SECONDS, needs_events=pod)
     waited = _waited(pod, facts.now)
-    left = podtruth.COMPLAINT_PATIENCE - waited
-    return State(
+    left = pod_status.WARNING_TIMEOUT - waited
+    return DownloadState(
         "waits",
         about,
         began=began,
-        wake_after=left if left > 0 else EVENTS_SECONDS,
-        puzzled=pod if left <= 0 else None,
+        requeue_after=left if left > 0 else EVENTS_SECONDS,
+        needs_events=pod if left <= 0 else None,
     )
 
 
 def _waited(pod: Object, now: datetime) -> float:
     """Seconds since the pod has a node, or exists."""
     times = [
-        podtruth.moment(item.get("lastTransitionTime"))
+        pod_status.moment(item.get("lastTransitionTime"))
         for item in lenient_maps(lenient_map(pod.get("status")).get("conditions"))
         if item.get("type") == "PodScheduled"
     ]
     since = next((at for at in times if at is not None), None)
-    since = since or podtruth.moment(lenient_map(pod.get("metadata")).get("creationTimestamp"))
-    return (now - since).total_seconds() if since else podtruth.COMPLAINT_PATIENCE
+    since = since or pod_status.moment(lenient_map(pod.get("metadata")).get("creationTimestamp"))
+    return (now - since).total_seconds() if since else pod_status.WARNING_TIMEOUT
 
 
 def _told(workload: Workload) -> str:
@@ -173,7 +175,7 @@ def _failure(owned: list[Object], failed: Object, name: str) -> Finding:
             return Finding("DownloadDiskFull", text)
         case 6:
             return Finding("DownloadUnreachable", text)
-    cause = podtruth.failure(_newest_first(owned))
+    cause = pod_status.failure(_newest_first(owned))
     if cause is not None and cause.reason != "ExitCode":
         return Finding(cause.reason, f"the download failed: {cause.message}")
     return Finding("DownloadFailed", text)
@@ -192,7 +194,7 @@ def _ends(owned: Iterable[Object]) -> list[Object]:
     states = [
         lenient_map(lenient_map(container.get("state")).get("terminated"))
         for pod in _newest_first(owned)
-        for container in podtruth.containers(pod)
+        for container in pod_status.containers(pod)
     ]
     return [state for state in states if state.get("exitCode")]
 

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.engine.resource import CONFIG_MAP, JOB
 from kaiwo.plugin.backends import Finding
-from kaiwo.workload.download import job, wanted
-from kaiwo.workload.download.state import State, observe
-from kaiwo.workload.download.wanted import CONDITION
-from kaiwo.workload.labels import RESOLVED
+from kaiwo.workload.download import job, requested
+from kaiwo.workload.download.requested import CONDITION
+from kaiwo.workload.download.state import DownloadState, observe
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import RESOLVED, conflict, is_ours
 from kaiwo.workload.model import Apply, Create, Delete
-from kaiwo.workload.ownership import conflict, is_ours
-from kaiwo.workload.shapes import lenient_map
 
 if TYPE_CHECKING:
     from kaiwo.api.conditions import Truth
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import Rendered, Resolved
-    from kaiwo.plugin.facts import Refusal
+    from kaiwo.plugin.facts import Blocked
     from kaiwo.workload.download.job import Prepared
-    from kaiwo.workload.model import Case, Facts, Write
+    from kaiwo.workload.model import Facts, PlanContext, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +39,12 @@ class Step:
 
     writes: tuple[Write, ...] = ()
     rendered: tuple[Rendered, ...] = ()
-    state: State | None = None
+    state: DownloadState | None = None
     condition: Condition | None = None
-    refusal: Refusal | None = None
+    refusal: Blocked | None = None
 
 
-def next_step(case: Case, resolved: Resolved, child: Object) -> Step:
+def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step:
     """What the downloads of a workload without a child need now.
 
     Args:
@@ -58,54 +57,56 @@ def next_step(case: Case, resolved: Resolved, child: Object) -> Step:
         PluginFailure: a source failed to name its Secrets.
     """
     workload, facts = case.workload, case.facts
-    if not wanted.wants(workload):
+    if not requested.wants(workload):
         return Step()
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     if (live is None or _going(live)) and _remembered(workload):
-        return Step(condition=_done(workload, wanted.fingerprint(workload)))
+        return Step(condition=_done(workload, requested.fingerprint(workload)))
     for found in (live, config_map):
         if found is not None and not is_ours(found, workload):
             return Step(refusal=conflict(found, "Job" if found is live else "ConfigMap", workload))
-    if live is not None and _fetched(live) == wanted.fingerprint(workload) and not _going(live):
+    if live is not None and _fetched(live) == requested.fingerprint(workload) and not _going(live):
         state = observe(workload, live, facts)
         if state.phase == "done":
-            return Step(condition=_done(workload, wanted.fingerprint(workload)))
+            return Step(condition=_done(workload, requested.fingerprint(workload)))
         if state.phase == "failed":
             return Step(state=state, condition=_told(workload, "False", "JobFailed", state.finding.message))
     return _begin(case, job.prepare(case, resolved, child), live, config_map)
 
 
-def _begin(case: Case, prepared: Prepared, live: Object | None, config_map: Object | None) -> Step:
+def _begin(case: PlanContext, prepared: Prepared, live: Object | None, config_map: Object | None) -> Step:
     """The step while the downloads are not done: what makes their objects, and how far they are."""
     workload = case.workload
     rendered = (prepared.config_map, prepared.job)
     if live is None:
         writes = (*_config_map(prepared.config_map, config_map, workload), Create(JOB, prepared.job.child))
-        return _waits(workload, writes, rendered, State("waits", _about(workload, "is being created")))
+        return _waits(
+            workload, writes, rendered, DownloadState("waits", _about(workload, "is being created"))
+        )
     if _going(live):
         text = "is being deleted; then it is created again"
-        return _waits(workload, (), rendered, State("waits", _about(workload, text)))
+        return _waits(workload, (), rendered, DownloadState("waits", _about(workload, text)))
     if _stamp(live) != job.stamp(workload):
         # Two downloads must not write to one volume: its pods are gone before it is.
         uid = str(lenient_map(live.get("metadata")).get("uid", ""))
         name = job.name_of(workload)
         gone = Delete(JOB, workload.namespace, name, uid, propagation="Foreground")
         text = "is replaced, because what is to be downloaded changed"
-        return _waits(workload, (gone,), rendered, State("waits", _about(workload, text)))
+        return _waits(workload, (gone,), rendered, DownloadState("waits", _about(workload, text)))
     writes = _config_map(prepared.config_map, config_map, workload)
     return _waits(workload, writes, rendered, observe(workload, live, case.facts))
 
 
 def told_of_running(workload: Workload, facts: Facts) -> Condition | None:
     """What is told of the downloads of a workload with a child: it exists, so they succeeded."""
-    if not wanted.wants(workload):
+    if not requested.wants(workload):
         return None
     before = find_condition(workload.status.conditions, CONDITION)
     if before is not None and before.get("status") == "True":
         message = str(before.get("message", ""))
         return Condition(CONDITION, "True", "JobCompleted", message, workload.generation or None)
     live = _live(workload, facts, JOB)
-    return _done(workload, _fetched(live) if live is not None else wanted.fingerprint(workload))
+    return _done(workload, _fetched(live) if live is not None else requested.fingerprint(workload))
 
 
 def _live(workload: Workload, facts: Facts, kind: Resource) -> Object | None:
@@ -131,7 +132,7 @@ def _remembered(workload: Workload) -> bool:
     before = find_condition(workload.status.conditions, CONDITION)
     if before is None or before.get("status") != "True":
         return False
-    return str(before.get("message", "")) == _done(workload, wanted.fingerprint(workload)).message
+    return str(before.get("message", "")) == _done(workload, requested.fingerprint(workload)).message
 
 
 def _done(workload: Workload, fetched: str) -> Condition:
@@ -148,7 +149,7 @@ def _about(workload: Workload, what: str) -> Finding:
 
 
 def _waits(
-    workload: Workload, writes: tuple[Write, ...], rendered: tuple[Rendered, ...], state: State
+    workload: Workload, writes: tuple[Write, ...], rendered: tuple[Rendered, ...], state: DownloadState
 ) -> Step:
     reason = "JobInProgress" if state.began else "JobPending"
     return Step(writes, rendered, state, _told(workload, "False", reason, state.finding.message))
@@ -160,7 +161,7 @@ def _config_map(rendered: Rendered, live: Object | None, workload: Workload) -> 
     What KaiwoConfig said when it was made stays in it.
     """
     if live is not None:
-        made = job.config_stamp(wanted.fingerprint(workload), live.get("data"))
+        made = job.config_stamp(requested.fingerprint(workload), live.get("data"))
         if _stamp(live) == made or _going(live):
             return ()
     return (Apply(CONFIG_MAP, rendered.child),)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.backends import Rendered
-from kaiwo.plugin.facts import Refusal
-from kaiwo.workload.labels import owner_reference, system_labels
+from kaiwo.plugin.facts import Blocked
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import conflict, is_ours, owner_reference, system_labels
 from kaiwo.workload.model import Apply
-from kaiwo.workload.origins import Origins
-from kaiwo.workload.ownership import conflict, is_ours
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.storage.volumes import enabled, volumes
 
 if TYPE_CHECKING:
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Resolved
-    from kaiwo.workload.model import Case, Facts, Write
+    from kaiwo.workload.model import Facts, PlanContext, Write
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class ClaimWrites:
     """What becomes of the claims of a workload without a child.
 
     Attributes:
@@ -36,11 +35,11 @@ class Claims:
     """
 
     writes: tuple[Write, ...] = ()
-    refusal: Refusal | None = None
+    refusal: Blocked | None = None
     warnings: tuple[str, ...] = ()
 
 
-def reconciled(case: Case, rendered: Iterable[Rendered]) -> Claims:
+def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
     """What to write, or why not, for claims as rendered; those of somebody else are never touched."""
     writes: list[Write] = []
     warnings: list[str] = []
@@ -51,9 +50,9 @@ def reconciled(case: Case, rendered: Iterable[Rendered]) -> Claims:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
             continue
         if not is_ours(live, case.workload):
-            return Claims(refusal=conflict(live, "PersistentVolumeClaim", case.workload))
+            return ClaimWrites(refusal=conflict(live, "PersistentVolumeClaim", case.workload))
         if problem := _fixed(case.workload, live):
-            return Claims(refusal=Refusal("VolumeImmutable", problem, condition="StorageReady"))
+            return ClaimWrites(refusal=Blocked("VolumeImmutable", problem, condition="StorageReady"))
         wanted, have = quantity(size(claim.child)), quantity(size(live))
         if wanted is None or have is None or wanted == have:
             continue
@@ -63,10 +62,10 @@ def reconciled(case: Case, rendered: Iterable[Rendered]) -> Claims:
                 "asked for: a volume cannot shrink"
             )
         elif problem := not_expandable(live, case.facts):
-            return Claims(refusal=Refusal("VolumeNotExpandable", problem, condition="StorageReady"))
+            return ClaimWrites(refusal=Blocked("VolumeNotExpandable", problem, condition="StorageReady"))
         else:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
-    return Claims(tuple(writes), None, tuple(warnings))
+    return ClaimWrites(tuple(writes), None, tuple(warnings))
 
 
 def not_expandable(live: Object, facts: Facts) -> str:
@@ -141,3 +140,34 @@ def claims(workload: Workload, resolved: Resolved) -> tuple[Rendered, ...]:
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
         rendered.append(Rendered(claim, origins=origins.known()))
     return tuple(rendered)
+
+
+_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """One StorageClass.
+
+    Attributes:
+        name: its name.
+        waits: whether volumes are made only when the first pod that uses them is scheduled.
+        expands: whether volumes may grow.
+        default: whether it is the class of claims that name none.
+    """
+
+    name: str
+    waits: bool = False
+    expands: bool = False
+    default: bool = False
+
+
+def storage_class(obj: Object) -> StorageClass:
+    """The facts of a StorageClass object; odd values count as absent."""
+    metadata = lenient_map(obj.get("metadata"))
+    return StorageClass(
+        name=str(metadata.get("name", "")),
+        waits=obj.get("volumeBindingMode") == "WaitForFirstConsumer",
+        expands=obj.get("allowVolumeExpansion") is True,
+        default=lenient_map(metadata.get("annotations")).get(_DEFAULT) == "true",
+    )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from kaiwo.api.conditions import Condition
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
-from kaiwo.workload import podtruth
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.observe import pod_status
 from kaiwo.workload.storage.volumes import volumes
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class Volumes:
 
     Attributes:
         condition: StorageReady; None without volumes.
-        wake_after: seconds after which to look again though nothing happened, None for never.
-        puzzled: a claim whose newest warning event may tell why it is not bound, None for none.
+        requeue_after: seconds after which to look again though nothing happened, None for never.
+        needs_events: a claim whose newest warning event may tell why it is not bound, None for none.
     """
 
     condition: Condition | None = None
-    wake_after: float | None = None
-    puzzled: Object | None = None
+    requeue_after: float | None = None
+    needs_events: Object | None = None
 
     @property
     def unbound(self) -> bool:
@@ -48,7 +48,7 @@ class Volumes:
     def stuck(self) -> Condition | None:
         """The condition, where a volume is unbound for longer than a claim that was just made."""
         told = self.condition if self.unbound else None
-        young = told is not None and told.reason == "VolumePending" and self.puzzled is None
+        young = told is not None and told.reason == "VolumePending" and self.needs_events is None
         return None if young else told
 
 
@@ -56,8 +56,8 @@ class Volumes:
 class _Claim:
     state: Literal["bound", "expanding", "waits", "pending", "missing"]
     text: str
-    wake_after: float | None = None
-    puzzled: Object | None = None
+    requeue_after: float | None = None
+    needs_events: Object | None = None
 
 
 def volume_state(workload: Workload, resolved: Resolved, facts: Facts) -> Volumes:
@@ -82,9 +82,9 @@ def volume_state(workload: Workload, resolved: Resolved, facts: Facts) -> Volume
         condition = Condition("StorageReady", "True", "VolumeExpanding", text, generation)
     else:
         condition = Condition("StorageReady", "True", "Bound", "all volumes are bound", generation)
-    wakes = [claim.wake_after for claim in found if claim.wake_after is not None]
-    puzzled = next((claim.puzzled for claim in found if claim.puzzled is not None), None)
-    return Volumes(condition, min(wakes, default=None), puzzled)
+    wakes = [claim.requeue_after for claim in found if claim.requeue_after is not None]
+    needs_events = next((claim.needs_events for claim in found if claim.needs_events is not None), None)
+    return Volumes(condition, min(wakes, default=None), needs_events)
 
 
 def _claim(name: str, claim: Object | None, facts: Facts) -> _Claim:
@@ -102,14 +102,14 @@ def _claim(name: str, claim: Object | None, facts: Facts) -> _Claim:
         return _Claim("waits", f"{what} is bound when its first pod has a node (storage class: {given})")
     exists = ", which exists" if known is not None else ""
     text = f"{what} is {phase} (storage class: {given or 'none'}{exists}){_class_trouble(given, facts)}"
-    complaint = facts.complaint_of(claim)
-    if complaint is not None:
-        text = f"{text}: {complaint.message}"
-    born = podtruth.moment(lenient_map(claim.get("metadata")).get("creationTimestamp"))
-    left = podtruth.COMPLAINT_PATIENCE - (facts.now - born).total_seconds() if born else 0.0
+    warning_event = facts.warning_event_of(claim)
+    if warning_event is not None:
+        text = f"{text}: {warning_event.message}"
+    born = pod_status.moment(lenient_map(claim.get("metadata")).get("creationTimestamp"))
+    left = pod_status.WARNING_TIMEOUT - (facts.now - born).total_seconds() if born else 0.0
     if left > 0:
-        return _Claim("pending", text, wake_after=left)
-    return _Claim("pending", text, wake_after=EVENTS_SECONDS, puzzled=claim)
+        return _Claim("pending", text, requeue_after=left)
+    return _Claim("pending", text, requeue_after=EVENTS_SECONDS, needs_events=claim)
 
 
 def _class_trouble(name: object, facts: Facts) -> str:

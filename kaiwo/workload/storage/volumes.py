@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.names import derived_name
+from kaiwo.workload.metadata import derived_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -71,7 +71,7 @@ def _volume(workload: Workload, name: str, mount_path: str, size: str, path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class VolumeRequest:
     """A field that asks for downloads.
 
     Attributes:
@@ -87,7 +87,7 @@ class Request:
     sized: bool
 
 
-def requests(workload: Workload) -> Iterator[Request]:
+def requests(workload: Workload) -> Iterator[VolumeRequest]:
     """The fields that ask for downloads; none unless ``storage.storageEnabled``."""
     storage = enabled(workload)
     if storage is None:
@@ -96,9 +96,9 @@ def requests(workload: Workload) -> Iterator[Request]:
         for name, items in storage.data.download.items():
             if items:
                 field = f"spec.storage.data.download.{name}"
-                yield Request(field, ("data", "download", name), items, bool(storage.data.storage_size))
+                yield VolumeRequest(field, ("data", "download", name), items, bool(storage.data.storage_size))
     if storage.hugging_face and storage.hugging_face.pre_cache_repos:
-        yield Request(
+        yield VolumeRequest(
             "spec.storage.huggingFace.preCacheRepos",
             ("huggingFace", "preCacheRepos"),
             list(storage.hugging_face.pre_cache_repos),

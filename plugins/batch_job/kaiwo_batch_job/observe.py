@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Finding, Observed
-from kaiwo.workload import podtruth
-from kaiwo.workload.shapes import holding, lenient_map
+from kaiwo.workload.json_access import holding, lenient_map
+from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,12 +30,12 @@ def observe(seen: Observation) -> Observed:
     metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
     status = lenient_map(seen.child.get("status"))
     uid = metadata.get("uid")
-    pods = podtruth.current(seen.pods, uid if isinstance(uid, str) else None)
-    begun = podtruth.moment(status.get("startTime"))
+    pods = pod_status.current(seen.pods, uid if isinstance(uid, str) else None)
+    begun = pod_status.moment(status.get("startTime"))
     conditions = holding(status.get("conditions"))
     name = str(metadata.get("name", ""))
     if done := conditions.get("Complete") or conditions.get("SuccessCriteriaMet"):
-        completed = podtruth.moment(status.get("completionTime")) or _since(done)
+        completed = pod_status.moment(status.get("completionTime")) or _since(done)
         return _ended(seen, begun, "COMPLETE", Finding("Completed", f"Job {name} completed"), completed)
     if failed := conditions.get("Failed"):
         return _ended(seen, begun, "FAILED", _failure(seen, failed, name), _since(failed))
@@ -50,7 +50,7 @@ def observe(seen: Observation) -> Observed:
 
 
 def _since(condition: Object) -> datetime | None:
-    return podtruth.moment(condition.get("lastTransitionTime"))
+    return pod_status.moment(condition.get("lastTransitionTime"))
 
 
 def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def _ended(
 ) -> Observed:
     # Pods of an ended Job may be terminating already; they still tell when they ran.
     pods = _own(seen)
-    started = podtruth.started(pods)
+    started = pod_status.started(pods)
     return Observed(
         status=word,
         reason=finding.reason,
@@ -89,7 +89,7 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
     going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
     kept = _kept(seen, begun, name)
     # What was killed for a deadline has a code that explains nothing.
-    cause = None if failing.get("reason") == _DEADLINE else podtruth.failure([*going, *_gone(seen)])
+    cause = None if failing.get("reason") == _DEADLINE else pod_status.failure([*going, *_gone(seen)])
     return replace(kept, reason=cause.reason, message=cause.message) if cause else kept
 
 
@@ -101,7 +101,7 @@ def _kept(seen: Observation, begun: datetime | None, name: str) -> Observed:
         status=told.status if known else "STARTING",
         reason=told.reason if known else "Starting",
         message=told.message if known else _STARTING.format(name),
-        started=podtruth.started(_own(seen)),
+        started=pod_status.started(_own(seen)),
         run_started=begun,
     )
 
@@ -114,7 +114,7 @@ def _failure(seen: Observation, failed: Object, name: str) -> Finding:
             reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
         )
     return (
-        podtruth.failure([*_own(seen), *_gone(seen)])
+        pod_status.failure([*_own(seen), *_gone(seen)])
         or _recorded(seen)
         or Finding(reason, text or f"Job {name} failed")
     )
@@ -138,14 +138,14 @@ def _gone(seen: Observation) -> list[Object]:
 
 def _of(child: Object, pods: Iterable[Object]) -> list[Object]:
     uid = lenient_map(child.get("metadata")).get("uid")
-    return [pod for pod in pods if not (owners := podtruth.controllers(pod)) or uid in owners]
+    return [pod for pod in pods if not (owners := pod_status.controllers(pod)) or uid in owners]
 
 
 def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> Observed | None:
     """The Job may not start: its queue holds it, or somebody suspended it."""
     admission = seen.admission
     if seen.queued and admission is not None and admission.state in ("pending", "evicted"):
-        if not any(podtruth.runs(pod) for pod in pods) or spec.get("suspend"):
+        if not any(pod_status.runs(pod) for pod in pods) or spec.get("suspend"):
             return Observed("PENDING", admission.reason, admission.message)
         return None
     if not spec.get("suspend"):
@@ -186,19 +186,19 @@ def _told(seen: Observation) -> Finding:
 
 def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Observed:
     going = [] if pods else _own(seen)
-    if going and (seen.workload.status.status == "STARTING" or any(podtruth.runs(pod) for pod in going)):
+    if going and (seen.workload.status.status == "STARTING" or any(pod_status.runs(pod) for pod in going)):
         # The last pods are being deleted and have no successors yet.
         return _kept(seen, begun, name)
-    running = [pod for pod in pods if podtruth.runs(pod)]
-    started = podtruth.started(pods)
-    finding = podtruth.problem(pods, _told(seen))
+    running = [pod for pod in pods if pod_status.runs(pod)]
+    started = pod_status.started(pods)
+    finding = pod_status.problem(pods, _told(seen))
     wake: float | None = None
-    puzzled = False
+    needs_events = False
     if finding is None and pods:
-        finding, wake = podtruth.unscheduled(pods, seen.now)
+        finding, wake = pod_status.unscheduled(pods, seen.now)
     elif finding is None and not going:
-        absence = podtruth.absent(begun, seen.now, f"Job {name}", seen.complaint)
-        finding, wake, puzzled = absence.finding, absence.wake_after, absence.puzzled
+        absence = pod_status.absent(begun, seen.now, f"Job {name}", seen.warning_event)
+        finding, wake, needs_events = absence.finding, absence.requeue_after, absence.needs_events
     if running:
         message = f"Job {name} runs"
         if finding:
@@ -210,7 +210,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
             started=started,
             run_started=begun,
             passed=_passed(begun, None),
-            wake_after=wake,
+            requeue_after=wake,
         )
     if ending := _settling(seen, pods):
         return ending
@@ -220,8 +220,8 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         message=finding.message if finding else _STARTING.format(name),
         started=started,
         run_started=begun,
-        wake_after=wake,
-        puzzled=puzzled,
+        requeue_after=wake,
+        needs_events=needs_events,
     )
 
 
@@ -241,8 +241,8 @@ def _settling(seen: Observation, pods: list[Object]) -> Observed | None:
         status="RUNNING",
         reason=told.reason or "Running",
         message=told.message or "",
-        started=podtruth.started(pods),
-        wake_after=left,
+        started=pod_status.started(pods),
+        requeue_after=left,
     )
 
 
@@ -250,9 +250,11 @@ def _all_ended(pods: Iterable[Object]) -> datetime | None:
     """When the last container of these pods ended; None while one has not, or without any pod."""
     ends: list[datetime | None] = []
     for pod in pods:
-        states = [lenient_map(container.get("state")) for container in podtruth.containers(pod)]
+        states = [lenient_map(container.get("state")) for container in pod_status.containers(pod)]
         if not states:
             return None
-        ends += [podtruth.moment(lenient_map(state.get("terminated")).get("finishedAt")) for state in states]
+        ends += [
+            pod_status.moment(lenient_map(state.get("terminated")).get("finishedAt")) for state in states
+        ]
     known = [end for end in ends if end is not None]
     return max(known) if known and len(known) == len(ends) else None

@@ -1,4 +1,4 @@
-"""The back end ``batch_job``: what it is called, which field it owns, when it is chosen, what it needs."""
+"""The backend ``batch_job``: what it is called, which field it owns, when it is chosen, what it needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
@@ -23,9 +23,9 @@ def is_chosen(workload: Workload) -> bool:
 
 
 @hookimpl
-def kaiwo_backends() -> list[BackEnd]:
-    """The back end."""
-    from kaiwo.api.scalars import Opaque  # noqa: PLC0415 (needs pydantic, which a start may not need)
+def kaiwo_backends() -> list[Backend]:
+    """The backend."""
+    from kaiwo.api.scalars import Opaque
 
     field = Field(
         "KaiwoJob",
@@ -35,7 +35,7 @@ def kaiwo_backends() -> list[BackEnd]:
         "labels and annotations are merged onto the created object. Ignored when the job runs on Ray.",
     )
     return [
-        BackEnd(
+        Backend(
             name="batch_job",
             kind="KaiwoJob",
             child=JOB,

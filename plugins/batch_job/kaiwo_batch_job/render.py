@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Rendered
-from kaiwo.workload import gpus
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.names import MAX_LABEL, name_problem
-from kaiwo.workload.objects import child_metadata
-from kaiwo.workload.origins import Origins
-from kaiwo.workload.pods import PodRole, pod_template
-from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.gpus import allocation
+from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.metadata import MAX_LABEL, child_metadata, name_problem
+from kaiwo.workload.pods.origins import Origins
+from kaiwo.workload.pods.template import PodRole, pod_template
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import AllocationInput, RenderInput
-    from kaiwo.plugin.facts import Allocation, Refusal
+    from kaiwo.plugin.facts import Allocation, Blocked
 
 BLOCK = "spec.job"
 BACKOFF_LIMIT = 0
@@ -64,7 +63,7 @@ def check(workload: Workload) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def allocate(inp: AllocationInput) -> Allocation | Refusal:
+def allocate(inp: AllocationInput) -> Allocation | Blocked:
     """All GPUs in one pod; with an embedded parallelism each of its pods gets as many."""
     spec = lenient_map(lenient_map(inp.workload.blocks.get("job")).get("spec"))
     parallelism = spec.get("parallelism")
@@ -74,7 +73,7 @@ def allocate(inp: AllocationInput) -> Allocation | Refusal:
         # No more pods than completions ever run at the same time.
         pods = min(pods, completions)
     template = spec.get("template")
-    return gpus.one_pod(inp, template if isinstance(template, dict) else None, pods)
+    return allocation.one_pod(inp, template if isinstance(template, dict) else None, pods)
 
 
 def _warnings(workload: Workload) -> list[str]:

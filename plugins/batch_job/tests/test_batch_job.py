@@ -13,8 +13,8 @@ from kaiwo.plugin.backends import AllocationInput
 from kaiwo.plugin.facts import Allocation
 from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Facts, Registry
-from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -122,7 +122,7 @@ def test_it_runs_what_asks_for_no_ray(spec: dict[str, Any], chosen: bool) -> Non
 
 def decided(**spec: Any) -> Any:
     """The plan of a job on the two nodes."""
-    from kaiwo.api.config import ResolvedConfig  # noqa: PLC0415 (used here alone)
+    from kaiwo.api.config import ResolvedConfig
 
     nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
     facts = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes)

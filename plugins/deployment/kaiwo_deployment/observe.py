@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Finding, Observed
-from kaiwo.workload import podtruth
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,10 +36,10 @@ def observe(seen: Observation) -> Observed:
     name, wanted = str(metadata.get("name", "")), _count(spec.get("replicas"), 1)
     known = _count(status.get("observedGeneration")) >= _count(metadata.get("generation"))
     progressing = _progressing(seen.child)
-    pods = [pod for pod in podtruth.current(seen.pods) if _owner(pod) is not None]
+    pods = [pod for pod in pod_status.current(seen.pods) if _owner(pod) is not None]
     if known:
         pods = _of_current_revision(pods, progressing)
-    started = podtruth.started(pods)
+    started = pod_status.started(pods)
     if wanted == 0:
         return Observed(
             "PENDING", "ScaledToZero", f"Deployment {name} is scaled to zero; set spec.replicas to start it"
@@ -49,13 +49,13 @@ def observe(seen: Observation) -> Observed:
         return Observed("PENDING", "Suspended", text)
     serving = _count(status.get("availableReplicas"))
     queued = _queued(seen, pods, serving, name)
-    if queued is not None and not serving and all(podtruth.gated(pod) for pod in pods):
+    if queued is not None and not serving and all(pod_status.gated(pod) for pod in pods):
         return queued
     if known and _is_ready(status, wanted):
         return Observed("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
     stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
     wake: float | None = None
-    if known and stuck and not any(podtruth.gated(pod) for pod in pods):
+    if known and stuck and not any(pod_status.gated(pod) for pod in pods):
         wake = _patience(seen, spec)
         if wake is None:
             return _stuck(seen, pods, name, spec, started)
@@ -87,7 +87,7 @@ def _of_current_revision(pods: list[Object], progressing: Object) -> list[Object
 
 def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> Observed | None:
     """The pods wait for their queue."""
-    gated = [pod for pod in pods if podtruth.gated(pod)]
+    gated = [pod for pod in pods if pod_status.gated(pod)]
     admission = seen.admission
     if admission is not None and admission.state in ("pending", "evicted") and (gated or not serving):
         return Observed("PENDING", admission.reason, admission.message)
@@ -113,7 +113,7 @@ def _patience(seen: Observation, spec: Object) -> float | None:
 
     The Deployment's own clock runs while the pods wait for their queue.
     """
-    since = podtruth.moment(seen.admission.since) if seen.queued and seen.admission else None
+    since = pod_status.moment(seen.admission.since) if seen.queued and seen.admission else None
     if since is None:
         return None
     deadline = timedelta(seconds=_count(spec.get("progressDeadlineSeconds"), PROGRESS_DEADLINE))
@@ -122,8 +122,8 @@ def _patience(seen: Observation, spec: Object) -> float | None:
 
 
 def _trouble(seen: Observation, pods: list[Object]) -> tuple[Finding | None, float | None]:
-    finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
-    return (finding, None) if finding else podtruth.unscheduled(pods, seen.now)
+    finding = pod_status.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
+    return (finding, None) if finding else pod_status.unscheduled(pods, seen.now)
 
 
 def _stuck(
@@ -144,7 +144,7 @@ def _active(
     queued: Observed | None,
     wake: float | None,
 ) -> Observed:
-    running = [pod for pod in pods if podtruth.runs(pod)]
+    running = [pod for pod in pods if pod_status.runs(pod)]
     finding, later = _trouble(seen, pods)
     if finding is None and queued is not None:
         finding = Finding(queued.reason, queued.message)
@@ -152,7 +152,7 @@ def _active(
     refused = False
     if finding is None and len(pods) < wanted:
         conditions = lenient_map(seen.child.get("status")).get("conditions")
-        finding, soon = podtruth.refused_pods(conditions, seen.now, seen.complaint)
+        finding, soon = pod_status.refused_pods(conditions, seen.now, seen.warning_event)
         refused = finding is not None
         soon = EVENTS_PATIENCE if refused else soon
     wakes = [seconds for seconds in (wake, later, soon) if seconds is not None]
@@ -164,19 +164,19 @@ def _active(
             status="RUNNING",
             reason=finding.reason if finding else "Running",
             message=f"{message}; {finding.message}" if finding else message,
-            started=podtruth.started(pods),
+            started=pod_status.started(pods),
             passed=("STARTING",),
-            wake_after=min(wakes, default=None),
-            puzzled=refused,
+            requeue_after=min(wakes, default=None),
+            needs_events=refused,
             pod_maker=_maker(seen.child),
         )
     return Observed(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else f"no container of Deployment {seen.workload.name} runs yet",
-        started=podtruth.started(pods),
-        wake_after=min(wakes, default=None),
-        puzzled=refused,
+        started=pod_status.started(pods),
+        requeue_after=min(wakes, default=None),
+        needs_events=refused,
         pod_maker=_maker(seen.child),
     )
 

@@ -1,4 +1,4 @@
-"""The back end ``deployment``: what it is called, which field it owns, when it is chosen, what it needs."""
+"""The backend ``deployment``: what it is called, which field it owns, when it is chosen, what it needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.api.field import Field
 from kaiwo.engine.resource import DEPLOYMENT, SERVICE
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
@@ -23,9 +23,9 @@ def is_chosen(workload: Workload) -> bool:
 
 
 @hookimpl
-def kaiwo_backends() -> list[BackEnd]:
-    """The back end."""
-    from kaiwo.api.scalars import Opaque  # noqa: PLC0415 - needs pydantic, which a start may not need
+def kaiwo_backends() -> list[Backend]:
+    """The backend."""
+    from kaiwo.api.scalars import Opaque
 
     field = Field(
         "KaiwoService",
@@ -36,7 +36,7 @@ def kaiwo_backends() -> list[BackEnd]:
     )
     verbs = ("get", "list", "watch", "create", "patch", "delete")
     return [
-        BackEnd(
+        Backend(
             name="deployment",
             kind="KaiwoService",
             child=DEPLOYMENT,
@@ -49,7 +49,7 @@ def kaiwo_backends() -> list[BackEnd]:
             write="apply",
             mutable=("*",),
             owned_paths=(("spec", "replicas"),),
-            companions=(SERVICE,),
+            secondary=(SERVICE,),
             requires=(DEPLOYMENT, SERVICE),
             rules=(
                 PolicyRule(("apps",), ("deployments",), verbs, "KaiwoServices run as Deployments"),

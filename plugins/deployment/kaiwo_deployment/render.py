@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Rendered
-from kaiwo.workload import gpus
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.objects import child_metadata
-from kaiwo.workload.origins import Origins
-from kaiwo.workload.pods import PodRole, pod_template
-from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.gpus import allocation
+from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.metadata import child_metadata
+from kaiwo.workload.pods.origins import Origins
+from kaiwo.workload.pods.template import PodRole, pod_template
 from kaiwo_deployment.service import service
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import AllocationInput, RenderInput
-    from kaiwo.plugin.facts import Allocation, Refusal
+    from kaiwo.plugin.facts import Allocation, Blocked
 
 BLOCK = "spec.deployment"
 SELECTOR = "app"
@@ -44,11 +44,11 @@ def check(workload: Workload) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def allocate(inp: AllocationInput) -> Allocation | Refusal:
+def allocate(inp: AllocationInput) -> Allocation | Blocked:
     """``replicas`` pods, each with its share of the GPUs."""
     spec = lenient_map(lenient_map(inp.workload.blocks.get("deployment")).get("spec"))
     template = spec.get("template")
-    return gpus.even(inp, template if isinstance(template, dict) else None)
+    return allocation.even(inp, template if isinstance(template, dict) else None)
 
 
 def render(inp: RenderInput) -> Rendered:
@@ -61,7 +61,7 @@ def render(inp: RenderInput) -> Rendered:
     origins = Origins(f"{BLOCK}.")
     block = as_map(inp.workload.blocks.get("deployment"), BLOCK)
     spec: Object = without_nulls(as_map(block.get("spec"), f"{BLOCK}.spec"))
-    warnings = gpus.recalculated(inp.workload)
+    warnings = allocation.recalculated(inp.workload)
     warnings += _replicas(spec, inp, origins)
     warnings += _selector(spec, inp, origins)
     if inp.resolved.allocation.gpus_per_replica and not spec.get("strategy"):
@@ -79,8 +79,8 @@ def render(inp: RenderInput) -> Rendered:
         "metadata": child_metadata(inp, block, BLOCK, origins),
         "spec": spec,
     }
-    companions, told = service(inp.workload, template["spec"]["containers"][0], {SELECTOR: inp.workload.name})
-    return Rendered(child, warnings=(*warnings, *more, *told), origins=origins.known(), companions=companions)
+    secondary, told = service(inp.workload, template["spec"]["containers"][0], {SELECTOR: inp.workload.name})
+    return Rendered(child, warnings=(*warnings, *more, *told), origins=origins.known(), secondary=secondary)
 
 
 def _replicas(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:

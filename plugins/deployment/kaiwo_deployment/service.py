@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.resource import SERVICE
-from kaiwo.workload.names import name_problem
-from kaiwo.workload.shapes import lenient_maps
+from kaiwo.workload.json_access import lenient_maps
+from kaiwo.workload.metadata import name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,8 @@ from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import DEPLOYMENT, SERVICE
 from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Apply, Facts, Registry
-from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -72,7 +72,7 @@ def seen(
     replicas: int = 2,
     queued: bool = False,
     admission: Any = None,
-    complaint: Finding | None = None,
+    warning_event: Finding | None = None,
     **spec: Any,
 ) -> Observed:
     """What is made of a Deployment."""
@@ -82,7 +82,7 @@ def seen(
         "status": state,
     }
     workload = Workload.from_object(service())
-    return observe(Observation(workload, child, pods, admission, queued, NOW, complaint=complaint))
+    return observe(Observation(workload, child, pods, admission, queued, NOW, warning_event=warning_event))
 
 
 RUN, RUN2 = pod("a"), pod("b")
@@ -146,7 +146,7 @@ def test_the_deadline_counts_from_the_admission() -> None:
     admitted = Admission("admitted", "Admitted", "admitted", since)
     found = seen(status(1, 1, 0, stuck=True), pod("n", state=WAITS), queued=True, admission=admitted)
     assert found.status == "STARTING"
-    assert found.wake_after == 40
+    assert found.requeue_after == 40
     late = Admission("admitted", "Admitted", "admitted", (NOW - timedelta(seconds=61)).isoformat())
     found = seen(status(1, 1, 0, stuck=True), pod("n", state=WAITS), queued=True, admission=late)
     assert found.status == "ERROR"
@@ -169,7 +169,7 @@ def test_pods_that_cannot_even_be_created_are_told() -> None:
     assert (found.status, found.reason, found.message) == ("STARTING", "FailedCreate", "exceeded quota")
     state["conditions"][-1]["lastTransitionTime"] = (NOW - timedelta(seconds=1)).isoformat()
     found = seen(state)
-    assert (found.reason, found.wake_after) == ("Starting", 2.0), "the next try may be taken"
+    assert (found.reason, found.requeue_after) == ("Starting", 2.0), "the next try may be taken"
 
 
 def test_the_newest_refusal_of_pods_is_told() -> None:
@@ -184,10 +184,10 @@ def test_the_newest_refusal_of_pods_is_told() -> None:
         }
     )
     found = seen(state)
-    assert (found.puzzled, found.pod_maker) == (True, ("ReplicaSet", NEW))
-    found = seen(state, complaint=Finding("FailedCreate", 'pods "x" is forbidden: exceeded quota'))
+    assert (found.needs_events, found.pod_maker) == (True, ("ReplicaSet", NEW))
+    found = seen(state, warning_event=Finding("FailedCreate", 'pods "x" is forbidden: exceeded quota'))
     assert found.message == "each pod is forbidden: exceeded quota"
-    assert found.wake_after == 30.0
+    assert found.requeue_after == 30.0
 
 
 JSON = st.recursive(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.vendors import GpuVendor, Utilization
-from kaiwo.workload.recognition import counted, labels_of
+from kaiwo.workload.gpus.nodes import counted, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

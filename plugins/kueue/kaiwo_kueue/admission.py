@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import quantity
 from kaiwo.plugin.queues import Admission
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import (
     ADMISSION_GATE,
     CLUSTER_QUEUE,
@@ -213,7 +213,7 @@ def _nobody(child: Object, queue: str, facts: QueueFacts) -> Admission:
     left = _left(child, facts.now)
     if left > 0:
         waits = f"waits in queue {queue}"
-        return Admission("pending", "Queued", waits, _created(child), wake_after=left, undecided=True)
+        return Admission("pending", "Queued", waits, _created(child), requeue_after=left, undecided=True)
     text = (
         f"Kueue has taken no notice of {kind} {metadata.get('name')} for {PATIENCE:.0f} s: label the "
         f"namespace {metadata.get('namespace')} {NAMESPACE_LABEL}=true, or see that Kueue runs with its "

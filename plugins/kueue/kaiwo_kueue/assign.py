@@ -6,9 +6,9 @@ import difflib
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.resource import NAMESPACE
-from kaiwo.plugin.facts import Refusal
+from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
-def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
+def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
     """The labels of a queued object, or why the workload cannot be queued now.
 
     Where the cluster's queues are not known (a plan without a cluster), nothing is checked. A plan that
@@ -39,7 +39,7 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
     """
     queue = workload.spec.cluster_queue or facts.default_queue
     if facts.missing & {CLUSTER_QUEUE, LOCAL_QUEUE}:
-        return Refusal(
+        return Blocked(
             "QueueUnavailable",
             "Kueue is not installed in this cluster, so nothing can be queued; install Kueue and the "
             "workload starts by itself, or run Kaiwo without its kueue plugin",
@@ -69,7 +69,7 @@ def manages(kind: Resource, facts: QueueFacts) -> bool:
     return f"{kind.group}/{kind.kind}".lower() in {name.lower() for name in listed or ()}
 
 
-def _usable(workload: Workload, queue: str, facts: QueueFacts) -> Refusal | None:
+def _usable(workload: Workload, queue: str, facts: QueueFacts) -> Blocked | None:
     """Why a queue cannot be used from the workload's namespace, None when it can."""
     namespace = workload.namespace
     entries = _entries(facts)
@@ -81,7 +81,7 @@ def _usable(workload: Workload, queue: str, facts: QueueFacts) -> Refusal | None
             return _unknown(queue, namespace, entries, facts)
         allowed = [item for item in entry.get("namespaces") or () if isinstance(item, str)]
         if allowed and namespace not in allowed:
-            return Refusal(
+            return Blocked(
                 "WrongQueueNamespace",
                 f"spec.clusterQueue: queue {queue} is open to the namespaces {_list(allowed)} only, not to "
                 f"{namespace}; submit there, use another queue, or have {namespace} added to the queue in "
@@ -94,12 +94,12 @@ def _usable(workload: Workload, queue: str, facts: QueueFacts) -> Refusal | None
     return None
 
 
-def _preparing(what: str) -> Refusal:
+def _preparing(what: str) -> Blocked:
     text = f"{what}; the workload starts by itself then"
-    return Refusal("QueuePreparing", text, status="PENDING")
+    return Blocked("QueuePreparing", text, status="PENDING")
 
 
-def _unknown(queue: str, namespace: str, entries: dict[str, Object], facts: QueueFacts) -> Refusal:
+def _unknown(queue: str, namespace: str, entries: dict[str, Object], facts: QueueFacts) -> Blocked:
     usable = {
         name
         for name, entry in entries.items()
@@ -119,7 +119,7 @@ def _unknown(queue: str, namespace: str, entries: dict[str, Object], facts: Queu
             f"{_list(sorted(usable))}. Use one of them or add it to KaiwoQueueConfig {SINGLETON}; the "
             "workload starts by itself then"
         )
-    return Refusal("ClusterQueueNotFound", text)
+    return Blocked("ClusterQueueNotFound", text)
 
 
 def _entries(facts: QueueFacts) -> dict[str, Object]:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition
-from kaiwo.api.explain import explain
+from kaiwo.api.pydantic_errors import explain
+from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.entry import Projection
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
-from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import NAMESPACE
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.engine.workqueue import Key
+from kaiwo.workload.json_access import lenient_map
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.defaults import default_config, kept_up
 from kaiwo_kueue.demand import Demand
@@ -48,9 +48,9 @@ from kaiwo_kueue.sync import plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kaiwo.engine.cache import Event
-    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
 _log = logging.getLogger(__name__)
 
@@ -112,12 +112,12 @@ class QueueConfigController:
     def _wake(self) -> None:
         self.controller.enqueue(KEY)
 
-    def _of_namespace(self, event: Event) -> Iterable[Key]:
+    def _of_namespace(self, event: CacheEvent) -> Iterable[Key]:
         if event.old is None or event.new is None or event.old.labels != event.new.labels:
             return (KEY,)
         return (KEY,) if event.old.deleted != event.new.deleted else ()
 
-    def _of_workload(self, event: Event) -> Iterable[Key]:
+    def _of_workload(self, event: CacheEvent) -> Iterable[Key]:
         """A workload that ends may be the last that holds a queue which is being deleted."""
         if event.new is not None and not is_over(_conditions(event.new)):
             return ()
@@ -167,7 +167,7 @@ class QueueConfigController:
         _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
         return None
 
-    async def _follow(self, entry: Entry) -> bool:
+    async def _follow(self, entry: CachedObject) -> bool:
         """Let the default queue follow the nodes, where that is asked for; whether anything was written."""
         config = self._host.config()
         spec = lenient_map(entry.part("spec"))
@@ -190,7 +190,9 @@ class QueueConfigController:
         _log.info("KaiwoQueueConfig %s follows the nodes: %s", SINGLETON, ", ".join(patch))
         return True
 
-    async def _sync(self, entry: Entry, spec: QueueConfigSpec, missing: Sequence[Resource]) -> float | None:
+    async def _sync(
+        self, entry: CachedObject, spec: QueueConfigSpec, missing: Sequence[Resource]
+    ) -> float | None:
         cache = self._host.engine.cache
         live = [found(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
         config = self._host.config()
@@ -245,7 +247,7 @@ class QueueConfigController:
         )
 
     async def _tell(
-        self, entry: Entry, problems: Sequence[Problem], missing: Sequence[Resource]
+        self, entry: CachedObject, problems: Sequence[Problem], missing: Sequence[Resource]
     ) -> float | None:
         document = status(
             _conditions(entry),
@@ -284,7 +286,7 @@ class QueueConfigController:
             found_conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
         return found_conditions
 
-    async def _write(self, entry: Entry, document: Object) -> None:
+    async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))
         if any(before.get(key) != value for key, value in document.items()):
             try:
@@ -297,7 +299,7 @@ class QueueConfigController:
                     _log.info("KaiwoQueueConfig %s: %s", entry.name, said)
 
 
-def _of_object(event: Event) -> Iterable[Key]:
+def _of_object(event: CacheEvent) -> Iterable[Key]:
     """An object of Kueue matters unless only its status changed."""
     old, new = event.old, event.new
     if old is None or new is None or old.deleted != new.deleted:
@@ -307,6 +309,6 @@ def _of_object(event: Event) -> Iterable[Key]:
     return (KEY,) if (old.labels, old.owners) != (new.labels, new.owners) else ()
 
 
-def _conditions(entry: Entry) -> list[Object]:
+def _conditions(entry: CachedObject) -> list[Object]:
     there = entry.part("status", "conditions")
     return [item for item in there if isinstance(item, dict)] if isinstance(there, list) else []

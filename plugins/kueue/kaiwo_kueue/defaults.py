@@ -6,7 +6,7 @@ import re
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import NODEPOOL, QUEUE_CONFIG, SINGLETON
 from kaiwo_kueue.pools import CPU, MEMORY, STORAGE
 

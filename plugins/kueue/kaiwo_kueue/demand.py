@@ -11,7 +11,7 @@ from kaiwo.engine.controller import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.engine.cache import Event
+    from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
 
 
@@ -42,7 +42,7 @@ class Demand:
         """
         return frozenset((namespace, queue or default) for namespace, queue in self._counts)
 
-    def _seen(self, event: Event) -> None:
+    def _seen(self, event: CacheEvent) -> None:
         entry = event.entry
         pair: tuple[str, str] | None = None
         if event.new is not None and event.new.part("status", "status") not in TERMINAL:

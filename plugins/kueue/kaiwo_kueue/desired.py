@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import quantity
-from kaiwo.workload.labels import GPU_MODEL
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.metadata import GPU_MODEL
 from kaiwo_kueue.defaults import flavors
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,

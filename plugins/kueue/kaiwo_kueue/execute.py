@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.errors import ApiError, Conflict, ConnectionLost, Invalid, NotFound
+from kaiwo.engine.errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
 from kaiwo_kueue.kinds import APPLIED, LOCAL_QUEUE, MANAGED_LABEL, NUDGED
 from kaiwo_kueue.normal import contains
 from kaiwo_kueue.objects import Problem
@@ -17,8 +17,8 @@ from kaiwo_kueue.sync import Nudge, Remove, Write
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kaiwo.engine.entry import Entry
-    from kaiwo.engine.runtime import Engine
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.manager import Manager
     from kaiwo_kueue.objects import Found
     from kaiwo_kueue.sync import Action, Release, Version
 
@@ -43,7 +43,7 @@ class Executor:
         lingering: whether flavors are being deleted that nobody lists.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Manager) -> None:
         self._engine = engine
         self.refused: set[Version] = set()
         self.failed = False
@@ -77,18 +77,18 @@ class Executor:
                 async with asyncio.timeout(_PATIENCE):
                     problem = await self._one(action, owner)
             except TimeoutError:
-                problem = self._refusal(action, ConnectionLost(f"no answer within {_PATIENCE:.0f} s"))
+                problem = self._refusal(action, ConnectionBroken(f"no answer within {_PATIENCE:.0f} s"))
             except (Conflict, NotFound) as error:
                 _log.info("%s %s changed meanwhile: %s", about.kind.kind, about.name, error)
                 self.failed = True
                 continue
-            except (ApiError, ConnectionLost) as error:
+            except (ApiError, ConnectionBroken) as error:
                 problem = self._refusal(action, error)
             if problem is not None:
                 problems.append(problem)
         return problems
 
-    async def label(self, namespaces: Iterable[Entry], labels: Mapping[str, str]) -> list[Problem]:
+    async def label(self, namespaces: Iterable[CachedObject], labels: Mapping[str, str]) -> list[Problem]:
         """Label namespaces.
 
         Returns:
@@ -101,7 +101,7 @@ class Executor:
                 live = await self._engine.client.merge_patch(
                     entry.resource, None, entry.name, patch, uid=entry.uid, field_manager=FIELD_MANAGER
                 )
-            except (ApiError, ConnectionLost) as error:
+            except (ApiError, ConnectionBroken) as error:
                 text = f"namespace {entry.name} cannot be labelled {labels}: {error}"
                 problems.append(Problem(LOCAL_QUEUE, entry.name, "NamespaceNotLabelled", text))
                 self.failed = True
@@ -186,7 +186,7 @@ class Executor:
         _log.info("%s %s is not listed any more, it stays unmanaged", there.kind.kind, there.name)
         return None
 
-    def _refusal(self, action: Action, error: ApiError | ConnectionLost) -> Problem:
+    def _refusal(self, action: Action, error: ApiError | ConnectionBroken) -> Problem:
         about = action.wanted if isinstance(action, Write) else action.found
         kind = about.kind.kind
         if isinstance(action, Write) and action.found is not None and _is_immutable(error):
@@ -201,5 +201,5 @@ class Executor:
         return Problem(about.kind, about.name, reason, text)
 
 
-def _is_immutable(error: ApiError | ConnectionLost) -> bool:
+def _is_immutable(error: ApiError | ConnectionBroken) -> bool:
     return isinstance(error, ApiError) and error.status in (403, 422) and _IMMUTABLE in error.message

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kaiwo.workload.labels import GPU_MODEL
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import GPU_MODEL
 from kaiwo_kueue.kinds import NODEPOOL, WORKER
 from kaiwo_kueue.pools import LABELS
 from kaiwo_kueue.wrote import WROTE

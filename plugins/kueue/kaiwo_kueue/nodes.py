@@ -6,13 +6,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.entry import Projection
 from kaiwo.engine.errors import Conflict, EngineError, NotFound
-from kaiwo.engine.queue import Key
 from kaiwo.engine.resource import NODE, POD
-from kaiwo.workload.labels import RUN_ID
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.engine.workqueue import Key
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import RUN_ID
 from kaiwo_kueue.kinds import NODEPOOL
 from kaiwo_kueue.merge import Merged, merge
 from kaiwo_kueue.node_writes import leaves, node_patch, pool_of
@@ -22,9 +22,9 @@ from kaiwo_kueue.settings import KueueSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kaiwo.engine.cache import Event
-    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object
+    from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
     from kaiwo_kueue.pools import Pool, PoolNode
 
@@ -107,7 +107,7 @@ class NodePools:
             self._known = (tuple(pool for pool in final if pool.name not in left_out), merged)
         return self._known
 
-    def _seen(self, event: Event) -> None:
+    def _seen(self, event: CacheEvent) -> None:
         name = event.entry.name
         before = self._nodes.get(name)
         after = self._read(event.new) if event.new is not None else None
@@ -118,7 +118,7 @@ class NodePools:
         if before != after:
             self._changed()
 
-    def _read(self, entry: Entry) -> PoolNode:
+    def _read(self, entry: CachedObject) -> PoolNode:
         settings = self._host.settings()
         return pool_node(
             entry.full(),
@@ -139,10 +139,10 @@ class NodePools:
             listener()
 
     def _vendor_failed(self, vendor: str, error: Exception) -> None:
-        complaint = (vendor, f"{type(error).__name__}: {error}")
-        if complaint not in self._complained:
-            self._complained.add(complaint)
-            _log.error("GPU vendor %s cannot read a node, its GPUs are in no pool: %s", *complaint)
+        warning_event = (vendor, f"{type(error).__name__}: {error}")
+        if warning_event not in self._complained:
+            self._complained.add(warning_event)
+            _log.error("GPU vendor %s cannot read a node, its GPUs are in no pool: %s", *warning_event)
 
 
 class NodeController:
@@ -178,7 +178,7 @@ class NodeController:
         """Call back when other nodes wait than before."""
         self._listeners.append(listener)
 
-    def _of_pod(self, event: Event) -> Iterable[Key]:
+    def _of_pod(self, event: CacheEvent) -> Iterable[Key]:
         """A pod that ends may be the one that a node's new label waits for."""
         if not self.waiting:
             return ()

@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.quantity import quantity
-from kaiwo.workload.shapes import lenient_maps
+from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kaiwo.engine.apply import render_hash
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.engine.writer import render_hash
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import APPLIED, MANAGED_LABEL, PRIORITY_CLASS, QUEUE_CONFIG, SINGLETON
 from kaiwo_kueue.normal import downgraded, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.entry import Entry
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object, Resource
 
 Identity: TypeAlias = tuple[str, str, str]
@@ -158,7 +158,7 @@ class Found:
         return bool(self.owner)
 
 
-def found(entry: Entry) -> Found:
+def found(entry: CachedObject) -> Found:
     """What synchronising needs of a cached object."""
     obj = entry.full()
     metadata = lenient_map(obj.get("metadata"))

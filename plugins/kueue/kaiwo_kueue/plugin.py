@@ -14,7 +14,7 @@ from kaiwo_kueue import kinds
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.facts import Refusal
+    from kaiwo.plugin.facts import Blocked
     from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 
 KAIWO_API = 1
@@ -65,23 +65,23 @@ _SYNC_RULES = (
 )
 
 
-def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Refusal:
+def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
     """The labels of a queued object, or why it cannot be queued."""
-    from kaiwo_kueue.assign import assign as assign_queue  # noqa: PLC0415 (loading a plugin stays light)
+    from kaiwo_kueue.assign import assign as assign_queue
 
     return assign_queue(workload, facts)
 
 
 def admission(child: Object, facts: QueueFacts) -> Admission | None:
     """What Kueue says of a live child."""
-    from kaiwo_kueue.admission import admission as read_admission  # noqa: PLC0415
+    from kaiwo_kueue.admission import admission as read_admission
 
     return read_admission(child, facts)
 
 
 def manages(kind: Resource, facts: QueueFacts) -> bool:
     """Whether Kueue queues objects of a kind by itself."""
-    from kaiwo_kueue.assign import manages as manages_kind  # noqa: PLC0415
+    from kaiwo_kueue.assign import manages as manages_kind
 
     return manages_kind(kind, facts)
 
@@ -89,8 +89,8 @@ def manages(kind: Resource, facts: QueueFacts) -> bool:
 @hookimpl
 def kaiwo_queue_systems() -> list[QueueSystem]:
     """The queue system."""
-    from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION  # noqa: PLC0415
-    from kaiwo_kueue.settings import KueueSettings  # noqa: PLC0415 (needs pydantic, which a start may not need)
+    from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION
+    from kaiwo_kueue.settings import KueueSettings
 
     return [
         QueueSystem(
@@ -118,8 +118,8 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
 @hookimpl
 def kaiwo_controllers() -> list[ExtraController]:
     """Synchronisation of Kueue's objects, and node pools."""
-    from kaiwo_kueue.models import QueueConfigSpec, QueueConfigStatus  # noqa: PLC0415 (needs pydantic)
-    from kaiwo_kueue.settings import KueueSettings  # noqa: PLC0415
+    from kaiwo_kueue.models import QueueConfigSpec, QueueConfigStatus
+    from kaiwo_kueue.settings import KueueSettings
 
     kind = CustomKind(
         resource=kinds.QUEUE_CONFIG,

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
-from kaiwo.workload.labels import GPU_MODEL
-from kaiwo.workload.names import MAX_LABEL, label_value
-from kaiwo.workload.nodes import node_fact
-from kaiwo.workload.recognition import labels_of
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.gpus.nodes import labels_of, node_fact
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import GPU_MODEL, MAX_LABEL, label_value
 from kaiwo_kueue.kinds import NODEPOOL, WORKER
 from kaiwo_kueue.topology import BLOCK, RACK, topology_of
 from kaiwo_kueue.wrote import wrote

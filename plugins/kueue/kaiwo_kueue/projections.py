@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaiwo.engine.entry import Projection
+from kaiwo.engine.cached_object import Projection
 
 WORKLOAD_PROJECTION = Projection(
     keep=(

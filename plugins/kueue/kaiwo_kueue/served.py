@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import EngineError
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
-from kaiwo.workload.shapes import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, SYNCED
 
 if TYPE_CHECKING:

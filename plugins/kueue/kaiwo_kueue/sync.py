@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kaiwo.workload.shapes import lenient_maps
+from kaiwo.workload.json_access import lenient_maps
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 from kaiwo_kueue.normal import contains
 from kaiwo_kueue.objects import Problem, flavors_of

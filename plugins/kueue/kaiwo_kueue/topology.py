@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from kaiwo.api.base import Model
-from kaiwo.workload.names import label_value
+from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kaiwo.workload.shapes import lenient_map
+from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.plugin.loader import load
-from kaiwo.plugin.selection import Selection
+from kaiwo.plugin.selection import PluginSelection
 from kaiwo_kueue.desired import Surroundings, desired
 from kaiwo_kueue.models import QueueConfigSpec
 from kaiwo_kueue.normal import normal
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def vendors() -> tuple[GpuVendor, ...]:
     """The first-party vendors."""
-    return load(Selection(names=("gpu_amd", "gpu_nvidia"))).vendors
+    return load(PluginSelection(names=("gpu_amd", "gpu_nvidia"))).vendors
 
 
 OWNER = "owner-uid"

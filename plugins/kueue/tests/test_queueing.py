@@ -8,7 +8,7 @@ import pytest
 
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import NAMESPACE, Resource
-from kaiwo.plugin.facts import Refusal
+from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing import job
 from kaiwo_kueue import kinds
@@ -47,7 +47,7 @@ def facts(**changes: Any) -> QueueFacts:
     return QueueFacts(objects=objects, default_queue="kaiwo", now=NOW, **changes)
 
 
-def ask(around: QueueFacts, **spec: Any) -> QueueAssignment | Refusal:
+def ask(around: QueueFacts, **spec: Any) -> QueueAssignment | Blocked:
     """Ask for a job with that spec."""
     return assign(Workload.from_object(job(**spec)), around)
 
@@ -85,7 +85,7 @@ def test_why_a_workload_cannot_be_queued(
 ) -> None:
     """What, why and what to do; it starts by itself when the cause is gone."""
     answer = ask(around, **spec)
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Blocked)
     assert answer.reason == reason
     assert answer.status == ("PENDING" if reason.startswith("Queue") else "ERROR")
     for word in words:
@@ -111,7 +111,7 @@ def test_a_plan_that_nobody_carries_out_waits_for_nothing() -> None:
     bare = {kinds.LOCAL_QUEUE: (), NAMESPACE: ({"metadata": {"name": "default"}},)}
     around = replace(facts(objects=bare), now=None)
     assert isinstance(ask(around), QueueAssignment)
-    assert isinstance(ask(around, clusterQueue="kaivo"), Refusal)
+    assert isinstance(ask(around, clusterQueue="kaivo"), Blocked)
 
 
 def test_labelling_may_be_switched_off() -> None:

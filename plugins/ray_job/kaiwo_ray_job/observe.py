@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Finding, Observed
-from kaiwo.workload import podtruth
-from kaiwo.workload.shapes import lenient_map
-from kaiwo.workload.waiting import waiting
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import waiting
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -40,7 +40,7 @@ def observe(seen: Observation) -> Observed:
         return _ended(seen, status, "FAILED", Finding("Stopped", _said(f"RayJob {name} was stopped", status)))
     if job == "FAILED" or deployment in ("Failed", "ValidationFailed"):
         return _ended(seen, status, "FAILED", _failure(seen, status, name))
-    pods = podtruth.current(seen.pods)
+    pods = pod_status.current(seen.pods)
     suspended = deployment in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not deployment)
     if waits := waiting(seen, f"RayJob {name}", pods, suspended=suspended):
         return waits
@@ -51,26 +51,26 @@ def observe(seen: Observation) -> Observed:
 
 def _silent(seen: Observation, metadata: Object, name: str) -> Observed:
     """KubeRay has not said anything yet: an event may tell why, and in the end silence is an answer too."""
-    if seen.complaint is not None and seen.complaint.reason.startswith(_REFUSED):
-        text = f"KubeRay does not take RayJob {name}: {seen.complaint.message}"
-        return Observed("ERROR", seen.complaint.reason, text)
+    if seen.warning_event is not None and seen.warning_event.reason.startswith(_REFUSED):
+        text = f"KubeRay does not take RayJob {name}: {seen.warning_event.message}"
+        return Observed("ERROR", seen.warning_event.reason, text)
     times = [
-        podtruth.moment(metadata.get("creationTimestamp")),
-        podtruth.moment(seen.admission.since) if seen.admission else None,
+        pod_status.moment(metadata.get("creationTimestamp")),
+        pod_status.moment(seen.admission.since) if seen.admission else None,
     ]
     begun = max((at for at in times if at is not None), default=seen.now)
     left = SILENCE - (seen.now - begun).total_seconds()
     if left > 0:
-        text, early = _STARTING.format(name), left - SILENCE + podtruth.COMPLAINT_PATIENCE
+        text, early = _STARTING.format(name), left - SILENCE + pod_status.WARNING_TIMEOUT
         if early > 0:
-            return Observed("STARTING", "Starting", text, wake_after=early)
-        return Observed("STARTING", "Starting", text, wake_after=left, puzzled=True)
+            return Observed("STARTING", "Starting", text, requeue_after=early)
+        return Observed("STARTING", "Starting", text, requeue_after=left, needs_events=True)
     return Observed(
         "ERROR",
         "RayJobIgnored",
         f"KubeRay gave RayJob {name} no status for {SILENCE:.0f} s: its operator does not run, or it refuses "
         f"the spec; 'kubectl describe rayjob {name}' shows its events InvalidRayJob*",
-        puzzled=True,
+        needs_events=True,
     )
 
 
@@ -85,7 +85,7 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     given = status.get("reason") or default
     reason = given if isinstance(given, str) and given.isalnum() else "Failed"
     said = _said(f"RayJob {name} failed ({reason})", status)
-    found = podtruth.failure([*seen.pods, *reversed(seen.gone)])
+    found = pod_status.failure([*seen.pods, *reversed(seen.gone)])
     if found is None:
         return Finding(reason, said)
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
@@ -93,44 +93,44 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
 
 def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Observed:
     # The pods of an ended RayJob may be terminating already; they still tell when they ran.
-    started = podtruth.started(seen.pods)
-    begun = podtruth.moment(status.get("startTime"))
+    started = pod_status.started(seen.pods)
+    begun = pod_status.moment(status.get("startTime"))
     return Observed(
         status=word,
         reason=finding.reason,
         message=finding.message,
         started=started or (None if seen.workload.status.start_time else begun),
         run_started=begun,
-        completed=podtruth.moment(status.get("endTime")) or seen.now,
+        completed=pod_status.moment(status.get("endTime")) or seen.now,
         passed=(*(("STARTING",) if begun or started else ()), *(("RUNNING",) if started else ())),
     )
 
 
 def _active(seen: Observation, status: Object, pods: list[Object], name: str) -> Observed:
-    begun = podtruth.moment(status.get("startTime"))
-    finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
+    begun = pod_status.moment(status.get("startTime"))
+    finding = pod_status.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
-    puzzled = False
+    needs_events = False
     if finding is None:
         conditions = lenient_map(status.get("rayClusterStatus")).get("conditions")
-        finding, wake = podtruth.refused_pods(conditions, seen.now)
+        finding, wake = pod_status.refused_pods(conditions, seen.now)
     if finding is None and wake is None and pods:
-        finding, wake = podtruth.unscheduled(pods, seen.now)
+        finding, wake = pod_status.unscheduled(pods, seen.now)
     elif finding is None and wake is None and seen.workload.status.start_time is None:
         # KubeRay before 1.5 tells on the RayCluster alone why its pods are refused.
-        absence = podtruth.absent(begun, seen.now, f"the RayCluster of RayJob {name}", seen.complaint)
-        finding, wake, puzzled = absence.finding, absence.wake_after, absence.puzzled
-    runs = status.get("jobStatus") == "RUNNING" and any(podtruth.runs(pod) for pod in pods)
+        absence = pod_status.absent(begun, seen.now, f"the RayCluster of RayJob {name}", seen.warning_event)
+        finding, wake, needs_events = absence.finding, absence.requeue_after, absence.needs_events
+    runs = status.get("jobStatus") == "RUNNING" and any(pod_status.runs(pod) for pod in pods)
     if runs:
         text = f"RayJob {name} runs"
         return Observed(
             status="RUNNING",
             reason=finding.reason if finding else "Running",
             message=f"{text}; {finding.message}" if finding else text,
-            started=podtruth.started(pods),
+            started=pod_status.started(pods),
             run_started=begun,
             passed=("STARTING",),
-            wake_after=wake,
+            requeue_after=wake,
         )
     state = status.get("jobDeploymentStatus")
     text = (_WAITING if state == "Waiting" else _STARTING).format(name)
@@ -140,9 +140,9 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else _said(text, status),
-        started=podtruth.started(pods),
+        started=pod_status.started(pods),
         run_started=begun,
-        wake_after=wake,
-        puzzled=puzzled,
-        pod_maker=podtruth.ray_cluster(status),
+        requeue_after=wake,
+        needs_events=needs_events,
+        pod_maker=pod_status.ray_cluster(status),
     )

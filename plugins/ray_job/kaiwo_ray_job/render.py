@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Rendered
-from kaiwo.workload.entrypoint import ray_entrypoint
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.objects import child_metadata
-from kaiwo.workload.origins import Origins
-from kaiwo.workload.raycluster import allocate_cluster, check_cluster, ray_cluster
-from kaiwo.workload.shapes import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.metadata import child_metadata
+from kaiwo.workload.pods.entrypoint import ray_entrypoint
+from kaiwo.workload.pods.origins import Origins
+from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster, ray_cluster
 from kaiwo_ray_job.submitter import submitter
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import AllocationInput, RenderInput
-    from kaiwo.plugin.facts import Allocation, Refusal
+    from kaiwo.plugin.facts import Allocation, Blocked
 
 BLOCK = "spec.rayJob"
 CLUSTER = f"{BLOCK}.spec.rayClusterSpec"
@@ -73,7 +73,7 @@ def check(workload: Workload) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def allocate(inp: AllocationInput) -> Allocation | Refusal:
+def allocate(inp: AllocationInput) -> Allocation | Blocked:
     """The GPUs of the workers; the head has none."""
     spec = lenient_map(lenient_map(inp.workload.blocks.get("rayJob")).get("spec"))
     return allocate_cluster(inp, spec.get("rayClusterSpec"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.lists import merged
-from kaiwo.workload.pods import contributed, set_metadata
-from kaiwo.workload.resources import completed
-from kaiwo.workload.shapes import as_map, as_maps, without_nulls
+from kaiwo.workload.json_access import as_map, as_maps, without_nulls
+from kaiwo.workload.pods.list_merge import merged
+from kaiwo.workload.pods.resources import completed
+from kaiwo.workload.pods.template import contributed, set_metadata
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import RenderInput
-    from kaiwo.workload.origins import Origins
+    from kaiwo.workload.pods.origins import Origins
 
 CONTAINER = "ray-job-submitter"
 """KubeRay's own name for it."""

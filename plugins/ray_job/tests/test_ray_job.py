@@ -16,8 +16,8 @@ from kaiwo.plugin.backends import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Facts, Registry
-from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan
 from kaiwo_ray_job.observe import observe
 
@@ -386,7 +386,7 @@ def test_a_job_that_kuberay_ignores_is_told() -> None:
     child = {"metadata": {"name": "train", "creationTimestamp": "2026-01-02T03:04:06Z"}, "spec": {}}
     workload = Workload.from_object(MINIMAL)
     early = observe(Observation(workload, child, (), None, queued=False, now=NOW + timedelta(seconds=20)))
-    assert (early.status, early.wake_after, early.puzzled) == ("STARTING", 40, True)
+    assert (early.status, early.requeue_after, early.needs_events) == ("STARTING", 40, True)
     late = observe(Observation(workload, child, (), None, queued=False, now=NOW + timedelta(seconds=60)))
     assert (late.status, late.reason) == ("ERROR", "RayJobIgnored")
     assert "InvalidRayJob" in late.message
@@ -412,7 +412,7 @@ def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
     found = seen({"jobDeploymentStatus": "Initializing", "startTime": begun})
     assert (found.status, found.reason) == ("STARTING", "NoPods")
     found = seen({"jobDeploymentStatus": "Initializing", "startTime": begun, "rayClusterName": "train-abc"})
-    assert (found.puzzled, found.pod_maker) == (True, ("RayCluster", "train-abc"))
+    assert (found.needs_events, found.pod_maker) == (True, ("RayCluster", "train-abc"))
 
 
 def test_kuberays_event_tells_what_it_does_not_take() -> None:
@@ -420,7 +420,7 @@ def test_kuberays_event_tells_what_it_does_not_take() -> None:
     said = Finding("InvalidRayJobSpec", "The RayJob spec is invalid: BackoffLimit must be a positive integer")
     child = {"metadata": {"name": "train", "creationTimestamp": "2026-01-02T03:04:06Z"}, "spec": {}}
     workload = Workload.from_object(MINIMAL)
-    found = observe(Observation(workload, child, (), None, queued=False, now=NOW, complaint=said))
+    found = observe(Observation(workload, child, (), None, queued=False, now=NOW, warning_event=said))
     assert (found.status, found.reason) == ("ERROR", "InvalidRayJobSpec")
     assert "BackoffLimit must be" in found.message
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Rendered
-from kaiwo.workload import podtruth
-from kaiwo.workload.lists import merged
-from kaiwo.workload.origins import Origins
-from kaiwo.workload.shapes import lenient_map, lenient_maps
-from kaiwo.workload.waiting import waiting
+from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import waiting
+from kaiwo.workload.pods.list_merge import merged
+from kaiwo.workload.pods.origins import Origins
 from kaiwo_ray_service.observe import active
 from kaiwo_ray_service.render import BLOCK, ray_service
 
@@ -40,7 +40,7 @@ def observe(seen: Observation) -> Observed:
     """The status of a bare RayService."""
     spec = lenient_map(seen.child.get("spec"))
     suspended = bool(lenient_map(spec.get(_CONFIG)).get("suspend"))
-    pods = podtruth.current(seen.pods)
+    pods = pod_status.current(seen.pods)
     if waits := waiting(seen, f"RayService {seen.workload.name}", pods, suspended=suspended):
         return waits
     return active(seen, seen.child, pods)

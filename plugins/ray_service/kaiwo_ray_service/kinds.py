@@ -1,4 +1,4 @@
-"""The kinds the back end works with."""
+"""The kinds the backend works with."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backends import Finding, Observed
-from kaiwo.workload import podtruth
-from kaiwo.workload.shapes import lenient_map, lenient_maps
-from kaiwo.workload.waiting import waiting
+from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import waiting
 from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ def observe(seen: Observation) -> Observed:
         return Observed(
             "STARTING", "WrapperReset", f"AppWrapper {name} deletes the service and starts it again: {text}"
         )
-    pods = podtruth.current(seen.pods)
+    pods = pod_status.current(seen.pods)
     suspended = phase in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not phase)
     if waits := waiting(seen, f"AppWrapper {name}", pods, suspended=suspended):
         return waits if waits.reason != "Suspended" or spec.get("suspend") else _new(name)
     if not phase:
         return _new(name)
-    if not seen.companions.get(RAY_SERVICE) and _is_refused(status):
+    if not seen.secondary.get(RAY_SERVICE) and _is_refused(status):
         text = (
             f"the API server does not take the RayService in AppWrapper {name}; 'kubectl create "
             "--dry-run=server' with spec.rayService as a RayService of its own tells why"
         )
         return Observed("STARTING", "FailedCreate", text)
-    return active(seen, lenient_map(seen.companions.get(RAY_SERVICE)), pods)
+    return active(seen, lenient_map(seen.secondary.get(RAY_SERVICE)), pods)
 
 
 def _new(name: str) -> Observed:
@@ -88,23 +88,25 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
         service: the live RayService, empty while there is none.
         pods: pods of the current run.
     """
-    name, started = seen.workload.name, podtruth.started(pods)
+    name, started = seen.workload.name, pod_status.started(pods)
     apps = applications(service)
     for app, item in apps.items():
         if item.get("status") in _UNHEALTHY:
             text = " ".join(str(item.get("message") or "").split())
             said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
             return Observed("ERROR", "ApplicationUnhealthy", said, started=started)
-    finding = podtruth.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
+    finding = pod_status.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
-    puzzled = False
+    needs_events = False
     if finding is None and pods:
-        finding, wake = podtruth.unscheduled(pods, seen.now)
+        finding, wake = pod_status.unscheduled(pods, seen.now)
     elif finding is None and seen.workload.status.start_time is None:
         # Why a RayCluster's pods are refused stands on the RayCluster alone.
-        born = podtruth.moment(lenient_map(service.get("metadata")).get("creationTimestamp"))
-        absence = podtruth.absent(born, seen.now, f"the RayCluster of RayService {name}", seen.complaint)
-        finding, wake, puzzled = absence.finding, absence.wake_after, absence.puzzled
+        born = pod_status.moment(lenient_map(service.get("metadata")).get("creationTimestamp"))
+        absence = pod_status.absent(
+            born, seen.now, f"the RayCluster of RayService {name}", seen.warning_event
+        )
+        finding, wake, needs_events = absence.finding, absence.requeue_after, absence.needs_events
     if _is_ready(service, apps):
         text = f"RayService {name} serves"
         return Observed(
@@ -113,10 +115,10 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
             message=f"{text}; {finding.message}" if finding else text,
             started=started,
             passed=("STARTING",),
-            wake_after=wake,
+            requeue_after=wake,
         )
     waits = ", ".join(f"{app} is {item.get('status') or 'not deployed'}" for app, item in apps.items())
-    if any(podtruth.runs(pod) and _is_worker(pod) for pod in pods):
+    if any(pod_status.runs(pod) and _is_worker(pod) for pod in pods):
         text = f"the workers of RayService {name} run, it does not serve yet" + (
             f" ({waits})" if waits else ""
         )
@@ -126,15 +128,15 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
             message=f"{text}; {finding.message}" if finding else text,
             started=started,
             passed=("STARTING",),
-            wake_after=wake,
+            requeue_after=wake,
         )
     return Observed(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else f"no worker of RayService {name} runs yet",
         started=started,
-        wake_after=wake,
-        puzzled=puzzled,
+        requeue_after=wake,
+        needs_events=needs_events,
         pod_maker=_ray_cluster(service),
     )
 
@@ -143,7 +145,7 @@ def _ray_cluster(service: Object) -> tuple[str, str] | None:
     """The RayCluster that is to serve, or serves."""
     status = lenient_map(service.get("status"))
     for name in ("pendingServiceStatus", "activeServiceStatus"):
-        if found := podtruth.ray_cluster(lenient_map(status.get(name))):
+        if found := pod_status.ray_cluster(lenient_map(status.get(name))):
             return found
     return None
 

@@ -1,4 +1,4 @@
-"""The back end ``ray_service``: what it is called, which fields it owns, when it is chosen, what it needs."""
+"""The backend ``ray_service``: what it is called, which fields it owns, when it is chosen, what it needs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.field import Field
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import BackEnd
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.plugin.backends import Selection
+    from kaiwo.plugin.backends import VariantInput
 
 KAIWO_API = 1
 
@@ -30,7 +30,7 @@ def is_chosen(workload: Workload) -> bool:
     return workload.spec.ray or "rayService" in workload.blocks
 
 
-def select(selection: Selection) -> str:
+def select(selection: VariantInput) -> str:
     """Whether a new service is wrapped: as the setting says, ``auto`` where no queue takes RayServices."""
     wrap = getattr(selection.settings, "wrap", "always")
     if wrap == "never" or (wrap == "auto" and selection.queue_manages(RAY_SERVICE)):
@@ -39,10 +39,10 @@ def select(selection: Selection) -> str:
 
 
 @hookimpl
-def kaiwo_backends() -> list[BackEnd]:
-    """The back end."""
-    from kaiwo.api.scalars import Opaque  # noqa: PLC0415 - needs pydantic, which a start may not need
-    from kaiwo_ray_service.settings import RayServiceSettings  # noqa: PLC0415 - likewise
+def kaiwo_backends() -> list[Backend]:
+    """The backend."""
+    from kaiwo.api.scalars import Opaque
+    from kaiwo_ray_service.settings import RayServiceSettings
 
     service = Field(
         "KaiwoService",
@@ -60,7 +60,7 @@ def kaiwo_backends() -> list[BackEnd]:
         "rayService; without Ray it is ignored.",
     )
     fields = (service, serve_config)
-    bare = BackEnd(
+    bare = Backend(
         name=BARE,
         kind="KaiwoService",
         child=RAY_SERVICE,
@@ -80,7 +80,7 @@ def kaiwo_backends() -> list[BackEnd]:
         settings=RayServiceSettings,
     )
     return [
-        BackEnd(
+        Backend(
             name=WRAPPED,
             kind="KaiwoService",
             child=APP_WRAPPER,
@@ -95,7 +95,7 @@ def kaiwo_backends() -> list[BackEnd]:
             write="create",
             mutable=("*",),
             owned_paths=(("spec", "suspend"),),
-            companions=(RAY_SERVICE,),
+            secondary=(RAY_SERVICE,),
             frozen=Lazy("kaiwo_ray_service.render:frozen"),
             tune=Lazy("kaiwo_ray_service.render:tune"),
             absent_at_zero=True,

@@ -9,10 +9,10 @@ import yaml
 
 from kaiwo.plugin.backends import Rendered
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.objects import child_metadata
-from kaiwo.workload.origins import Origins
-from kaiwo.workload.raycluster import allocate_cluster, check_cluster, hosts_of, ray_cluster
-from kaiwo.workload.shapes import as_map, kind_of, lenient_map, without_nulls
+from kaiwo.workload.json_access import as_map, kind_of, lenient_map, without_nulls
+from kaiwo.workload.metadata import child_metadata
+from kaiwo.workload.pods.origins import Origins
+from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster, hosts_of, ray_cluster
 from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import AllocationInput, RenderInput
-    from kaiwo.plugin.facts import Allocation, Refusal
+    from kaiwo.plugin.facts import Allocation, Blocked
 
 BLOCK = "spec.rayService"
 CLUSTER = f"{BLOCK}.spec.rayClusterConfig"
@@ -84,12 +84,12 @@ def serve_config(workload: Workload) -> object:
     return workload.blocks.get(SERVE) or embedded or None
 
 
-def tune(workload: Workload, companions: Mapping[Resource, Object]) -> Mapping[Resource, Object]:
+def tune(workload: Workload, secondary: Mapping[Resource, Object]) -> Mapping[Resource, Object]:
     """The applications of Ray Serve, for the RayService that AppWrapper made."""
-    return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in companions else {}
+    return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in secondary else {}
 
 
-def allocate(inp: AllocationInput) -> Allocation | Refusal:
+def allocate(inp: AllocationInput) -> Allocation | Blocked:
     """The GPUs of the workers; the head has none."""
     spec = lenient_map(lenient_map(inp.workload.blocks.get("rayService")).get("spec"))
     return allocate_cluster(inp, spec.get("rayClusterConfig"))

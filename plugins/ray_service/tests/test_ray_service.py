@@ -19,8 +19,8 @@ from kaiwo.plugin.backends import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Registry
-from kaiwo.workload.nodes import node_fact
 from kaiwo.workload.plan import plan
 from kaiwo_ray_service import bare
 from kaiwo_ray_service.kinds import RAY_SERVICE
@@ -320,9 +320,9 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 def test_what_a_live_wrapper_means(phase: str, inner: Any, pods: Any, word: str, reason: str) -> None:
     """One row per documented state."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": phase}}
-    companions = {} if inner is None else {RAY_SERVICE: {"status": inner}}
+    secondary = {} if inner is None else {RAY_SERVICE: {"status": inner}}
     workload = Workload.from_object(MINIMAL)
-    found = observe(Observation(workload, child, pods, None, queued=False, now=NOW, companions=companions))
+    found = observe(Observation(workload, child, pods, None, queued=False, now=NOW, secondary=secondary))
     assert (found.status, found.reason) == (word, reason)
     assert "\n" not in found.message
 
@@ -331,25 +331,25 @@ def test_a_service_that_gets_no_pod_is_noticed() -> None:
     """Half a minute after the RayService was made; and a service that ran before is not told so."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
     born = (NOW - timedelta(seconds=31)).isoformat()
-    companions = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": {}}}
+    secondary = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": {}}}
     for status, reason in (({}, "NoPods"), ({"startTime": born}, "Starting")):
         workload = Workload.from_object({**MINIMAL, "status": status})
-        found = observe(Observation(workload, child, (), None, queued=False, now=NOW, companions=companions))
+        found = observe(Observation(workload, child, (), None, queued=False, now=NOW, secondary=secondary))
         assert (found.status, found.reason) == ("STARTING", reason)
 
 
 def test_what_refuses_the_pods_of_a_service_is_told() -> None:
-    """KubeRay's warning about the RayCluster, for which it is asked; in the words of the other back ends."""
+    """KubeRay's warning about the RayCluster, for which it is asked; in the words of the other backends."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
     born = (NOW - timedelta(seconds=5)).isoformat()
     inner = {"pendingServiceStatus": {"rayClusterName": "chat-abc"}}
-    companions = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": inner}}
+    secondary = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": inner}}
     workload = Workload.from_object(MINIMAL)
-    told = {"pods": (), "admission": None, "queued": False, "now": NOW, "companions": companions}
+    told = {"pods": (), "admission": None, "queued": False, "now": NOW, "secondary": secondary}
     found = observe(Observation(workload, child, **told))
-    assert (found.puzzled, found.pod_maker) == (True, ("RayCluster", "chat-abc"))
+    assert (found.needs_events, found.pod_maker) == (True, ("RayCluster", "chat-abc"))
     said = Finding("FailedToCreateHeadPod", 'pods "chat-x" is forbidden: exceeded quota: none')
-    found = observe(Observation(workload, child, complaint=said, **told))
+    found = observe(Observation(workload, child, warning_event=said, **told))
     assert (found.status, found.reason) == ("STARTING", "FailedCreate")
     assert "each pod is forbidden: exceeded quota: none" in found.message
 
@@ -359,9 +359,9 @@ def test_trouble_of_a_service_that_serves_is_told() -> None:
     stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}
     pod = {"metadata": {"name": "w"}, "spec": {}, "status": {"phase": "Pending", "conditions": [stuck]}}
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
-    companions = {RAY_SERVICE: {"status": READY}}
+    secondary = {RAY_SERVICE: {"status": READY}}
     workload = Workload.from_object(MINIMAL)
-    found = observe(Observation(workload, child, (pod,), None, queued=False, now=NOW, companions=companions))
+    found = observe(Observation(workload, child, (pod,), None, queued=False, now=NOW, secondary=secondary))
     assert (found.status, found.reason) == ("READY", "Unschedulable")
     assert "serves; pod w cannot be scheduled: 0/5 nodes" in found.message
 
@@ -382,7 +382,7 @@ def test_a_service_that_the_wrapper_cannot_create_is_told() -> None:
     found = observe(seen)
     assert (found.status, found.reason) == ("STARTING", "FailedCreate")
     assert "RayService" in found.message
-    there = dataclasses.replace(seen, companions={RAY_SERVICE: {"metadata": {"name": "chat"}}})
+    there = dataclasses.replace(seen, secondary={RAY_SERVICE: {"metadata": {"name": "chat"}}})
     assert observe(there).reason == "Starting"
 
 

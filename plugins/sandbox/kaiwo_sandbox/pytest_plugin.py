@@ -41,8 +41,8 @@ def pytest_report_header() -> str:
     Raises:
         pytest.UsageError: the generation that is asked for does not exist.
     """
-    from kaiwo_sandbox import catalogue  # noqa: PLC0415 - runs that show no header do not need it
-    from kaiwo_sandbox.errors import SandboxError  # noqa: PLC0415 - likewise
+    from kaiwo_sandbox import catalogue
+    from kaiwo_sandbox.errors import SandboxError
 
     try:
         chosen = catalogue.generation(_generation())
@@ -83,8 +83,8 @@ def _reused() -> list[Sandbox]:
     Raises:
         SandboxError: one of them is not up.
     """
-    from kaiwo_sandbox.errors import SandboxError  # noqa: PLC0415 - collecting pure tests must cost nothing
-    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 - likewise
+    from kaiwo_sandbox.errors import SandboxError
+    from kaiwo_sandbox.sandbox import Sandbox
 
     found = []
     for name in filter(None, os.environ.get(REUSE_VARIABLE, "").split(",")):
@@ -107,7 +107,7 @@ def _borrow(sandbox: Sandbox) -> Iterator[Sandbox]:
 
 def _own(config: pytest.Config, name: str, *, addons: tuple[str, ...] = ()) -> Iterator[Sandbox]:
     """A sandbox that ends with the session."""
-    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415 - collecting pure tests must cost nothing
+    from kaiwo_sandbox.sandbox import Sandbox
 
     sandbox = Sandbox.up(name, addons=addons, generation=_generation(), owned=True, say=_teller(config))
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def run(*arguments: str) -> Result:
     """Call the command as `kaiwo` would."""
-    return CliRunner().invoke(sandbox, arguments, obj=kit.Settings())
+    return CliRunner().invoke(sandbox, arguments, obj=kit.GlobalOptions())
 
 
 def test_the_plugin_declares_the_group_that_the_host_loads() -> None:

@@ -14,7 +14,7 @@ DOWNLOADERS = "kaiwo_storage_s3_gcs_azure_git_hf.download"
 @hookimpl
 def kaiwo_download_sources() -> list[DownloadSource]:
     """The sources, and the function of the download program that serves each."""
-    from kaiwo_storage_s3_gcs_azure_git_hf import items  # noqa: PLC0415 - needs pydantic, which a start may not
+    from kaiwo_storage_s3_gcs_azure_git_hf import items
 
     return [
         DownloadSource(

@@ -204,7 +204,7 @@ def test_no_glob_crashes(glob: str, name: str) -> None:
 @given(st.binary(max_size=200))
 def test_a_torn_journal_costs_a_transfer_and_nothing_else(tail: bytes) -> None:
     """A crash in the middle of a line leaves the rest readable."""
-    import tempfile  # noqa: PLC0415 - a fixture would be shared by all examples
+    import tempfile
 
     with tempfile.TemporaryDirectory() as name:
         file = Path(name, "x")

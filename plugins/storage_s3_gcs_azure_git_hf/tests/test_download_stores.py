@@ -172,10 +172,10 @@ def container(azurite: str) -> str:
 
 def _create(url: str, name: str) -> None:
     """Create a container: obstore cannot, but signs the request."""
-    import email.utils  # noqa: PLC0415 - one request needs it
-    import hmac  # noqa: PLC0415 - likewise
-    import urllib.error  # noqa: PLC0415 - likewise
-    import urllib.request  # noqa: PLC0415 - likewise
+    import email.utils
+    import hmac
+    import urllib.error
+    import urllib.request
 
     date = email.utils.formatdate(usegmt=True)
     canonical = f"x-ms-date:{date}\nx-ms-version:2021-08-06\n/devstoreaccount1/devstoreaccount1/{name}"
@@ -212,7 +212,7 @@ def test_azure_with_an_account_key(download: Any, azurite: str, container: str) 
 @pytest.mark.parametrize("right", [True, False])
 def test_azure_content_is_checked(download: Any, azurite: str, container: str, how: str, right: bool) -> None:
     """With the MD5 that Azure keeps; who may only read one blob may ask for it too."""
-    import urllib.request  # noqa: PLC0415 - one request needs it
+    import urllib.request
 
     config: Any = {"account_name": "devstoreaccount1", "account_key": KEY, "endpoint": azurite}
     store = AzureStore(container, config=config, client_options={"allow_http": True})

@@ -27,7 +27,7 @@ def configured(download: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     module = types.ModuleType("kaiwo_elsewhere")
     module.fetch = fetch  # type: ignore[attr-defined] # a module made here
     monkeypatch.setitem(sys.modules, "kaiwo_elsewhere", module)
-    from kaiwo_storage_s3_gcs_azure_git_hf.download import main  # noqa: PLC0415 - patched below
+    from kaiwo_storage_s3_gcs_azure_git_hf.download import main
 
     monkeypatch.setitem(main.FIRST_PARTY, "http", "kaiwo_elsewhere:fetch")
     return download

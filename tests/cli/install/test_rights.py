@@ -29,7 +29,7 @@ RBAC = "rbac.authorization.k8s.io"
 @pytest.fixture(scope="session")
 def kube_scheduler(control_plane: Any) -> Path:
     """The sandbox's kube-scheduler, looked up before a test has a home directory of its own."""
-    from kaiwo_sandbox import binaries  # noqa: PLC0415  only with a control plane
+    from kaiwo_sandbox import binaries
 
     assert control_plane.url
     return binaries.ensure()["kube-scheduler"]
@@ -160,7 +160,7 @@ async def eventually_may(site: Any, user: str, verb: str, resource: str) -> None
 @pytest.fixture
 def rack(control_plane: Any, namespace: str) -> Iterator[str]:
     """The value of a label ``rack`` that three equal nodes of the test's own have."""
-    from kaiwo_sandbox.nodes import node  # noqa: PLC0415  only with a control plane
+    from kaiwo_sandbox.nodes import node
 
     value = namespace[-6:]
     names = [f"{value}-{number}" for number in range(3)]

@@ -1,4 +1,4 @@
-"""The installed operator with all back ends, Kueue, KubeRay and AppWrapper."""
+"""The installed operator with all backends, Kueue, KubeRay and AppWrapper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the back ends do and see in one namespace."""
+"""What the tests of the backends do and see in one namespace."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 @pytest.fixture(scope="module")
 def bare(control_plane: Any, install: Callable[[Any], None]) -> Iterator[Any]:
     """A control plane without Kueue."""
-    from kaiwo_sandbox.sandbox import Sandbox  # noqa: PLC0415  only these tests need it
+    from kaiwo_sandbox.sandbox import Sandbox
 
     sandbox = Sandbox.up(f"pytest-{os.getpid()}-bare", generation=control_plane.generation, owned=True)
     try:

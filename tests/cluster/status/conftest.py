@@ -13,7 +13,7 @@ import pytest
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import DEPLOYMENT, JOB, NODE, POD, Resource
 from kaiwo.testing.operator import OperatorProcess, until
-from kaiwo.testing.story import Story
+from kaiwo.testing.status_history import StatusHistory
 from kaiwo_ray_service.kinds import APP_WRAPPER
 
 if TYPE_CHECKING:
@@ -125,9 +125,9 @@ class World:
         self.token = secrets.token_hex(3)
         self.nodes: list[str] = []
 
-    def story(self, form: Form, name: str = "told") -> Story:
+    def story(self, form: Form, name: str = "told") -> StatusHistory:
         """A workload that is going to be followed."""
-        return Story(self.client, self.namespace, form.kind, name)
+        return StatusHistory(self.client, self.namespace, form.kind, name)
 
     def spec(self, form: Form, **more: Any) -> Object:
         """The spec of a workload of a form."""
@@ -176,7 +176,7 @@ class World:
 
     async def add_node(self) -> str:
         """A node with one GPU of a model of its own."""
-        from kaiwo_sandbox.nodes import nvidia_node  # noqa: PLC0415  collecting tests needs no sandbox
+        from kaiwo_sandbox.nodes import nvidia_node
 
         name = f"told-{self.token}-{len(self.nodes)}"
         node = nvidia_node(name, gpus=1)

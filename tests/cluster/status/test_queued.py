@@ -9,7 +9,7 @@ import pytest
 
 from kaiwo.engine.resource import JOB
 from kaiwo.testing.operator import until
-from kaiwo.testing.story import FINE
+from kaiwo.testing.status_history import FINE
 from kaiwo_kueue.kinds import LOCAL_QUEUE, QUEUE_CONFIG
 
 if TYPE_CHECKING:

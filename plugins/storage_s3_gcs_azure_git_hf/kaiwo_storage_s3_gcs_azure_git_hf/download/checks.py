@@ -117,7 +117,7 @@ class Combined:
 
     def __init__(self, expected: Expected, fd: int, sizes: list[int]) -> None:
         # Only the download container has it.
-        from awscrt import checksums  # type: ignore[import-untyped] # noqa: PLC0415 - without types; see above
+        from awscrt import checksums  # type: ignore[import-untyped]
 
         self._digits = _CRCS[expected.algorithm]
         self._crc = getattr(checksums, expected.algorithm)

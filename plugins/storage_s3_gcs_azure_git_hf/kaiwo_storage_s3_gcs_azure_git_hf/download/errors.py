@@ -113,7 +113,7 @@ def busy(error: BaseException) -> bool:
 
 def transient(error: BaseException) -> bool:
     """Whether trying again can help: no connection, 408, 429 and 5xx."""
-    from obstore.exceptions import GenericError  # noqa: PLC0415 - only the download container has it
+    from obstore.exceptions import GenericError
 
     if not isinstance(error, GenericError):
         return isinstance(error, (ConnectionError, TimeoutError, NetworkError))
@@ -133,7 +133,7 @@ def full(error: OSError) -> bool:
 
 def explained(where: str, name: str, error: BaseException) -> DownloadError:
     """The failure of reading `name`, as the user reads it; never the library's own debugging text."""
-    from obstore import exceptions  # noqa: PLC0415 - only the download container has it
+    from obstore import exceptions
 
     if isinstance(error, DownloadError):
         return error

@@ -50,7 +50,7 @@ class Gate:
 
     def opener(self) -> urllib.request.OpenerDirector:
         """Python's own HTTP client, which follows redirects, on its way through the gate."""
-        from kaiwo_storage_s3_gcs_azure_git_hf.download import through  # noqa: PLC0415 - few runs need it
+        from kaiwo_storage_s3_gcs_azure_git_hf.download import through
 
         return through.opener(*self.address)
 

@@ -124,7 +124,7 @@ class Headers:
         return kept[name]
 
     def _opened(self, place: SplitResult, *, direct: bool) -> HTTPConnection:
-        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - a start would pay for it
+        from http.client import HTTPConnection, HTTPSConnection
 
         secure = place.scheme == "https"
         server = (place.hostname or "", place.port or (443 if secure else 80))
@@ -159,7 +159,7 @@ def _asked(connection: HTTPConnection, target: str, fields: Mapping[str, str]) -
     Raises:
         OSError: there was none, or the request cannot be sent as it is; the connection is closed.
     """
-    from http.client import HTTPException  # noqa: PLC0415 - loaded with the connection
+    from http.client import HTTPException
 
     try:
         connection.request("HEAD", target, headers=fields)
@@ -181,7 +181,7 @@ def _asked(connection: HTTPConnection, target: str, fields: Mapping[str, str]) -
 @cache
 def _trust() -> ssl.SSLContext:
     """The system's certificates, read once."""
-    import ssl  # noqa: PLC0415 - stores in the cluster often do without
+    import ssl
 
     return ssl.create_default_context()
 
@@ -190,7 +190,7 @@ def seconds(value: str) -> float:
     """What a Retry-After header says (RFC 9110 10.2.3: seconds, or a date); 0 when it says nothing."""
     if value.strip().isdecimal():
         return float(value)
-    import email.utils  # noqa: PLC0415 - a start would pay for it, and busy stores are rare
+    import email.utils
 
     with contextlib.suppress(ValueError, TypeError):
         return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)

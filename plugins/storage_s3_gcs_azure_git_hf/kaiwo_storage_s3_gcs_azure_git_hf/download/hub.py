@@ -62,7 +62,7 @@ class HubTask:
 
     def run(self, progress: Progress) -> None:
         """Fetch the snapshot and check its files."""
-        from huggingface_hub import snapshot_download  # noqa: PLC0415 - only the download container has it
+        from huggingface_hub import snapshot_download
 
         arguments: dict[str, Any] = {
             "repo_id": self.item.repo_id,
@@ -122,7 +122,7 @@ class HubTask:
                 raise
 
     def _explained(self, error: Exception) -> DownloadError:
-        from huggingface_hub import errors  # noqa: PLC0415 - only the download container has it
+        from huggingface_hub import errors
 
         chain: list[BaseException] = [error]
         while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
@@ -175,10 +175,10 @@ def _configure(session: Session) -> None:
     os.environ["HF_HUB_DOWNLOAD_TIMEOUT"] = str(session.config.limits.stall_seconds)
     os.environ["HF_HUB_ETAG_TIMEOUT"] = str(session.config.limits.stall_seconds)
 
-    import logging  # noqa: PLC0415 - for the client's own logger alone
+    import logging
 
-    import httpx2  # noqa: PLC0415 - the HTTP client of huggingface_hub
-    from huggingface_hub import set_client_factory  # noqa: PLC0415 - only the download container has it
+    import httpx2
+    from huggingface_hub import set_client_factory
 
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     gate = session.gate.url

@@ -81,7 +81,7 @@ def wanted(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache:
     Raises:
         Exception: the Hub could not be asked.
     """
-    from huggingface_hub import (  # noqa: PLC0415 - only the download container has it
+    from huggingface_hub import (
         constants,
         get_hf_file_metadata,
         hf_hub_url,
@@ -222,6 +222,6 @@ def _explained(blob: Blob, session: Session, error: Exception) -> errors.Downloa
 
 
 def _token() -> str | None:
-    from huggingface_hub import get_token  # noqa: PLC0415 - only the download container has it
+    from huggingface_hub import get_token
 
     return get_token()

@@ -109,7 +109,7 @@ def _server(task: GitTask, named: str | None) -> str:
 
 
 def _ask(task: GitTask, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
-    import urllib.request  # noqa: PLC0415 - most repositories have no large files, and a start would pay for it
+    import urllib.request
 
     body = {
         "operation": "download",
@@ -137,7 +137,7 @@ def _download(
     actions: dict[str, dict[str, Any]],
     progress: Progress,
 ) -> None:
-    import urllib.request  # noqa: PLC0415 - as above
+    import urllib.request
 
     oid, size = pointer
     action = actions.get(oid) or {}
@@ -177,7 +177,7 @@ def _explained(task: GitTask, what: str, error: Exception) -> DownloadError:
     name = f"{what} of {task.item.repository}"
     if refused := task.session.gate.refused():
         return ConfigError(task.where, f"{name} lead to {refused}", "use a host workloads may reach")
-    import urllib.error  # noqa: PLC0415 - as above
+    import urllib.error
 
     if isinstance(error, urllib.error.HTTPError) and not passing(error.code):
         return NotAvailableError(

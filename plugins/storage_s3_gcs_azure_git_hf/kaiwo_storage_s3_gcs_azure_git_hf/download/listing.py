@@ -19,7 +19,7 @@ def listed(where: str, store: Store, prefix: str) -> dict[str, Any]:
     Raises:
         ConfigError: two keys are one to the client, which takes no slashes at their ends.
     """
-    import obstore  # noqa: PLC0415 - only the download container has it
+    import obstore
 
     chunks = obstore.list(store.remote, prefix=prefix or None, chunk_size=1000)
     found = [meta for chunk in chunks for meta in chunk]

@@ -79,7 +79,7 @@ def _one_line(where: str, session: Session, reference: ValueReference) -> str:
 
 def s3(items: Sequence[dict[str, Any]], session: Session) -> None:
     """Items of ``data.download.s3``."""
-    from obstore.store import S3Store  # noqa: PLC0415 - only the download container has it
+    from obstore.store import S3Store
 
     for number, raw in enumerate(items):
         where = f"s3[{number}]"
@@ -134,7 +134,7 @@ def _presigned(
             and that of GET includes it.
         headers: what is sent besides, unsigned.
     """
-    import obstore  # noqa: PLC0415 - only the download container has it
+    import obstore
 
     return lambda key: (obstore.sign(remote, method, key, _VALID), headers or {})
 
@@ -147,7 +147,7 @@ def _aws_region(url: str) -> str:
 
 def gcs(items: Sequence[dict[str, Any]], session: Session) -> None:
     """Items of ``data.download.gcs``. ``STORAGE_EMULATOR_HOST`` is honoured as Google's libraries do."""
-    from obstore.store import GCSStore  # noqa: PLC0415 - only the download container has it
+    from obstore.store import GCSStore
 
     for number, raw in enumerate(items):
         where = f"gcs[{number}]"
@@ -195,7 +195,7 @@ def _service_account(where: str, text: str) -> str:
 
 def azure_blob(items: Sequence[dict[str, Any]], session: Session) -> None:
     """Items of ``data.download.azureBlob``."""
-    from obstore.store import AzureStore  # noqa: PLC0415 - only the download container has it
+    from obstore.store import AzureStore
 
     for number, raw in enumerate(items):
         where = f"azureBlob[{number}]"

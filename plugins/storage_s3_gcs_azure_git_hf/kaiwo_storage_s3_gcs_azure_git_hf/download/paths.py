@@ -80,14 +80,14 @@ class Volume:
 
     def scratch(self) -> tempfile.TemporaryDirectory[str]:
         """A folder on the volume that goes when it is left; of a run that was killed, with the next one."""
-        import tempfile  # noqa: PLC0415 - a start would pay for it, and few runs need it
+        import tempfile
 
         return tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=self.own())
 
     def clean(self) -> None:
         """Remove what killed runs left; there must be no other run."""
         for left in self.own().glob(f"{_SCRATCH}*"):
-            import shutil  # noqa: PLC0415 - as above
+            import shutil
 
             shutil.rmtree(left, ignore_errors=True)
 

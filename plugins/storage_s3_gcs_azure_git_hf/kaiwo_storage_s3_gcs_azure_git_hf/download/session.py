@@ -139,7 +139,7 @@ class Session:
         self._targets.claim(where, path, volume.root)
 
         def look() -> list[File]:
-            import obstore  # noqa: PLC0415 - only the download container has it
+            import obstore
 
             patience = partial(store.headers.patience, key) if store.headers else float
             meta = self._asked(
@@ -194,7 +194,7 @@ class Session:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Fetch one http or https URL to `target`, relative to the data volume."""
-        from obstore.store import HTTPStore  # noqa: PLC0415 - only the download container has it
+        from obstore.store import HTTPStore
 
         place = urlsplit(url)
         if place.scheme not in ("http", "https") or not place.hostname or place.query:
@@ -290,7 +290,7 @@ class Session:
 
     def _marker(self, file: File) -> bool:
         """Whether an empty object is a folder's marker: its key ends in '/', so the plain key is absent."""
-        import obstore  # noqa: PLC0415 - only the download container has it
+        import obstore
 
         def ask() -> bool:
             try:

@@ -28,7 +28,7 @@ def signer(access_key_id: str, secret_access_key: str, region: str) -> Signed:
         RuntimeError: the keys cannot be used.
     """
     # Only the download container has it, and only who has keys needs it.
-    from awscrt import auth, http  # type: ignore[import-untyped] # noqa: PLC0415 - without types; see above
+    from awscrt import auth, http  # type: ignore[import-untyped]
 
     provider = auth.AwsCredentialsProvider.new_static(access_key_id, secret_access_key)
 

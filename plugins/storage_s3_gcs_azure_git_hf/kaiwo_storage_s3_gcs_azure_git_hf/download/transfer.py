@@ -207,7 +207,7 @@ class Transfer:
             self._fail(self._explained(opened.file.where, opened.file.name, error))
 
     def _fetch(self, opened: Unfinished, index: int) -> None:
-        import obstore  # noqa: PLC0415 - only the download container has it
+        import obstore
 
         file, size = opened.file, opened.sizes[index]
         start = index * self._limits.part_size

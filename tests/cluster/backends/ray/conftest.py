@@ -1,4 +1,4 @@
-"""A control plane with Kueue, KubeRay and AppWrapper, for the back ends that need them."""
+"""A control plane with Kueue, KubeRay and AppWrapper, for the backends that need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every back end in a real queue: waiting with Kueue's words, admitted, running."""
+"""Every backend in a real queue: waiting with Kueue's words, admitted, running."""
 
 from __future__ import annotations
 

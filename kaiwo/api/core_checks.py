@@ -1,0 +1,148 @@
+"""Checks of the core types inside a workload: environment, secret volumes, resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.api.errors import Problem, join_path, shorten
+from kaiwo.api.pydantic_errors import nearest
+from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ENV_SOURCES = frozenset({"fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"})
+"""Where a variable's value may come from (core/v1 EnvVarSource, Kubernetes 1.36)."""
+
+
+def check_env(env: object, path: str) -> Iterator[Problem]:
+    """What a pod's validation would refuse in a list of environment variables."""
+    for index, item in _entries(env):
+        place = f"{path}[{index}]"
+        name = item.get("name")
+        if isinstance(name, str) and (not name.isascii() or not name.isprintable() or "=" in name):
+            yield Problem(
+                f"{place}.name", f"{shorten(name)} is no variable name", "use ASCII letters, digits and _"
+            )
+        source = item.get("valueFrom")
+        if source is None:
+            continue
+        if item.get("value"):
+            yield Problem(f"{place}.valueFrom", "is given together with value", "remove one of them")
+        if isinstance(source, dict):
+            yield from _env_source(source, f"{place}.valueFrom")
+
+
+def _env_source(source: dict[Any, Any], place: str) -> Iterator[Problem]:
+    given = [str(key) for key, value in source.items() if value is not None]
+    for key in given:
+        if key not in ENV_SOURCES:
+            near = nearest(key, ENV_SOURCES)
+            hint = f'did you mean "{near}"?' if near else "known: " + ", ".join(sorted(ENV_SOURCES))
+            yield Problem(f"{place}.{key}", "is not a known source", hint)
+    if len(given) != 1:
+        yield Problem(
+            place, f"names {len(given)} sources", "give exactly one of " + ", ".join(sorted(ENV_SOURCES))
+        )
+
+
+def check_secret_volumes(volumes: object, path: str) -> Iterator[Problem]:
+    """Two volumes of one name, or at one place."""
+    names: dict[str, int] = {}
+    places: dict[str, int] = {}
+    for index, item in _entries(volumes):
+        name = item.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in names:
+            yield Problem(
+                f"{path}[{index}].name", f'"{name}" is the name of {path}[{names[name]}] too', "rename it"
+            )
+            continue
+        names[name] = index
+        place = _place(item)
+        if place and place in places:
+            yield _taken(f"{path}[{index}].mountPath", place, f"{path}[{places[place]}]")
+        places.setdefault(place, index)
+
+
+def _place(secret: dict[Any, Any]) -> str:
+    """Where a secret volume is seen: a directory, or the one file of a key; empty where it does not say."""
+    path = secret.get("mountPath")
+    if not isinstance(path, str):
+        return ""
+    directory = path.rstrip("/")
+    if not secret.get("key"):
+        return directory or "/"
+    return f"{directory}/{secret.get('subPath') or secret['key']}"
+
+
+def check_volumes(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Storage volumes that clash with each other or with a secret volume, as far as the spec alone shows.
+
+    A mount path that is left out comes from KaiwoConfig; the controller judges it.
+    """
+    storage = spec.get("storage")
+    if not isinstance(storage, dict) or storage.get("storageEnabled") is not True:
+        return
+    places: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for section, name in (("data", "data"), ("huggingFace", "hf")):
+        volume = storage.get(section)
+        if not isinstance(volume, dict) or not volume.get("storageSize"):
+            continue
+        names[name] = f"spec.storage.{section}"
+        if not volume.get("mountPath"):
+            continue
+        place = str(volume["mountPath"]).rstrip("/") or "/"
+        if place in places:
+            yield _taken(f"spec.storage.{section}.mountPath", place, places[place])
+        places[place] = f"spec.storage.{section}"
+    for index, item in _entries(spec.get("secretVolumes")):
+        field = f"spec.secretVolumes[{index}]"
+        if (name := str(item.get("name"))) in names:
+            yield Problem(
+                f"{field}.name", f'"{name}" is the name of the volume of {names[name]}', "rename it"
+            )
+        if (place := _place(item)) in places:
+            yield _taken(f"{field}.mountPath", place, places[place])
+
+
+def _taken(path: str, place: str, other: str) -> Problem:
+    return Problem(path, f'"{place}" is where {other} is mounted already', "choose another")
+
+
+def check_resources(resources: object, path: str) -> Iterator[Problem]:
+    """Negative amounts, and requests above their limits."""
+    if not isinstance(resources, dict):
+        return
+    requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
+    for section, amounts in (("requests", requests), ("limits", limits)):
+        for key, amount in amounts.items():
+            if amount.nano < 0:
+                yield Problem(
+                    f"{path}.{join_path((section, key))}", f"{amount} is less than 0", "use 0 or more"
+                )
+    for key, amount in requests.items():
+        limit = limits.get(key)
+        if limit is not None and amount > limit:
+            yield Problem(
+                f"{path}.{join_path(('requests', key))}",
+                f"{amount} is more than the limit {limit}",
+                "lower the request or raise the limit",
+            )
+
+
+def _amounts(section: object) -> dict[str, Quantity]:
+    amounts: dict[str, Quantity] = {}
+    for key, value in section.items() if isinstance(section, dict) else ():
+        try:
+            amounts[str(key)] = parse_quantity(value)
+        except InvalidQuantity:
+            continue
+    return amounts
+
+
+def _entries(value: object) -> Iterator[tuple[int, dict[str, Any]]]:
+    if isinstance(value, list):
+        yield from ((index, item) for index, item in enumerate(value) if isinstance(item, dict))

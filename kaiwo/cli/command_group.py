@@ -1,0 +1,118 @@
+"""A click group that knows its commands by a table and imports one only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from kaiwo.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """Where a command is and what the list of commands says about it.
+
+    Attributes:
+        load: ``module:attribute`` of a click command.
+        help: one line.
+        hidden: left out of the list (an alias).
+    """
+
+    load: str
+    help: str
+    hidden: bool = False
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on call.
+
+    Args:
+        table: commands of the host, by name; they win over a plugin's.
+        listed: commands that plugins add, for the list; must be cheap.
+        find: a plugin's command by name, asked when neither table nor list has it; may be slow.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        table: Mapping[str, CommandEntry],
+        listed: Callable[[], Mapping[str, CommandEntry]],
+        find: Callable[[str], CommandEntry | None],
+        **kwargs: object,
+    ) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # passed through to click unchanged
+        self._table = table
+        self._listed = listed
+        self._find = find
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the table's order, then the plugins' in theirs."""
+        del ctx
+        return [*self._table, *(name for name in self._listed() if name not in self._table)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None if there is none of that name."""
+        del ctx
+        entry = self._table.get(cmd_name) or self._listed().get(cmd_name) or self._find(cmd_name)
+        if entry is None:
+            return None
+        return options.share(load(entry, cmd_name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but an unknown name is answered with the nearest one."""
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is not None:
+            if options.settings(ctx).watch and options.WATCH not in command.params:
+                raise click.UsageError(f"{name} takes no --watch", ctx=ctx)
+            return name, command, args[1:]
+        import difflib
+
+        known = self.list_commands(ctx)
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else f"; there are: {', '.join(known)}"
+        raise click.UsageError(f'no such command "{name}"{hint}', ctx=ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands from the table's words, importing none."""
+        del ctx
+        plugins = {name: entry for name, entry in self._listed().items() if name not in self._table}
+        _section(formatter, "Commands", self._table.items())
+        if plugins:
+            _section(formatter, "Commands of plugins", plugins.items())
+
+
+def load(entry: CommandEntry, name: str) -> click.Command:
+    """Import a command.
+
+    Raises:
+        click.ClickException: the module cannot be imported or holds no command there, which is a defect of
+            the plugin that declares it.
+    """
+    module, _, attribute = entry.load.partition(":")
+    try:
+        command = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise click.ClickException(
+            f"the command {name!r} cannot be loaded from {entry.load!r}: {error}. "
+            "`kaiwo plugins` shows which package it comes from; install it again or disable it."
+        ) from error
+    if not isinstance(command, click.Command):
+        raise click.ClickException(
+            f"{entry.load!r} is declared as the command {name!r} and is no click command"
+        )
+    return command
+
+
+def _section(formatter: click.HelpFormatter, title: str, entries: Iterable[tuple[str, CommandEntry]]) -> None:
+    rows = [(name, entry.help) for name, entry in entries if not entry.hidden]
+    with formatter.section(title):
+        formatter.write_dl(rows)

@@ -1,0 +1,1 @@
+"""The commands of ``kaiwo``, one module per command."""

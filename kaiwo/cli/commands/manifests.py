@@ -1,0 +1,161 @@
+"""``kaiwo manifests``: what an administrator installs, rendered for the selected plugins."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from kaiwo.cli import installed_crds, kit
+from kaiwo.cli.failures import USAGE, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.install.manifest import RenderedManifest
+    from kaiwo.install.render import InstallOptions, Part
+    from kaiwo.plugin.registry import Plugins
+
+PARTS = ("all", "crds", "rbac", "operator", "scheduler")
+
+_IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS), metavar="[all|crds|rbac|operator|scheduler]...")
+@click.option("--plugins", "names", metavar="NAMES", help="Render for these plugins only, comma-separated.")
+@click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
+@click.option("--image", metavar="IMAGE", help="Of the operator; it must hold the chosen plugins.")
+@click.option(
+    "--scheduler-image",
+    metavar="IMAGE",
+    help="A kube-scheduler of the cluster's version, or one minor version older.",
+)
+@click.option(
+    "--previous",
+    type=click.Path(dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Keep every field that these CRDs have.",
+)
+@click.option("--from-cluster", is_flag=True, help="Keep every field that the cluster's CRDs have.")
+def manifests(
+    *,
+    parts: tuple[str, ...],
+    names: str | None,
+    namespace: str | None,
+    image: str | None,
+    scheduler_image: str | None,
+    previous: str | None,
+    from_cluster: bool,
+) -> None:
+    """Print what an administrator installs: CRDs, roles, the operator, the scheduler.
+
+    Roles hold what the chosen plugins need and nothing else, and the operator loads those plugins. Without
+    names of parts everything is printed.
+
+    A field that was once installed must stay, or the API server drops its values from live objects: on an
+    upgrade, or with other plugins than before, give --from-cluster or --previous.
+
+    \b
+      kaiwo manifests --from-cluster | kubectl apply --server-side -f -
+      kaiwo manifests crds rbac --plugins batch_job,gpu_amd
+    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
+    if previous and from_cluster:
+        raise Failure("--previous and --from-cluster exclude each other", "leave one out", code=USAGE)
+    if (previous or from_cluster) and "crds" not in chosen:
+        given = "--previous" if previous else "--from-cluster"
+        raise Failure(f"{given} is about CRDs, and none are printed", "leave it out, or add crds", code=USAGE)
+    installation = _installation(namespace or kit.settings().namespace, image, scheduler_image)
+    before = (
+        installed_crds.in_file(previous) if previous else installed_crds.in_cluster() if from_cluster else ()
+    )
+    loaded = _plugins(names)
+    crds = _crds(loaded, before) if "crds" in chosen else []
+    rest = _render([part for part in PARTS if part in chosen], loaded, installation)
+    match kit.settings().output:
+        case None | "yaml":
+            _print(crds, rest)
+        case _:
+            columns = [
+                kit.Column("KIND", lambda obj: str(obj["kind"])),
+                kit.Column("NAMESPACE", lambda obj: str(obj["metadata"].get("namespace", ""))),
+                kit.Column("NAME", lambda obj: str(obj["metadata"]["name"])),
+            ]
+            kit.emit([*crds, *(manifest.obj for manifest in rest)], columns)
+
+
+def _installation(namespace: str | None, image: str | None, scheduler_image: str | None) -> InstallOptions:
+    from kaiwo.api.names import PLAIN
+    from kaiwo.install.manifest import DEFAULT_NAMESPACE
+    from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
+
+    problem = PLAIN.problem(namespace) if namespace else None
+    if problem:
+        raise Failure(f"--namespace: {problem}", "give the name of a namespace", code=USAGE)
+    for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
+        if value is not None and not _IMAGE.fullmatch(value):
+            raise Failure(
+                f"{option}: {value!r} is no name of an image",
+                "write for example registry.example.com/kaiwo/operator:1.0",
+                code=USAGE,
+            )
+    return InstallOptions(
+        namespace or DEFAULT_NAMESPACE, image or OPERATOR_IMAGE, scheduler_image or SCHEDULER_IMAGE
+    )
+
+
+def _plugins(names: str | None) -> Plugins:
+    """The selected plugins.
+
+    Raises:
+        Failure: one that was asked for by name does not load; its fields and rights would be missing.
+    """
+    from kaiwo.plugin.selection import NAMES_VARIABLE
+
+    loaded = kit.plugins(names)
+    broken = [f"{state.name}: {state.message}" for state in loaded.states if state.state == "broken"]
+    if broken and (names is not None or NAMES_VARIABLE in os.environ):
+        raise Failure(
+            "plugins that were asked for do not load, and what they need would be missing:\n"
+            + "\n".join(broken),
+            "install them here, or leave them out of the list; kaiwo plugins shows what is installed",
+        )
+    kit.warn_broken(loaded)
+    return loaded
+
+
+def _crds(loaded: Plugins, before: Sequence[Object]) -> list[Object]:
+    from kaiwo.api.crds import render_crds
+
+    return render_crds(loaded.fields(), loaded.settings_models(), before, loaded.kinds())
+
+
+def _render(parts: Sequence[str], loaded: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
+    from kaiwo.install.render import PARTS as RENDERED
+    from kaiwo.install.render import render
+
+    known: list[Part] = [part for part in RENDERED if part in parts]
+    return render(known, loaded, installation)
+
+
+def _print(crds: Sequence[Object], rest: Sequence[RenderedManifest]) -> None:
+    from kaiwo.api.crds import dump
+
+    click.echo(dump(crds) + "".join(_text(manifest) for manifest in rest), nl=False)
+
+
+def _text(manifest: RenderedManifest) -> str:
+    """One YAML document; each rule of a role below the reasons for it."""
+    from kaiwo.cli.output.printer import to_yaml
+
+    if not manifest.whys:
+        return to_yaml([manifest.obj], documents=True)
+    text = to_yaml([{key: value for key, value in manifest.obj.items() if key != "rules"}], documents=True)
+    text += "rules:\n"
+    for rule, reasons in zip(manifest.obj["rules"], manifest.whys, strict=True):
+        text += "".join(f"# {' '.join(reason.split())}\n" for reason in reasons) + to_yaml([rule])
+    return text

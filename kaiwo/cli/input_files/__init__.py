@@ -1,0 +1,1 @@
+"""Workloads read from files and standard input, with every problem at its line and column."""

@@ -1,0 +1,231 @@
+"""The page of ``kaiwo status``: state first, then what it consists of, then what happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kaiwo.cli import duration as spans
+from kaiwo.cli import kit
+from kaiwo.cli.kinds import SHORT
+from kaiwo.cli.kit import Column
+from kaiwo.cli.output import printer, workload_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from kaiwo.cli.commands.status import WorkloadDetails
+    from kaiwo.engine.resource import Object
+
+_MAX_EVENTS = 20
+_MAX_PODS = 50
+
+
+def write(workload: Object, found: WorkloadDetails, now: datetime) -> None:
+    """Write the page to standard output.
+
+    Args:
+        workload: the live object.
+        found: what was created for it.
+        now: what ages are counted to.
+    """
+    _head(workload, now)
+    _conditions(workload, now)
+    _section("Objects", found.objects, _object_columns(now))
+    _section("Pods", found.pods[:_MAX_PODS], _pod_columns(now))
+    if len(found.pods) > _MAX_PODS:
+        click.echo(f"  and {len(found.pods) - _MAX_PODS} more pods")
+    _section("Events", found.events[-_MAX_EVENTS:], _event_columns(now))
+    for text in found.missing:
+        kit.say(text)
+
+
+def _head(workload: Object, now: datetime) -> None:
+    metadata, status = workload["metadata"], workload_fields.status(workload)
+    word, reason = workload_fields.word(workload), workload_fields.reason(workload)
+    shown = kit.page_style(word) if word else "unknown: no operator has looked at it yet"
+    rows: list[tuple[str, str]] = [
+        ("Name", f"{SHORT[workload['kind']]}/{metadata['name']}"),
+        ("Namespace", metadata["namespace"]),
+        ("Status", f"{shown} ({reason})" if reason and reason.upper() != word else shown),
+        ("Message", workload_fields.message(workload)),
+        ("User", workload_fields.user(workload)),
+        ("Queue", workload_fields.queue(workload)),
+        ("GPUs", _gpus(workload)),
+        ("Created", _time(metadata.get("creationTimestamp"), now)),
+        ("Started", _time(status.get("startTime"), now)),
+        ("Completed", _time(status.get("completionTime"), now)),
+        ("Duration", workload_fields.duration(workload, now)),
+    ]
+    observed = status.get("observedGeneration")
+    if isinstance(observed, int) and observed < metadata.get("generation", 0):
+        rows.append(("Note", "the operator has not looked at the last change yet"))
+    for title, value in rows:
+        if value:
+            text = value if title == "Status" else printer.clean(value)
+            click.echo(f"{title + ':':<11}{text}")
+
+
+def _gpus(workload: Object) -> str:
+    total = workload_fields.gpus(workload)
+    allocation = workload_fields.status(workload).get("allocation")
+    if total == "0" or not isinstance(allocation, dict):
+        return total
+    key = allocation.get("resourceKey")
+    pods, each = allocation.get("pods", allocation.get("replicas")), allocation.get("gpusPerReplica")
+    split = f"{pods} x {each}" if isinstance(pods, int) and isinstance(each, int) else ""
+    detail = " ".join(part for part in (split, key if isinstance(key, str) else "") if part)
+    return f"{total} ({detail})" if detail else total
+
+
+def _time(text: object, now: datetime) -> str:
+    return f"{text} ({spans.since(text, now)} ago)" if spans.moment(text) else ""
+
+
+def _section(title: str, rows: Sequence[Object], columns: Sequence[Column]) -> None:
+    if rows:
+        click.echo(f"\n{title}:")
+        shown = [column for column in columns if not column.wide or kit.settings().output == "wide"]
+        printer.table(shown, rows, indent="  ")
+
+
+def _conditions(workload: Object, now: datetime) -> None:
+    conditions = [c for c in workload_fields.status(workload).get("conditions") or () if isinstance(c, dict)]
+    columns = [
+        Column("TYPE", _at("type")),
+        Column("STATUS", _at("status")),
+        Column("REASON", _at("reason")),
+        Column("AGE", lambda c: spans.since(c.get("lastTransitionTime"), now)),
+        Column("MESSAGE", _at("message")),
+    ]
+    _section("Conditions", conditions, columns)
+
+
+def _object_columns(now: datetime) -> list[Column]:
+    return [
+        Column("KIND", _at("kind")),
+        Column("NAME", _at("metadata", "name")),
+        Column("STATE", _object_state),
+        Column("AGE", lambda obj: workload_fields.age(obj, now)),
+    ]
+
+
+def _object_state(obj: Object) -> str:
+    """What an object of any kind says of itself: a phase, else its true conditions, else ready counts."""
+    status = obj.get("status")
+    if not isinstance(status, dict):
+        return ""
+    for key in ("phase", "jobStatus", "jobDeploymentStatus", "state"):
+        if isinstance(status.get(key), str) and status[key]:
+            return str(status[key])
+    if (obj.get("spec") or {}).get("suspend"):
+        return "Suspended"
+    true = [
+        str(condition.get("type"))
+        for condition in status.get("conditions") or ()
+        if isinstance(condition, dict) and condition.get("status") == "True"
+    ]
+    if true:
+        return ",".join(true)
+    counts = [
+        f"{status[key]} {key}" for key in ("active", "ready", "readyReplicas", "failed") if status.get(key)
+    ]
+    return ", ".join(counts)
+
+
+def _pod_columns(now: datetime) -> list[Column]:
+    return [
+        Column("NAME", _at("metadata", "name")),
+        Column("STATE", pod_state),
+        Column("READY", _ready),
+        Column("RESTARTS", lambda pod: str(sum(c.get("restartCount", 0) for c in _containers(pod)))),
+        Column("NODE", _at("spec", "nodeName")),
+        Column("AGE", lambda pod: workload_fields.age(pod, now)),
+        Column("MESSAGE", _pod_message),
+    ]
+
+
+def pod_state(pod: Object) -> str:
+    """What kubectl shows as a pod's status: the containers' trouble before the phase."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    status = pod.get("status") or {}
+    for container in _containers(pod):
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+        if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
+            return str(waiting["reason"])
+        if ended and ended.get("exitCode"):
+            return f"{ended.get('reason') or 'Error'} (exit code {ended['exitCode']})"
+    return str(status.get("reason") or status.get("phase") or "")
+
+
+def _pod_message(pod: Object) -> str:
+    for container in _containers(pod):
+        state = container.get("state") or {}
+        for part in ("waiting", "terminated"):
+            message = (state.get(part) or {}).get("message")
+            if message:
+                return str(message)
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or "")
+    return str(status.get("message") or "")
+
+
+def _ready(pod: Object) -> str:
+    running = (pod.get("status") or {}).get("containerStatuses") or ()
+    total = len((pod.get("spec") or {}).get("containers") or ())
+    return f"{sum(1 for container in running if container.get('ready'))}/{total}"
+
+
+def _containers(pod: Object) -> list[Object]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def event_time(event: Object) -> str:
+    """When an event happened last, as RFC 3339 text."""
+    series = event.get("series") or {}
+    times = (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        event["metadata"].get("creationTimestamp"),
+    )
+    return next((str(time) for time in times if time), "")
+
+
+def event_order(event: Object) -> str:
+    """By which events are sorted: some have fractions of a second, and "." would come before "Z"."""
+    return event_time(event).removesuffix("Z")
+
+
+def _event_columns(now: datetime) -> list[Column]:
+    def subject(event: Object) -> str:
+        about = event.get("involvedObject") or {}
+        return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+    return [
+        Column("AGE", lambda event: spans.since(event_time(event), now)),
+        Column("TYPE", _at("type")),
+        Column("REASON", _at("reason")),
+        Column("OBJECT", subject),
+        Column("MESSAGE", _at("message")),
+    ]
+
+
+def _at(*path: str) -> Callable[[Object], str]:
+    """The text at a path, empty when there is none."""
+
+    def value(obj: Object) -> str:
+        found: Any = obj
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        return "" if found is None else str(found)
+
+    return value

@@ -1,0 +1,101 @@
+"""What a live workload object says, as text for tables; absent values are empty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.cli import duration as spans
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kaiwo.engine.resource import Object
+
+TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
+"""Workloads with one of these never run again."""
+
+
+def status(obj: Object) -> Object:
+    """``status``, empty before an operator has looked."""
+    found = obj.get("status")
+    return found if isinstance(found, dict) else {}
+
+
+def spec(obj: Object) -> Object:
+    """``spec``, empty if there is none."""
+    found = obj.get("spec")
+    return found if isinstance(found, dict) else {}
+
+
+def word(obj: Object) -> str:
+    """The status word; TERMINATING for what is being deleted, whatever the operator wrote last."""
+    if obj["metadata"].get("deletionTimestamp"):
+        return "TERMINATING"
+    return _text(status(obj).get("status"))
+
+
+def reason(obj: Object) -> str:
+    """The reason in one word."""
+    return _text(status(obj).get("reason"))
+
+
+def message(obj: Object) -> str:
+    """The reason in one sentence."""
+    return _text(status(obj).get("message"))
+
+
+def gpus(obj: Object) -> str:
+    """GPUs in all: as allocated, else as asked for."""
+    allocation = status(obj).get("allocation")
+    if isinstance(allocation, dict):
+        replicas, each = allocation.get("pods", allocation.get("replicas")), allocation.get("gpusPerReplica")
+        if isinstance(replicas, int) and isinstance(each, int):
+            return str(replicas * each)
+    asked, each, replicas = (spec(obj).get(key) for key in ("gpus", "gpusPerReplica", "replicas"))
+    if isinstance(each, int) and each:
+        return str(each * (replicas if isinstance(replicas, int) else 1))
+    return str(asked) if isinstance(asked, int) else "0"
+
+
+def queue(obj: Object) -> str:
+    """The queue asked for, else the one it was given to."""
+    allocation = status(obj).get("allocation")
+    given = _text(allocation.get("queue")) if isinstance(allocation, dict) else ""
+    return _text(spec(obj).get("clusterQueue")) or given
+
+
+def user(obj: Object) -> str:
+    """Whose it is, as written."""
+    return _text(spec(obj).get("user"))
+
+
+def same_user(one: str, other: str) -> bool:
+    """Whether two spellings mean one user: as written, or as the label on created objects."""
+    if one == other:
+        return True
+    from kaiwo.workload.metadata import label_value
+
+    return bool(one and other) and label_value(one) == label_value(other)
+
+
+def duration(obj: Object, now: datetime) -> str:
+    """How long it ran, up to now while it runs."""
+    start = spans.moment(status(obj).get("startTime"))
+    if start is None:
+        return ""
+    if word(obj) in TERMINAL:
+        end = spans.moment(status(obj).get("completionTime"))
+        recorded = status(obj).get("duration")
+        if end is None and isinstance(recorded, int):
+            return spans.span(recorded)
+        return spans.span(((end or start) - start).total_seconds())
+    return spans.span((now - start).total_seconds())
+
+
+def age(obj: Object, now: datetime) -> str:
+    """How long ago it was created."""
+    return spans.since(obj["metadata"].get("creationTimestamp"), now)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,122 @@
+"""``kaiwoconfig.yaml``: what a person would otherwise type at every submit.
+
+Looked for at ``--config``, then the path in ``KAIWOCONFIG``, then ``~/.config/kaiwo/kaiwoconfig.yaml``
+(``XDG_CONFIG_HOME`` is respected). Its values stand in for what neither a flag nor the manifest says::
+
+    user: jane@example.org
+    clusterQueue: team-a
+    namespace: team-a
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.input_files.yaml_documents import parse
+from kaiwo.cli.input_files.yaml_scalars import DocumentError
+from kaiwo.cli.options import settings
+
+VARIABLE = "KAIWOCONFIG"
+
+KEYS = ("user", "clusterQueue", "namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class UserConfig:
+    """The values of the file, None where it has none.
+
+    Attributes:
+        user: who submits.
+        cluster_queue: queue for workloads that name none.
+        namespace: for workloads that name none, unless ``-n`` is given.
+        source: path of the file, None without one.
+    """
+
+    user: str | None = None
+    cluster_queue: str | None = None
+    namespace: str | None = None
+    source: Path | None = None
+
+
+def load(flag: str | None = None) -> UserConfig:
+    """Read the file that applies; no file at the usual place is no error, at a named place it is.
+
+    Raises:
+        Failure: the file cannot be read or used; line and column are named.
+    """
+    named = flag or os.environ.get(VARIABLE)
+    path = Path(named).expanduser() if named else default_path()
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        if not named:
+            return UserConfig()
+        origin = "--config" if flag else VARIABLE
+        raise Failure(
+            f"{path}: no such file, though {origin} names it", f"create it or leave {origin} out", code=USAGE
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise Failure(
+            f"{path}: cannot be read: {reason}", "correct it or its permissions", code=USAGE
+        ) from None
+    return _read(text, path)
+
+
+def in_own_namespace(config: UserConfig) -> None:
+    """Let a command that names workloads look where ``submit`` puts them; ``-n`` and ``-A`` win."""
+    chosen = settings()
+    if not chosen.all_namespaces:
+        chosen.namespace = chosen.namespace or config.namespace
+
+
+def default_path() -> Path:
+    """Where the file is looked for when nothing names one."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path("~/.config").expanduser()) / "kaiwo" / "kaiwoconfig.yaml"
+
+
+def _read(text: str, path: Path) -> UserConfig:
+    example = 'write for example "user: jane@example.org"'
+    try:
+        documents = list(parse(text))
+    except DocumentError as error:
+        raise Failure(f"{path}:{error.line}:{error.column}: {error.message}", example, code=USAGE) from None
+    if not documents:
+        return UserConfig(source=path)
+    document = documents[0]
+    if len(documents) > 1 or not isinstance(document.value, dict):
+        what = "several documents" if len(documents) > 1 else "no mapping"
+        raise Failure(f"{path}: {what}, where keys and values are expected", example, code=USAGE)
+    problems = []
+    for key, value in document.value.items():
+        line, column = document.position((key,))
+        where = f"{path}:{line}:{column}: {key}"
+        if key not in KEYS:
+            near = _nearest(key)
+            hint = f'did you mean "{near}"?' if near else f"known keys: {', '.join(KEYS)}"
+            problems.append(f"{where}: unknown key; {hint}")
+        elif value is not None and not isinstance(value, str):
+            written = document.written.get((key,), value)
+            problems.append(f'{where}: {written} is not a text; write it in quotes: "{written}"')
+        elif value == "":
+            problems.append(f"{where}: is empty; give a value or remove the line")
+    if problems:
+        raise Failure("\n       ".join(problems), "", code=USAGE)
+    values = document.value
+    return UserConfig(
+        user=values.get("user"),
+        cluster_queue=values.get("clusterQueue"),
+        namespace=values.get("namespace"),
+        source=path,
+    )
+
+
+def _nearest(key: str) -> str:
+    """The key that is meant in all likelihood, also for a part of its name; empty if none is near."""
+    parts = [known for known in KEYS if len(key) > 1 and key.lower() in known.lower()]
+    return next(iter([*parts, *difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)]), "")

@@ -1,0 +1,240 @@
+"""Kubernetes Events, sent when there is nothing better to do.
+
+Events are for people and may be lost. They wait in a bounded queue, leave together a few at a time, the same
+event again raises a count instead of making a new object, and a budget keeps a storm from the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
+
+from kaiwo.engine.cached_object import CachedObject
+from kaiwo.engine.errors import ApiError, EngineError, Forbidden, NotFound, NotLeading
+from kaiwo.engine.resource import EVENT
+
+if TYPE_CHECKING:
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object
+    from kaiwo.engine.telemetry import Metrics
+
+_log = logging.getLogger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+
+MESSAGE_LIMIT = 1024
+"""Characters; the API server refuses longer messages."""
+
+MERGE_WINDOW = 600.0
+"""Seconds in which the same event again is a repetition, as in client-go's correlator."""
+
+RATE = 50.0
+"""Events per second at most: about a tenth of what a small API server takes in."""
+
+GATHER = 0.5
+"""Seconds for which events wait for others: several in a row cost less than as many one by one."""
+
+_ABREAST = 4  # under way at a time: they must not keep other requests from their slots
+_REMEMBERED = 4096
+_PATIENCE = 5.0  # seconds to send what is left when stopping
+
+
+@dataclass(slots=True)
+class _Sent:
+    name: str
+    count: int
+    at: float
+
+
+_Identity = tuple[str, str, str, str]
+
+
+class EventRecorder:
+    """Takes events without waiting and sends them in the background."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        component: str,
+        instance: str,
+        capacity: int = 1000,
+        rate: float = RATE,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """Prepare; nothing is sent before `run`.
+
+        Args:
+            client: writes.
+            component: what reports, for example the operator's name.
+            instance: which process of it.
+            capacity: events that may wait; further ones are dropped and counted.
+            rate: events sent per second.
+            metrics: counts events.
+        """
+        self._client = client
+        self._component = component
+        self._instance = instance
+        self._queue: asyncio.Queue[tuple[_Identity, Object]] = asyncio.Queue(capacity)
+        self._queued: dict[_Identity, Object] = {}
+        self._sent: OrderedDict[_Identity, _Sent] = OrderedDict()
+        self._rate = rate
+        self._metrics = metrics
+
+    def event(self, about: CachedObject | Object, type_: EventType, reason: str, message: str) -> None:
+        """Queue an event; returns at once and never raises.
+
+        Args:
+            about: the object it is about.
+            type_: Normal or Warning.
+            reason: one CamelCase word.
+            message: one sentence; cut to what the API server takes.
+        """
+        reference = _reference(about)
+        text = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
+        identity = (str(reference.get("uid") or reference.get("name")), type_, reason, text)
+        waiting = self._queued.get(identity)
+        if waiting is not None:
+            waiting["count"] += 1
+            waiting["lastTimestamp"] = _now()
+            self._count("merged")
+            return
+        obj = self._object(reference, type_, reason, text)
+        try:
+            self._queue.put_nowait((identity, obj))
+        except asyncio.QueueFull:
+            self._count("dropped")
+            return
+        self._queued[identity] = obj
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send events until `stop` is set, then what is left as far as a few seconds suffice."""
+        sender = asyncio.create_task(self._send_all())
+        try:
+            await stop.wait()
+            async with asyncio.timeout(_PATIENCE):
+                await self._queue.join()
+        except TimeoutError:
+            _log.info("%d events were not sent", self._queue.qsize())
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+
+    async def _send_all(self) -> None:
+        abreast = asyncio.Semaphore(_ABREAST)
+
+        async def sent(identity: _Identity, obj: Object) -> None:
+            async with abreast:
+                await self._sent_or_dropped(identity, obj)
+
+        while True:
+            batch = [await self._queue.get()]
+            await asyncio.sleep(GATHER)
+            while len(batch) < self._rate * GATHER and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            for identity, _ in batch:
+                self._queued.pop(identity, None)
+            await asyncio.gather(*(sent(identity, obj) for identity, obj in batch))
+
+    async def _sent_or_dropped(self, identity: _Identity, obj: Object) -> None:
+        try:
+            await self._send(identity, obj)
+        except NotLeading:
+            self._count("dropped")  # who leads now reports for itself
+        except EngineError as error:
+            self._count("dropped")
+            level = logging.WARNING if isinstance(error, Forbidden) else logging.DEBUG
+            _log.log(level, "event %s not sent: %s", obj["reason"], error)
+        except Exception:  # noqa: BLE001 -- an odd event must not end all others
+            self._count("dropped")
+            _log.exception("event %s not sent", obj.get("reason"))
+        finally:
+            self._queue.task_done()
+
+    async def _send(self, identity: _Identity, obj: Object) -> None:
+        now = time.monotonic()
+        known = self._sent.get(identity)
+        namespace = obj["metadata"]["namespace"]
+        if known is not None and now - known.at < MERGE_WINDOW:
+            count = known.count + obj["count"]
+            patch = {"count": count, "lastTimestamp": obj["lastTimestamp"]}
+            try:
+                await self._client.merge_patch(EVENT, namespace, known.name, patch)
+            except NotFound:
+                del self._sent[identity]  # expired or deleted: make it again
+            else:
+                known.count, known.at = count, now
+                self._count("merged")
+                return
+        try:
+            await self._client.create(EVENT, obj)
+        except ApiError as error:
+            if isinstance(error, Forbidden) and "being terminated" in error.message:
+                self._count("dropped")  # the namespace is going; nobody will read it
+                return
+            raise
+        self._count("sent")
+        self._sent[identity] = _Sent(obj["metadata"]["name"], obj["count"], now)
+        self._sent.move_to_end(identity)
+        while len(self._sent) > _REMEMBERED:
+            self._sent.popitem(last=False)
+
+    def _object(self, reference: Object, type_: EventType, reason: str, message: str) -> Object:
+        now = _now()
+        return {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            # Events of cluster-scoped objects live in the namespace "default".
+            "metadata": {
+                "name": f"{str(reference['name'])[:200]}.{uuid4().hex[:16]}",
+                "namespace": reference.get("namespace") or "default",
+            },
+            "involvedObject": reference,
+            "type": type_,
+            "reason": reason,
+            "message": message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+        }
+
+    def _count(self, result: Literal["sent", "merged", "dropped"]) -> None:
+        if self._metrics is not None:
+            self._metrics.event(result)
+
+
+def _reference(about: CachedObject | Object) -> Object:
+    """An ObjectReference; empty fields are left out."""
+    if isinstance(about, CachedObject):
+        found: Object = {
+            "apiVersion": about.resource.api_version,
+            "kind": about.resource.kind,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
+            "resourceVersion": about.resource_version,
+        }
+    else:
+        metadata = about.get("metadata") or {}
+        found = {
+            "apiVersion": about.get("apiVersion"),
+            "kind": about.get("kind"),
+            "namespace": metadata.get("namespace"),
+            "name": metadata.get("name"),
+            "uid": metadata.get("uid"),
+            "resourceVersion": metadata.get("resourceVersion"),
+        }
+    return {"name": "unknown", **{field: value for field, value in found.items() if value}}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

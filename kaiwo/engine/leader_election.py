@@ -1,0 +1,224 @@
+"""Leader election by Lease, and the gate that keeps a process without a valid lease from writing.
+
+The semantics are client-go's, with one addition: validity is measured by CLOCK_BOOTTIME, which also runs
+while the machine is suspended, from before the renewing request was sent. A process that was frozen and
+thawed therefore finds its lease invalid before it sends anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.errors import AlreadyExists, Conflict, EngineError, NotFound
+from kaiwo.engine.resource import LEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object
+
+_log = logging.getLogger(__name__)
+
+JITTER = 1.2
+"""A waiting candidate asks after up to this factor of the retry period more, as in client-go."""
+
+
+def boottime() -> float:
+    """Seconds since boot, suspension included (monotonic time where the system has no such clock)."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
+class LeaderElector:
+    """One candidate for one Lease object.
+
+    Attributes:
+        identity: who we are; unique per process.
+        holder: who holds the lease as last seen, empty when nobody does.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        duration: float = 10.0,
+        renew_deadline: float = 7.0,
+        retry_period: float = 2.0,
+        clock: Callable[[], float] = boottime,
+    ) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            client: its gate is not asked for the lease itself.
+            namespace: of the Lease.
+            name: of the Lease.
+            identity: who we are. No two processes may use one at the same time; a lease still in this name
+                is taken at once.
+            duration: seconds after its last renewal that others leave a lease alone.
+            renew_deadline: seconds after its last renewal that the holder still writes. The rest up to
+                `duration` is for requests that are under way.
+            retry_period: seconds between two tries to renew or to acquire.
+            clock: seconds; must run on while the process is frozen or the machine suspended.
+
+        Raises:
+            ValueError: unless duration > renew_deadline > retry_period > 0.
+        """
+        if not duration > renew_deadline > retry_period > 0:
+            raise ValueError(
+                f"lease {namespace}/{name}: leaseDuration {duration} > renewDeadline {renew_deadline} > "
+                f"retryPeriod {retry_period} > 0 must hold"
+            )
+        self.identity = identity
+        self.holder = ""
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._duration = duration
+        self._renew_deadline = renew_deadline
+        self._retry_period = retry_period
+        self._clock = clock
+        self._renewed: float | None = None  # when we last asked successfully, by our clock
+        self._seen: Object = {}  # the spec as last seen, and since when unchanged
+        self._seen_at = 0.0
+        self._mine: Object | None = None  # the Lease as we last wrote it
+
+    def valid(self) -> bool:
+        """Whether this process may write now: the gate of the client."""
+        return self._renewed is not None and self._clock() - self._renewed < self._renew_deadline
+
+    async def acquire(self) -> None:
+        """Wait until we hold the lease."""
+        while not await self._attempt():
+            pause = self._retry_period * random.uniform(1.0, JITTER)  # noqa: S311 -- jitter needs no secrecy
+            await asyncio.sleep(pause)
+
+    async def keep(self) -> None:
+        """Renew for as long as it works; returns when the lease is lost."""
+        while True:
+            await asyncio.sleep(self._retry_period)
+            if not self.valid():
+                # Frozen, or cut off for too long: somebody else may lead by now.
+                break
+            if not await self._attempt() and (not self.valid() or self.holder != self.identity):
+                break
+        self._renewed = None
+        _log.warning("lease %s/%s lost to %s", self._namespace, self._name, self.holder or "nobody yet")
+
+    async def release(self) -> None:
+        """Give the lease up, so that a successor need not wait for its end."""
+        if not self.valid():
+            self._renewed = None
+            return
+        self._renewed = None
+        try:
+            async with asyncio.timeout(self._duration - self._renew_deadline):
+                lease = await self._client.get(LEASE, self._namespace, self._name, urgent=True)
+                spec = lease.get("spec") or {}
+                if spec.get("holderIdentity") == self.identity:
+                    lease["spec"] = {
+                        **spec,
+                        "holderIdentity": "",
+                        "leaseDurationSeconds": 1,
+                        "renewTime": _now(),
+                    }
+                    await self._client.replace(LEASE, lease, urgent=True)
+        except (EngineError, TimeoutError) as error:
+            _log.warning("lease %s/%s not released, it will run out: %s", self._namespace, self._name, error)
+
+    async def _attempt(self) -> bool:
+        """Acquire or renew once; whether we hold the lease now."""
+        asked = self._clock()
+        try:
+            # An answer that comes too late to be of use must not keep us from the next try.
+            async with asyncio.timeout(self._renew_deadline - self._retry_period):
+                held = await self._write()
+        except (Conflict, AlreadyExists):
+            self._mine = None
+            return False  # somebody was quicker; the next look shows who
+        except (EngineError, TimeoutError) as error:
+            self._mine = None
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "timed out")
+            return False
+        if held:
+            self._renewed = asked
+        return held
+
+    async def _write(self) -> bool:
+        lease = self._mine if self._renewed is not None else None
+        if lease is None:
+            try:
+                lease = await self._client.get(LEASE, self._namespace, self._name, urgent=True)
+            except NotFound:
+                self._keep(await self._client.create(LEASE, self._new(), urgent=True))
+                return True
+        spec: Object = lease.get("spec") or {}
+        self._note(lease)
+        now = _now()
+        if self.holder == self.identity and self._renewed is not None:
+            lease = {
+                **lease,
+                "spec": {**spec, "renewTime": now, "leaseDurationSeconds": round(self._duration)},
+            }
+        elif self._free(spec):
+            lease["spec"] = {
+                "holderIdentity": self.identity,
+                "leaseDurationSeconds": round(self._duration),
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1,
+            }
+        else:
+            return False
+        self._keep(await self._client.replace(LEASE, lease, urgent=True))
+        return True
+
+    def _keep(self, lease: Object) -> None:
+        """Renewing starts from what we wrote; if somebody else wrote since, its version conflicts."""
+        self._mine = lease
+        self._note(lease)
+
+    def _free(self, spec: Object) -> bool:
+        """Whether the lease can be taken: given up, still in our name, or not renewed while we watched.
+
+        Only our own clock is used: the stamps in the lease come from another machine's.
+        """
+        if self.holder in ("", self.identity):
+            return True
+        stated = spec.get("leaseDurationSeconds")
+        length = float(stated) if isinstance(stated, int) and stated > 0 else self._duration
+        return self._clock() - self._seen_at >= length
+
+    def _note(self, lease: Object) -> None:
+        spec: Object = lease.get("spec") or {}
+        if spec != self._seen:
+            self._seen, self._seen_at = spec, self._clock()
+        self.holder = str(spec.get("holderIdentity") or "")
+
+    def _new(self) -> Object:
+        now = _now()
+        return {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self.identity,
+                "leaseDurationSeconds": round(self._duration),
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": 0,
+            },
+        }
+
+
+def _now() -> str:
+    """The API's MicroTime."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

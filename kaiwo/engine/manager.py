@@ -1,0 +1,204 @@
+"""The engine put together: cache, reflectors, controllers, lease, recorder, health."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.engine.client import STALL
+from kaiwo.engine.event_recorder import EventRecorder
+from kaiwo.engine.reflector import Reflector
+from kaiwo.engine.store import Cache
+from kaiwo.engine.telemetry import Health, Metrics
+from kaiwo.engine.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.controller import Controller, Watch
+    from kaiwo.engine.leader_election import LeaderElector
+    from kaiwo.engine.resource import Resource
+
+_log = logging.getLogger(__name__)
+
+
+class Manager:
+    """Everything one operator process runs, on one event loop.
+
+    Reflectors run always, so that a standby process is warm; controllers run while this process leads.
+
+    Attributes:
+        client: talks to the API server; its gate is the lease.
+        cache: what is known; read it from reconcilers.
+        writer: the way to write.
+        recorder: takes Kubernetes Events.
+        metrics: of the engine, and the registry for others.
+        health: checks for /readyz, and for others to add to.
+        lease: leader election, None to lead at once (a single process on a developer's machine).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        field_manager: str,
+        applied_annotation: str,
+        component: str,
+        instance: str = "",
+        lease: LeaderElector | None = None,
+        metrics: Metrics | None = None,
+        stall: float = STALL,
+        grace: float = 10.0,
+    ) -> None:
+        """Assemble; nothing is read or written before `run`.
+
+        Args:
+            client: for everything.
+            field_manager: of all writes.
+            applied_annotation: key of the annotation that keeps the hash of what was applied last.
+            component: who reports Kubernetes Events.
+            instance: which process of it.
+            lease: leader election.
+            metrics: share those that the client counts in.
+            stall: seconds of silence after which a watch counts as dead.
+            grace: seconds that begun reconciliations have at the end.
+        """
+        self.client = client
+        self.cache = Cache()
+        self.writer = Writer(
+            client, self.cache, field_manager=field_manager, applied_annotation=applied_annotation
+        )
+        self.metrics = metrics or Metrics()
+        self.recorder = EventRecorder(client, component=component, instance=instance, metrics=self.metrics)
+        self.health = Health()
+        self.lease = lease
+        self._stall = stall
+        self._grace = grace
+        self._controllers: list[Controller] = []
+        self._reflectors: dict[Resource, Reflector] = {}
+        self._leading = False
+        if lease is not None:
+            client.gate = lease.valid
+
+    @property
+    def leading(self) -> bool:
+        """Whether controllers run in this process."""
+        return self._leading
+
+    def add(self, controller: Controller) -> None:
+        """Add a controller, before `run`.
+
+        Raises:
+            ValueError: it watches a kind with another namespace or selector than somebody else does.
+        """
+        for watch in controller.watches:
+            self.watch(watch)
+        self._controllers.append(controller)
+
+    def watch(self, watch: Watch) -> None:
+        """Keep a kind in the cache, before `run`, also if no controller is woken by it."""
+        self.cache.register(
+            watch.resource, watch.projection, namespace=watch.namespace, label_selector=watch.label_selector
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then end in order: reconciliations, events, lease, watches.
+
+        Raises:
+            CredentialsError: at the start, when there are no credentials at all.
+        """
+        await self.client.connection.headers()
+        self._prepare()
+        tasks = [
+            asyncio.create_task(reflector.run(), name=f"reflector-{reflector.store.resource}")
+            for reflector in self._reflectors.values()
+        ]
+        try:
+            await self._lead(stop)
+        finally:
+            if self.lease is not None:
+                await self.lease.release()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _prepare(self) -> None:
+        for store in self.cache.stores():
+            reflector = Reflector(self.client, store, metrics=self.metrics, stall=self._stall)
+            self._reflectors[store.resource] = reflector
+            self.metrics.watch_store(str(store.resource), store.__len__)
+            self.health.check(f"cache {store.resource}", _cache_state(reflector))
+        for controller in self._controllers:
+            for watch in controller.watches:
+                if watch.keys is not None:
+                    self.cache.subscribe(watch.resource, controller.handler(watch))
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        """Run the controllers whenever this process leads."""
+        while not stop.is_set():
+            if self.lease is not None and not await _unless(stop, self.lease.acquire()):
+                return
+            self._set_leading(now=True)
+            term = [asyncio.create_task(self._control(stop))]
+            if self.lease is not None:
+                term.append(asyncio.create_task(self.lease.keep()))
+            try:
+                await asyncio.wait(term, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in term:
+                    task.cancel()
+                results = await asyncio.gather(*term, return_exceptions=True)
+                self._set_leading(now=False)
+            for result in results:
+                if isinstance(result, Exception):
+                    raise result
+
+    async def _control(self, stop: asyncio.Event) -> None:
+        """All controllers and the recorder; each controller starts when what it reads is known."""
+        async with asyncio.TaskGroup() as group:
+            done = asyncio.Event()
+            recorder = group.create_task(self.recorder.run(done))
+            controllers = [group.create_task(self._start(c, stop)) for c in self._controllers]
+            await stop.wait()
+            if controllers:
+                await asyncio.wait(controllers)
+            done.set()
+            await recorder
+
+    async def _start(self, controller: Controller, stop: asyncio.Event) -> None:
+        for watch in controller.watches:
+            if not await _unless(stop, self._reflectors[watch.resource].settled.wait()):
+                return
+        _log.info("controller %s starts", controller.name)
+        await controller.run(self.cache, stop, metrics=self.metrics, grace=self._grace)
+
+    def _set_leading(self, *, now: bool) -> None:
+        self._leading = now
+        self.metrics.leading(now=now)
+        _log.info("this process leads" if now else "this process does not lead any more")
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> bool:
+    """Await something, or `stop`, whichever comes first; whether the work was done."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        return False
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def _cache_state(reflector: Reflector) -> Callable[[], tuple[bool, str]]:
+    """Ready means: listed at least once, or known not to be served. A later problem is told, not fatal."""
+
+    def state() -> tuple[bool, str]:
+        return reflector.settled.is_set(), reflector.problem or "ok"
+
+    return state

@@ -1,0 +1,269 @@
+"""The one way of writing: create once, apply, patch named keys, patch status, delete.
+
+Every write is tied to the object it is meant for (by uid or resourceVersion), so that one that was delayed
+conflicts instead of hitting a successor. Every answer goes into the cache at once, so that the next
+reconciliation never repeats a write because the watch is slower than the worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from kaiwo.engine import conditions
+from kaiwo.engine.diff import contains, difference, would_change
+from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kaiwo.engine.cached_object import CachedObject, Path
+    from kaiwo.engine.client import Client, Propagation
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.store import Cache
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object is as wanted.
+
+    Attributes:
+        live: the object as the API server has it.
+        changed: False when nothing had to be sent.
+    """
+
+    live: Object
+    changed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NameConflict:
+    """The wanted name is taken by an object that is not ours, or that is on its way out; it was not touched.
+
+    Attributes:
+        live: that object.
+        owner: the owner reference of its controller, None when nobody manages it.
+        deleting: whether it is being deleted, so that waiting helps.
+    """
+
+    live: Object
+    owner: Object | None
+    deleting: bool
+
+
+Outcome: TypeAlias = Written | NameConflict
+
+
+def render_hash(obj: Object) -> str:
+    """A hash of a rendered object; equal for equal content whatever the order of keys."""
+    return sha256(_canonical(obj)).hexdigest()[:32]
+
+
+class Writer:
+    """Writes objects under one field manager.
+
+    All methods raise what `Client` raises; a Conflict means that the object changed meanwhile and that
+    looking again is the answer. ValueError means that a kind is written whose projection drops what the
+    comparison needs.
+    """
+
+    def __init__(self, client: Client, cache: Cache, *, field_manager: str, applied_annotation: str) -> None:
+        """Prepare.
+
+        Args:
+            client: sends.
+            cache: is told every answer.
+            field_manager: whose fields these are.
+            applied_annotation: key of the annotation that keeps the hash of what was applied last. That is
+                how a field which is no longer rendered is noticed.
+        """
+        self._client = client
+        self._cache = cache
+        self._manager = field_manager
+        self._annotation = applied_annotation
+
+    async def create_once(self, resource: Resource, obj: Object) -> Outcome:
+        """Create an object by POST, or find that it is there.
+
+        An object of that name is ours when it is controlled by the same owner (by uid). After a lost
+        answer the next call finds the object instead of making a second one.
+        """
+        known = self._known(resource, obj)
+        if known is not None:
+            return _judge(known.full(), ours=_same_owner(known.full(), obj))
+        for last in (False, True):
+            try:
+                # Applying refuses unknown fields; what is created must not lose them silently.
+                live = await self._client.create(
+                    resource, obj, field_manager=self._manager, field_validation="Strict"
+                )
+            except AlreadyExists:
+                found = await self._find(resource, obj)
+                if found is not None:
+                    self._cache.assume(resource, found)
+                    return _judge(found, ours=_same_owner(found, obj))
+                if last:
+                    raise
+            else:
+                self._cache.assume(resource, live)
+                return Written(live)
+        raise AssertionError  # pragma: no cover -- the last attempt returns or raises
+
+    async def apply(self, resource: Resource, obj: Object, *, live: CachedObject | None = None) -> Outcome:
+        """Create or change an object by server-side apply.
+
+        Skipped when the live object already contains what is wanted and what was applied last is the same.
+        An object is ours when it is controlled by the wanted owner (by uid) or, if the wanted one has no
+        owner, when it carries the annotation.
+
+        Args:
+            resource: the kind.
+            obj: the rendered object, all fields that shall be ours and no others.
+            live: the object as known, if the caller has it at hand; else it is looked up.
+        """
+        digest = render_hash(obj)
+        metadata = obj["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), self._annotation: digest}
+        desired = {**obj, "metadata": {**metadata, "annotations": annotations}}
+        known = live or self._known(resource, obj)
+        self._need(resource)
+        # Not in the cache may mean: not ours to see. Forcing fields on it would be a hijack.
+        current = known.full() if known is not None else await self._find(resource, obj)
+        if current is None:
+            return await self._apply(resource, desired, force=False)
+        verdict = _judge(current, ours=self._is_ours(current, obj))
+        if isinstance(verdict, NameConflict):
+            return verdict
+        applied = (current["metadata"].get("annotations") or {}).get(self._annotation)
+        if applied == digest and contains(current, desired):
+            return verdict
+        desired["metadata"]["uid"] = current["metadata"]["uid"]
+        return await self._apply(resource, desired, force=True)
+
+    async def patch(self, entry: CachedObject, patch: Object, *, guard: bool = False) -> Written:
+        """Change named keys by a merge patch; nothing is sent when they are so already.
+
+        Args:
+            entry: the object meant; a successor of the same name conflicts.
+            patch: keys to change; null removes, lists are replaced whole.
+            guard: also conflict when anything at all has changed since the entry was read.
+        """
+        self._need(entry.resource)
+        current = entry.full()
+        if not would_change(current, patch):
+            return Written(current, changed=False)
+        live = await self._client.merge_patch(
+            entry.resource,
+            entry.namespace or None,
+            entry.name,
+            patch,
+            uid=entry.uid,
+            resource_version=entry.resource_version if guard else None,
+            field_manager=self._manager,
+        )
+        self._cache.assume(entry.resource, live)
+        return Written(live)
+
+    async def patch_status(
+        self, entry: CachedObject, status: Object, *, own_conditions: Collection[str] = ()
+    ) -> Written:
+        """Change status fields in one patch; nothing is sent when they are so already.
+
+        Args:
+            entry: the object as it was when the status was decided; conflicts if it has changed since.
+            status: fields to set, None removes one; fields not named stay. ``conditions`` holds own
+                conditions only and is merged (see `conditions.merge`).
+            own_conditions: all condition types that are ours.
+        """
+        self._need(entry.resource, ("status",))
+        current: Object = entry.part("status") or {}
+        wanted = dict(status)
+        if "conditions" in wanted:
+            wanted["conditions"] = conditions.merge(
+                current.get("conditions") or [], wanted["conditions"] or [], own_conditions
+            )
+        patch = difference({key: current.get(key) for key in wanted}, wanted)
+        if not patch:
+            return Written(entry.full(), changed=False)
+        live = await self._client.merge_patch(
+            entry.resource,
+            entry.namespace or None,
+            entry.name,
+            {"status": patch},
+            subresource="status",
+            uid=entry.uid,
+            resource_version=entry.resource_version,
+            field_manager=self._manager,
+        )
+        self._cache.assume(entry.resource, live)
+        return Written(live)
+
+    async def delete(self, entry: CachedObject, *, propagation: Propagation = "Background") -> bool:
+        """Delete exactly this object.
+
+        Returns:
+            Whether the deletion was asked for now; False when the object is gone or replaced already.
+        """
+        try:
+            answer = await self._client.delete(
+                entry.resource, entry.namespace or None, entry.name, uid=entry.uid, propagation=propagation
+            )
+        except (NotFound, Conflict):
+            return False
+        if answer.get("kind") == entry.resource.kind:
+            self._cache.assume(entry.resource, answer)
+        return True
+
+    def _need(self, resource: Resource, part: Path | None = None) -> None:
+        """What is written is compared with what is cached, which must therefore be whole."""
+        store = self._cache.store(resource)
+        kept = store.projection.keep if store is not None else ()
+        if kept and part not in kept:
+            what = ".".join(part) if part else "the whole object"
+            raise ValueError(f"{resource}: the projection of a kind that is written must keep {what}")
+
+    def _known(self, resource: Resource, obj: Object) -> CachedObject | None:
+        metadata = obj["metadata"]
+        return self._cache.get(resource, metadata.get("namespace"), metadata["name"])
+
+    async def _find(self, resource: Resource, obj: Object) -> Object | None:
+        metadata = obj["metadata"]
+        try:
+            return await self._client.get(resource, metadata.get("namespace"), metadata["name"])
+        except NotFound:
+            return None
+
+    async def _apply(self, resource: Resource, desired: Object, *, force: bool) -> Written:
+        live = await self._client.apply(resource, desired, field_manager=self._manager, force=force)
+        self._cache.assume(resource, live)
+        return Written(live)
+
+    def _is_ours(self, live: Object, obj: Object) -> bool:
+        if _controller(obj) is not None:
+            return _same_owner(live, obj)
+        return self._annotation in (live["metadata"].get("annotations") or {})
+
+
+def _judge(live: Object, *, ours: bool) -> Outcome:
+    deleting = bool(live["metadata"].get("deletionTimestamp"))
+    if ours and not deleting:
+        return Written(live, changed=False)
+    return NameConflict(live, _controller(live), deleting)
+
+
+def _same_owner(live: Object, obj: Object) -> bool:
+    wanted, found = _controller(obj), _controller(live)
+    return wanted is not None and found is not None and wanted.get("uid") == found.get("uid")
+
+
+def _controller(obj: Object) -> Object | None:
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            reference: Object = owner
+            return reference
+    return None

@@ -1,0 +1,54 @@
+"""Which of the kinds that backends need are served by the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Resource
+
+_log = logging.getLogger(__name__)
+
+_WHILE_MISSING = 10.0  # seconds between looks while something is missing
+_WHILE_COMPLETE = 300.0  # seconds otherwise: CRDs are hardly ever taken away
+
+
+class ServedKinds:
+    """Kinds that are watched for being served at all; until the first look they count as served."""
+
+    def __init__(self, client: Client, needed: Iterable[Resource]) -> None:
+        self._client = client
+        self._needed = frozenset(needed)
+        self._missing: frozenset[Resource] = frozenset()
+        self._listeners: list[Callable[[], None]] = []
+
+    def __call__(self, resource: Resource) -> bool:
+        """Whether the kind is served."""
+        return resource not in self._missing
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call back when a kind came or went."""
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while self._needed:
+            try:
+                missing = self._needed - await self._client.served(self._needed)
+            except EngineError as error:
+                _log.warning("cannot ask which kinds are served: %s", error)
+            else:
+                if missing != self._missing:
+                    names = ", ".join(sorted(map(str, missing)))
+                    _log.info("needed but not served: %s", names or "nothing")
+                    self._missing = missing
+                    for listener in self._listeners:
+                        listener()
+            await asyncio.sleep(_WHILE_MISSING if self._missing else _WHILE_COMPLETE)

@@ -1,0 +1,133 @@
+"""What deciding may know about the cluster, worked out once per change instead of once per reconciliation."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.cached_object import Projection
+from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
+from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
+from kaiwo.workload.storage.claims import storage_class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.engine.store import Cache, CacheEvent
+    from kaiwo.plugin.facts import NodeFact
+    from kaiwo.plugin.vendors import GpuVendor
+    from kaiwo.workload.storage.claims import StorageClass
+
+_log = logging.getLogger(__name__)
+
+NODE_PROJECTION = Projection(
+    keep=(
+        ("spec", "unschedulable"),
+        ("status", "allocatable"),
+        ("status", "capacity"),
+        ("status", "conditions", "*", "type"),
+        ("status", "conditions", "*", "status"),
+    )
+)
+"""What vendors may read of a node (labels come with the metadata), and whether pods may go there."""
+
+PRIORITY_CLASS_PROJECTION = Projection(keep=(("value",),))
+STORAGE_CLASS_PROJECTION = Projection(keep=(("volumeBindingMode",), ("allowVolumeExpansion",)))
+
+
+class ClusterFacts:
+    """Nodes, GPU vendors' view of them, priority classes and storage classes, as of now.
+
+    A kubelet writes its node every few seconds; only what changes a fact is passed on.
+    """
+
+    def __init__(
+        self, cache: Cache, vendors: tuple[GpuVendor, ...], config: Callable[[], ResolvedConfig]
+    ) -> None:
+        """Follow the cache.
+
+        Args:
+            cache: holds nodes and both kinds of classes, which are registered by whoever watches them.
+            vendors: loaded vendors; their code may raise.
+            config: the configuration in force (``nodes.expectedGpus``).
+        """
+        self._vendors = vendors
+        self._config = config
+        self._listeners: list[Callable[[], None]] = []
+        self._nodes: dict[str, NodeFact] = {}
+        self._priority_classes: set[str] = set()
+        self._storage_classes: Mapping[str, StorageClass] = {}
+        self._all: tuple[ResolvedConfig, tuple[NodeFact, ...]] | None = None
+        self._named: frozenset[str] | None = None
+        self._complained: set[tuple[str, str]] = set()
+        cache.subscribe(NODE, self._node)
+        cache.subscribe(PRIORITY_CLASS, self._priority_class)
+        cache.subscribe(STORAGE_CLASS, self._storage_class)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call back whenever a fact changed."""
+        self._listeners.append(listener)
+
+    @property
+    def nodes(self) -> tuple[NodeFact, ...]:
+        """All nodes by name, then those an autoscaler can bring."""
+        config = self._config()
+        if self._all is None or self._all[0] is not config:
+            real = tuple(self._nodes[name] for name in sorted(self._nodes))
+            self._all = (config, real + expected_nodes(config, self._vendors))
+        return self._all[1]
+
+    @property
+    def priority_classes(self) -> frozenset[str]:
+        """Names of all Kubernetes PriorityClasses."""
+        if self._named is None:
+            self._named = frozenset(self._priority_classes)
+        return self._named
+
+    @property
+    def storage_classes(self) -> Mapping[str, StorageClass]:
+        """All StorageClasses by name."""
+        return self._storage_classes
+
+    def _node(self, event: CacheEvent) -> None:
+        name = event.entry.name
+        before = self._nodes.get(name)
+        if event.new is None:
+            self._nodes.pop(name, None)
+            after = None
+        else:
+            after = node_fact(event.new.full(), self._vendors, self._vendor_failed)
+            self._nodes[name] = after
+        if before != after:
+            self._all = None
+            self._changed()
+
+    def _priority_class(self, event: CacheEvent) -> None:
+        if event.new is None:
+            self._priority_classes.discard(event.entry.name)
+        elif event.old is None:
+            self._priority_classes.add(event.entry.name)
+        else:
+            return
+        self._named = None
+        self._changed()
+
+    def _storage_class(self, event: CacheEvent) -> None:
+        before = self._storage_classes
+        after = {name: known for name, known in before.items() if name != event.entry.name}
+        if event.new is not None:
+            after[event.entry.name] = storage_class(event.new.full())
+        if after != before:
+            self._storage_classes = after
+            self._changed()
+
+    def _vendor_failed(self, vendor: str, error: Exception) -> None:
+        warning_event = (vendor, f"{type(error).__name__}: {error}")
+        if warning_event not in self._complained:
+            self._complained.add(warning_event)
+            _log.error("GPU vendor %s cannot read a node, its GPUs do not count: %s", *warning_event)
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()

@@ -1,0 +1,231 @@
+"""KaiwoConfig, live and self-healing: the values in force, the object that holds them, and its status."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from kaiwo.api.conditions import Condition, merge_conditions
+from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.errors import InvalidConfig
+from kaiwo.api.kaiwoconfig import SINGLETON
+from kaiwo.api.pydantic_errors import explain
+from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.errors import NotFound
+from kaiwo.engine.workqueue import Key
+from kaiwo.host.kinds import KAIWO_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from pydantic import BaseModel
+
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.manager import Manager
+    from kaiwo.engine.resource import Object
+    from kaiwo.engine.store import Cache, CacheEvent
+    from kaiwo.plugin.registry import Plugins
+
+_log = logging.getLogger(__name__)
+
+KEY = Key("", SINGLETON)
+
+_CRD_CHECK = 600.0  # seconds between looks at the installed CRDs: they change when an administrator upgrades
+_UNSERVED_RETRY = 30.0  # seconds, where the CRD itself is missing
+_SHOWN = 5  # differences told in full; after an upgrade there are dozens with one cure
+OWN_CONDITIONS = ("Ready", "CRDsCurrent")
+
+
+class LiveConfig:
+    """The configuration in force.
+
+    It follows the cache at once, on leaders and followers, and keeps the last good value whatever happens
+    to the object.
+
+    Attributes:
+        current: the values in force.
+        settings: validated settings of each loaded plugin that has any.
+        default_cluster_queue_name: for a KaiwoConfig that has to be created.
+        problem: why the object as it stands is not in force, empty when it is.
+    """
+
+    def __init__(
+        self, cache: Cache, models: Mapping[str, type[BaseModel]], default_cluster_queue_name: str
+    ) -> None:
+        """Follow the cache, with documented defaults until a KaiwoConfig is there.
+
+        Args:
+            cache: holds KaiwoConfigs, registered by whoever watches them.
+            models: plugin name to the model of its section ``spec.plugins.<name>``.
+            default_cluster_queue_name: process setting, for the defaults.
+        """
+        self._models = dict(models)
+        self._listeners: list[Callable[[], None]] = []
+        self.default_cluster_queue_name = default_cluster_queue_name
+        defaults = {"spec": {"defaultClusterQueueName": default_cluster_queue_name}}
+        self.current = ResolvedConfig.from_object(defaults)
+        self.settings: dict[str, BaseModel] = {}
+        for name, model in self._models.items():
+            try:
+                self.settings[name] = model()
+            except ValidationError:
+                _log.info(
+                    "plugin %s has settings without defaults; it runs without until they are given", name
+                )
+        self.problem = ""
+        cache.subscribe(KAIWO_CONFIG, self._seen)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call back whenever the values in force changed."""
+        self._listeners.append(listener)
+
+    def _seen(self, event: CacheEvent) -> None:
+        if event.entry.name != SINGLETON or event.new is None:
+            return
+        try:
+            resolved, settings = self.read(event.new.full())
+        except InvalidConfig as error:
+            self.problem = str(error)
+            _log.error(
+                "KaiwoConfig %s cannot be used, the last good values stay in force: %s", SINGLETON, error
+            )
+            return
+        self.problem = ""
+        changed = resolved != self.current or settings != self.settings
+        self.current, self.settings = resolved, settings
+        if changed:
+            _log.info("KaiwoConfig %s generation %d is in force", SINGLETON, resolved.generation)
+            for listener in self._listeners:
+                listener()
+
+    def read(self, obj: Object) -> tuple[ResolvedConfig, dict[str, BaseModel]]:
+        """Resolve an object with its plugins' settings.
+
+        Raises:
+            InvalidConfig: a value cannot be used; the fields are named.
+        """
+        resolved = ResolvedConfig.from_object(obj)
+        settings: dict[str, BaseModel] = {}
+        for name, model in self._models.items():
+            written = resolved.plugins.get(name)
+            try:
+                settings[name] = model.model_validate(written if written is not None else {})
+            except ValidationError as error:
+                if written is not None:
+                    raise InvalidConfig(explain(error, ("spec", "plugins", name))) from None
+        return resolved, settings
+
+
+class ConfigController:
+    """Creates the KaiwoConfig when there is none, and writes the status of every KaiwoConfig."""
+
+    def __init__(
+        self,
+        engine: Manager,
+        live: LiveConfig,
+        plugins: Plugins,
+        *,
+        now: Callable[[], datetime],
+        drift: Callable[[], Awaitable[Sequence[str]]],
+    ) -> None:
+        """Prepare; `controller` is what the engine runs.
+
+        Args:
+            engine: reads and writes.
+            live: the values in force.
+            plugins: whose states are reported.
+            now: the time, UTC.
+            drift: reads the installed CRDs and says how they differ from what the loaded plugins need.
+        """
+        self._engine = engine
+        self._live = live
+        self._plugins = plugins
+        self._now = now
+        self._drift = drift
+        self.controller = Controller(
+            "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=lambda: [KEY]
+        )
+
+    def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
+        return (Key("", event.entry.name),)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Look at one KaiwoConfig."""
+        entry = self._engine.cache.get(KAIWO_CONFIG, None, key.name)
+        if key.name != SINGLETON:
+            if entry is not None:
+                await self._write(entry, {"conditions": self._not_the_singleton(entry)})
+            return None
+        if entry is None:
+            return await self._create()
+        await self._write(entry, await self._status(entry))
+        return _CRD_CHECK
+
+    async def _create(self) -> float | None:
+        spec = {"defaultClusterQueueName": self._live.default_cluster_queue_name}
+        wanted: Object = {
+            "apiVersion": KAIWO_CONFIG.api_version,
+            "kind": KAIWO_CONFIG.kind,
+            "metadata": {"name": SINGLETON},
+            "spec": spec,
+        }
+        try:
+            await self._engine.writer.create_once(KAIWO_CONFIG, wanted)
+        except NotFound:
+            _log.warning(
+                "KaiwoConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
+            )
+            return _UNSERVED_RETRY
+        _log.info("created KaiwoConfig %s with defaults", SINGLETON)
+        return None
+
+    def _not_the_singleton(self, entry: CachedObject) -> list[Object]:
+        message = (
+            f"only the KaiwoConfig named {SINGLETON} counts, this one is ignored; "
+            f"move its values there and delete it"
+        )
+        condition = Condition("Ready", "False", "NotTheSingleton", message, entry.generation)
+        return merge_conditions(_conditions(entry), [condition], self._now(), drop=("CRDsCurrent",))
+
+    async def _status(self, entry: CachedObject) -> Object:
+        differences = await self._drift()
+        current = (
+            Condition("CRDsCurrent", "False", "Drift", _some(differences), entry.generation)
+            if differences
+            else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
+        )
+        conditions = [self._ready(entry), current]
+        return {
+            "conditions": merge_conditions(_conditions(entry), conditions, self._now()),
+            "plugins": [
+                {"name": s.name, "version": s.version, "state": s.state, "message": s.message}
+                for s in self._plugins.states
+            ],
+            "observedGeneration": entry.generation,
+        }
+
+    def _ready(self, entry: CachedObject) -> Condition:
+        if self._live.problem:
+            message = f"{self._live.problem}. The last good values stay in force"
+            return Condition("Ready", "False", "InvalidValues", message, entry.generation)
+        warnings = "; ".join(str(warning) for warning in self._live.current.warnings)
+        return Condition("Ready", "True", "InForce", warnings, entry.generation)
+
+    async def _write(self, entry: CachedObject, status: Object) -> None:
+        before = entry.part("status") or {}
+        if any(before.get(key) != value for key, value in status.items()):
+            await self._engine.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+
+
+def _some(sentences: Sequence[str]) -> str:
+    """The first few, and how many there are."""
+    more = len(sentences) - _SHOWN
+    return "; ".join(sentences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _conditions(entry: CachedObject) -> list[Object]:
+    found = entry.part("status", "conditions")
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

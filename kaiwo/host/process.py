@@ -1,0 +1,91 @@
+"""The process around the engine: kopf's operator loop with its start-up, clean-up and signals.
+
+kopf is the shell and nothing else. It has no resource handlers, so it has nothing to read and nothing to
+write: its login never hands out credentials, and therefore it sends no request at all (its scan of the API
+groups, which it would make even without handlers and which ends the process when the API server is away,
+waits for them for ever). Peering and event posting are off for the same reason. Credentials are the engine's.
+
+The engine's task is made before kopf's operator: kopf cancels every task that was started after it.
+kopf is imported in a thread while the caches fill; it takes 0.3 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+_KOPF_GRACE = 0.2  # seconds
+
+
+async def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run the work until SIGTERM or SIGINT, or until it ends by itself.
+
+    Args:
+        work: started at once with the event that asks it to stop; it then finishes what it does and returns.
+
+    Raises:
+        Exception: whatever the work raised.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    task = asyncio.ensure_future(work(stop))
+    try:
+        kopf = asyncio.ensure_future(asyncio.to_thread(_import_kopf))
+        stopped = asyncio.ensure_future(stop.wait())
+        await asyncio.wait({task, kopf, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if kopf.done() and not stop.is_set() and not task.done():
+            await _operate(kopf.result(), task, stop)
+        stopped.cancel()
+        stop.set()
+        await task
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _import_kopf() -> Any:
+    import kopf
+
+    return kopf
+
+
+async def _operate(kopf: Any, task: asyncio.Future[None], stop: asyncio.Event) -> None:
+    """Run kopf's operator until a signal comes or the task ends; on return the task has ended."""
+    logging.getLogger("kopf").setLevel(logging.ERROR)  # it would tell of a login that is never needed
+    registry = kopf.OperatorRegistry()
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    ended = asyncio.Event()
+    task.add_done_callback(lambda _: ended.set())
+
+    async def login(**_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def cleanup(**_: Any) -> None:
+        stop.set()
+        await ended.wait()
+
+    kopf.on.login(registry=registry, id="nothing-to-read")(login)
+    kopf.on.cleanup(registry=registry, id="engine")(cleanup)
+    operator = asyncio.ensure_future(
+        kopf.operator(
+            registry=registry, settings=settings, clusterwide=True, standalone=True, stop_flag=ended
+        )
+    )
+    await asyncio.wait({task, operator}, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    await asyncio.wait({task})
+    # kopf waits five seconds for tasks that it does not know; nothing is left that deserves it.
+    await asyncio.wait({operator}, timeout=_KOPF_GRACE)
+    operator.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await operator

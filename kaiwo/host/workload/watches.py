@@ -1,0 +1,265 @@
+"""Which kinds a workload controller reads, and whom a change of each concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.status import TERMINAL
+from kaiwo.api.workload import API_VERSION
+from kaiwo.engine.cached_object import Projection
+from kaiwo.engine.controller import Watch
+from kaiwo.engine.resource import (
+    CONFIG_MAP,
+    JOB,
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    PRIORITY_CLASS,
+    STORAGE_CLASS,
+)
+from kaiwo.engine.workqueue import Key
+from kaiwo.host.cluster_facts import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
+from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.host.workload import event_delays
+from kaiwo.workload.download import state as download
+from kaiwo.workload.download.job import downloads
+from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.model import DeletedChild
+from kaiwo.workload.observe import pod_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kaiwo.api.field import WorkloadKind
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.resource import Resource
+    from kaiwo.engine.store import Cache, CacheEvent
+    from kaiwo.host.workload.state import ReconcileStates
+    from kaiwo.plugin.queues import QueueSystem
+    from kaiwo.workload.model import Registry
+
+POD_PROJECTION = Projection(
+    keep=(
+        ("status",),
+        ("spec", "nodeName"),
+        ("spec", "schedulerName"),
+        ("spec", "schedulingGates"),
+        ("spec", "restartPolicy"),
+        ("spec", "containers", "*", "name"),
+        ("spec", "initContainers", "*", "name"),
+        ("spec", "volumes"),
+    ),
+    labels=(RUN_ID,),
+)
+"""What deciding code may read of a pod."""
+
+
+def workload_watches(
+    kind: WorkloadKind, registry: Registry, states: ReconcileStates, cache: Cache, namespace: str | None
+) -> list[Watch]:
+    """The watches of one kind's controller.
+
+    Args:
+        kind: the kind.
+        registry: loaded declarations: backends (their children) and the queue system (its reads).
+        states: which workload a uid belongs to, and which ones wait.
+        cache: where the owner of a queue system's object is looked up.
+        namespace: the only namespace of interest, None for all.
+    """
+    own = WORKLOADS[kind]
+    children = child_kinds(kind, registry)
+
+    def of_itself(event: CacheEvent) -> Iterable[Key]:
+        return (Key(event.entry.namespace, event.entry.name),)
+
+    def of_child(event: CacheEvent) -> Iterable[Key]:
+        entry = event.entry
+        named = Key(entry.namespace, entry.name)
+        owner = _owning_workload(entry, kind)
+        if owner is None:
+            # Somebody else's object: it matters to a workload that waits for the name.
+            return (named,) if named in states.waiting else ()
+        return (owner, named) if named in states.waiting else (owner,)
+
+    def of_run(event: CacheEvent) -> Iterable[Key]:
+        uid = event.entry.labels.get(RUN_ID)
+        key = states.key_of(uid) if uid else None
+        return (key,) if key is not None else ()
+
+    def of_owner(event: CacheEvent) -> Iterable[Key]:
+        owner = _owning_workload(event.entry, kind)
+        return (owner,) if owner is not None else ()
+
+    beside = secondary_kinds(kind, registry)
+
+    def of_companion(event: CacheEvent) -> Iterable[Key]:
+        return dict.fromkeys((*of_child(event), *of_run(event)))
+
+    watches = [Watch(own, of_itself, namespace=namespace, delay=event_delays.of_itself)]
+    for child, paths in children.items():
+        owned = Projection(owned_fields=tuple(dict.fromkeys(paths)))
+        keys = of_companion if child in beside else of_child
+        watches.append(
+            Watch(child, keys, owned, namespace=namespace, delay=_event_delay(child, kind, registry))
+        )
+    watches += [
+        Watch(companion, of_companion, namespace=namespace, delay=event_delays.together)
+        for companion in beside
+        if companion not in children
+    ]
+    watches.append(
+        Watch(
+            POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID, delay=event_delays.of_pod
+        )
+    )
+    watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
+    watches += [
+        Watch(resource, of_owner, namespace=namespace, label_selector=selector)
+        for resource, selector in _downloading(registry)
+        if resource not in children
+    ]
+    # Nothing is decided before these are known; changes of theirs wake only what waits.
+    watches += [
+        Watch(NODE, projection=NODE_PROJECTION),
+        Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION),
+        Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION),
+        Watch(KAIWO_CONFIG),
+    ]
+    if registry.queue is not None:
+        watches += _queue_watches(
+            registry.queue, kind, states, children=children, cache=cache, namespace=namespace
+        )
+    return watches
+
+
+def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tuple[str, ...], ...]]:
+    """Kinds of the children of one kind's workloads, each with the paths whose owners matter."""
+    children: dict[Resource, tuple[tuple[str, ...], ...]] = {}
+    for backend in registry.built(kind):
+        children[backend.child] = (*children.get(backend.child, ()), *backend.owned_paths)
+    return children
+
+
+def _event_delay(child: Resource, kind: WorkloadKind, registry: Registry) -> Callable[[CacheEvent], float]:
+    """How long the look at a change of a child may wait, as far as its backends tell what is urgent."""
+    makers = [backend for backend in registry.built(kind) if backend.child == child]
+    if not all(backend.urgent for backend in makers):
+        return event_delays.together
+    urgent = {name for backend in makers for name in backend.urgent}
+    if not all(backend.reads for backend in makers):
+        return event_delays.of_child(urgent, ())
+    downloaded = download.READS if child == JOB else ()
+    return event_delays.of_child(
+        urgent, {*downloaded, *(name for backend in makers for name in backend.reads)}
+    )
+
+
+def _downloading(registry: Registry) -> tuple[tuple[Resource, str | None], ...]:
+    """Kinds of what downloads before workloads start, each with the selector; none without a source.
+
+    Jobs are watched without one, because a backend of Jobs watches them so.
+    """
+    if not any(source.downloader for source in registry.sources):
+        return ()
+    return ((CONFIG_MAP, RUN_ID), (JOB, None))
+
+
+def secondary_kinds(kind: WorkloadKind, registry: Registry) -> tuple[Resource, ...]:
+    """Kinds of what stands beside the children of one kind's workloads."""
+    return tuple(
+        dict.fromkeys(companion for backend in registry.built(kind) for companion in backend.secondary)
+    )
+
+
+def _queue_watches(
+    queue: QueueSystem,
+    kind: WorkloadKind,
+    states: ReconcileStates,
+    *,
+    children: Iterable[Resource],
+    cache: Cache,
+    namespace: str | None,
+) -> list[Watch]:
+    def of_place(event: CacheEvent) -> Iterable[Key]:
+        """The workload whose child or pod has that place in the queue."""
+        entry = event.entry
+        for owner in entry.owners:
+            if owner.kind == POD.kind:
+                pod = cache.get(POD, entry.namespace, owner.name)
+                key = states.key_of(pod.labels.get(RUN_ID, "")) if pod is not None else None
+                if key is not None:
+                    return (key,)
+            for child in children:
+                held = cache.get(child, entry.namespace, owner.name)
+                if held is not None and held.uid == owner.uid:
+                    found = _owning_workload(held, kind)
+                    return (found,) if found is not None else ()
+        return ()
+
+    def of_queue(event: CacheEvent) -> Iterable[Key]:
+        """A queue itself concerns all that wait, unless only its status changed."""
+        return states.wake() if _says_more(event) else ()
+
+    return [
+        Watch(
+            resource,
+            of_place if resource in queue.owned else of_queue,
+            queue.projections.get(resource, Projection()),
+            namespace=namespace if resource.namespaced else None,
+            delay=event_delays.of_place(queue.urgent) if resource in queue.owned else None,
+        )
+        for resource in queue.reads
+    ]
+
+
+def _says_more(event: CacheEvent) -> bool:
+    """Whether more than a status changed; kinds without generations are told by their labels."""
+    old, new = event.old, event.new
+    if old is None or new is None or old.deleted != new.deleted or old.labels != new.labels:
+        return True
+    return bool(new.generation) and old.generation != new.generation
+
+
+def on_child_deleted(event: CacheEvent, kind: WorkloadKind, states: ReconcileStates, cache: Cache) -> None:
+    """Remember a child that vanished, for as long as its workload has not ended.
+
+    Whether its deletion was seen decides between making it again and giving the run up as lost. A standby
+    process sees it too, so that it knows when it takes over.
+    """
+    key = _owning_workload(event.entry, kind)
+    owner = event.entry.controller
+    if event.new is not None or key is None or owner is None or event.entry.name != key.name:
+        return  # what is not named like its workload is not its child: a download Job
+    if not _goes_on(kind, key, owner.uid, cache):
+        return
+    seen = event.witnessed or event.entry.deleted is not None
+    states.of(key, owner.uid).lost = DeletedChild(event.entry.full(), deletion_seen=seen)
+
+
+def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> None:
+    """Remember a failed pod of a KaiwoJob that vanished, for as long as the workload has not ended.
+
+    A Job's verdict can come after the pod that explains it is gone, and then says only that it failed.
+    """
+    uid = event.entry.labels.get(RUN_ID)
+    key = states.key_of(uid) if uid and event.new is None else None
+    if key is None or uid is None or downloads(event.entry.labels):
+        return
+    if not _goes_on("KaiwoJob", key, uid, cache):
+        return
+    pod = event.entry.full()
+    if pod_status.failure([pod]) is not None:
+        states.of(key, uid).record_failed_pod(pod)
+
+
+def _goes_on(kind: WorkloadKind, key: Key, uid: str, cache: Cache) -> bool:
+    """Whether the workload with this uid is there and has not ended."""
+    workload = cache.get(WORKLOADS[kind], key.namespace, key.name)
+    return workload is not None and workload.uid == uid and workload.part("status", "status") not in TERMINAL
+
+
+def _owning_workload(entry: CachedObject, kind: WorkloadKind) -> Key | None:
+    owner = entry.controller
+    if owner is None or owner.kind != kind or owner.api_version != API_VERSION:
+        return None
+    return Key(entry.namespace, owner.name)

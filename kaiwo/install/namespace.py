@@ -1,0 +1,15 @@
+"""The namespace of the operator and the scheduler."""
+
+from __future__ import annotations
+
+from kaiwo.install.manifest import RenderedManifest, head
+
+
+def namespace(name: str) -> RenderedManifest:
+    """The namespace; the API server refuses a pod in it that could reach for the node's rights."""
+    obj = head("v1", "Namespace", name, app="kaiwo")
+    obj["metadata"]["labels"] |= {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
+    }
+    return RenderedManifest(obj)

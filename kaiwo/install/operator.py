@@ -1,0 +1,60 @@
+"""The operator's Deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.install.deployment import deployment, probe, resources
+from kaiwo.install.manifest import OPERATOR, RenderedManifest
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.selection import NAMES_VARIABLE
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.registry import Plugins
+
+_PORT = 8080
+
+
+def operator_deployment(plugins: Plugins, namespace: str, image: str) -> RenderedManifest:
+    """The operator, with the list of plugins that its roles and the CRDs were rendered for.
+
+    Args:
+        plugins: loaded plugins.
+        namespace: of the operator.
+        image: holds ``kaiwo`` and these plugins.
+    """
+    container: Object = {
+        "name": "operator",
+        "image": image,
+        "command": ["kaiwo", "operator", "run"],
+        "env": [
+            # Said even when it is empty: without it whatever the image holds would be loaded, without rights.
+            {"name": NAMES_VARIABLE, "value": ",".join(operator_plugins(plugins))},
+            # A rollout overlaps two processes, and only one of them may write.
+            {"name": "KAIWO_LEADER_ELECTION", "value": "true"},
+            # The role is for the Lease of this name.
+            {"name": "KAIWO_LEASE_NAME", "value": OPERATOR},
+            {
+                "name": "KAIWO_OPERATOR_NAMESPACE",
+                "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+            },
+            {"name": "KAIWO_METRICS_ADDRESS", "value": f":{_PORT}"},
+            {"name": "KAIWO_LOG_FORMAT", "value": "json"},
+        ],
+        "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
+        "livenessProbe": probe("/healthz", "metrics", period=10),
+        "readinessProbe": probe("/readyz", "metrics", period=5),
+        # 10,000 workloads take 250 MB.
+        "resources": resources("100m", "256Mi", "1Gi"),
+    }
+    return deployment(OPERATOR, namespace, container)
+
+
+def operator_plugins(plugins: Plugins) -> list[str]:
+    """Names of the loaded plugins that mean something to an operator: those with more than commands."""
+    return [
+        plugin.name
+        for plugin in plugins.loaded
+        if not all(isinstance(declaration, Command) for declaration in plugin.declarations())
+    ]

@@ -1,0 +1,65 @@
+"""The parts of an installation, each complete in itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from kaiwo.install.manifest import DEFAULT_NAMESPACE, RenderedManifest
+from kaiwo.install.namespace import namespace
+from kaiwo.install.operator import operator_deployment
+from kaiwo.install.roles import operator_roles
+from kaiwo.install.scheduler import scheduler_objects
+from kaiwo.install.user_roles import user_roles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.plugin.registry import Plugins
+
+Part: TypeAlias = Literal["rbac", "operator", "scheduler"]
+
+PARTS: Final[tuple[Part, ...]] = ("rbac", "operator", "scheduler")
+
+OPERATOR_IMAGE: Final = f"ghcr.io/silogen/kaiwo-operator:{version('kaiwo')}"
+
+SCHEDULER_IMAGE: Final = "registry.k8s.io/kube-scheduler:v1.36.3"
+"""Where Kubernetes publishes its scheduler. The version is the one Kaiwo is tested with; a scheduler may be
+one minor version older than the API server and never newer."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallOptions:
+    """Where Kaiwo is installed and from what.
+
+    Attributes:
+        namespace: of operator and scheduler.
+        image: of the operator.
+        scheduler_image: of the scheduler.
+    """
+
+    namespace: str = DEFAULT_NAMESPACE
+    image: str = OPERATOR_IMAGE
+    scheduler_image: str = SCHEDULER_IMAGE
+
+
+def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
+    """The objects of some parts, in an order in which they can be created, none of them twice.
+
+    Args:
+        parts: what to render; the order does not matter.
+        plugins: loaded plugins.
+        installation: where and from what.
+    """
+    chosen = set(parts)
+    where = installation.namespace
+    found = [namespace(where)] if chosen else []
+    if "rbac" in chosen:
+        found += operator_roles(plugins, where)
+        found += user_roles()
+    if "operator" in chosen:
+        found.append(operator_deployment(plugins, where, installation.image))
+    if "scheduler" in chosen:
+        found += scheduler_objects(plugins, where, installation.scheduler_image)
+    return found

@@ -1,0 +1,130 @@
+"""The operator's service account and its roles: what the host needs and what loaded plugins declare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.install.host_rules import HOST_RULES
+from kaiwo.install.manifest import OPERATOR, RenderedManifest, head
+from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.sources import DownloadSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.rbac import PolicyRule
+    from kaiwo.plugin.registry import Plugins
+
+RBAC: Final = "rbac.authorization.k8s.io"
+API_VERSION: Final = f"{RBAC}/v1"
+
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+
+def operator_roles(plugins: Plugins, namespace: str) -> list[RenderedManifest]:
+    """Service account, cluster-wide role, the role for the Lease, and both bindings.
+
+    Args:
+        plugins: loaded plugins; what a plugin only declares and cannot run yet adds nothing.
+        namespace: of the operator.
+    """
+    rules, whys = merged([*((rule, "host") for rule in HOST_RULES), *declared(plugins)])
+    role = head(API_VERSION, "ClusterRole", OPERATOR, app=OPERATOR) | {"rules": rules}
+    return [
+        service_account(OPERATOR, namespace),
+        RenderedManifest(role, whys),
+        cluster_binding(OPERATOR, role=OPERATOR, account=OPERATOR, namespace=namespace),
+        lease_role(OPERATOR, namespace),
+        binding(OPERATOR, role=("Role", OPERATOR), account=OPERATOR, namespace=namespace),
+    ]
+
+
+def declared(plugins: Plugins) -> Iterator[tuple[PolicyRule, str]]:
+    """What loaded plugins need, each rule with the plugin's name."""
+    for plugin in plugins.loaded:
+        for declaration in plugin.declarations():
+            if isinstance(declaration, Backend) and not declaration.built:
+                continue
+            if isinstance(declaration, DownloadSource) and declaration.downloader is None:
+                continue
+            for rule in getattr(declaration, "rules", ()):
+                yield rule, plugin.name
+
+
+def merged(rules: Iterable[tuple[PolicyRule, str]]) -> tuple[list[Object], tuple[tuple[str, ...], ...]]:
+    """Rules as a role has them, whatever the order they came in, and why each is there.
+
+    Resources of one group with the same verbs for the same reasons share a rule; a resource that several
+    ask for has the verbs of all of them and the reasons of each.
+
+    Args:
+        rules: each with who needs it.
+    """
+    verbs: dict[tuple[str, str], set[str]] = {}
+    whys: dict[tuple[str, str], set[str]] = {}
+    for rule, who in rules:
+        for place in ((group, resource) for group in rule.groups for resource in rule.resources):
+            verbs.setdefault(place, set()).update(rule.verbs)
+            whys.setdefault(place, set()).add(f"{who}: {rule.why}")
+    shared: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for group, resource in sorted(verbs):
+        place = (group, resource)
+        key = (group, tuple(sorted(verbs[place], key=_order)), tuple(sorted(whys[place])))
+        shared.setdefault(key, []).append(resource)
+    made = [
+        {"apiGroups": [group], "resources": resources, "verbs": list(allowed)}
+        for (group, allowed, _), resources in shared.items()
+    ]
+    return made, tuple(reasons for _, _, reasons in shared)
+
+
+def _order(verb: str) -> tuple[int, str]:
+    return (_VERBS.index(verb) if verb in _VERBS else len(_VERBS), verb)
+
+
+def lease_role(name: str, namespace: str) -> RenderedManifest:
+    """The right to the one Lease that is called like its holder, in its holder's namespace."""
+    role = head(API_VERSION, "Role", name, app=name, namespace=namespace)
+    leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    role["rules"] = [
+        {**leases, "verbs": ["create"]},
+        {**leases, "resourceNames": [name], "verbs": ["get", "update"]},
+    ]
+    return RenderedManifest(role, (("a request to create cannot be told by name",), ("leader election",)))
+
+
+def service_account(name: str, namespace: str) -> RenderedManifest:
+    """An account whose token only those pods get that ask for it."""
+    account = head("v1", "ServiceAccount", name, app=name, namespace=namespace)
+    return RenderedManifest(account | {"automountServiceAccountToken": False})
+
+
+def cluster_binding(name: str, *, role: str, account: str, namespace: str) -> RenderedManifest:
+    """A ClusterRole for a service account, in all namespaces."""
+    obj = head(API_VERSION, "ClusterRoleBinding", name, app=account)
+    return RenderedManifest(obj | _bound(("ClusterRole", role), account, namespace))
+
+
+def binding(
+    name: str, *, role: tuple[str, str], account: str, namespace: str, within: str | None = None
+) -> RenderedManifest:
+    """A role for a service account in one namespace.
+
+    Args:
+        name: of the binding.
+        role: kind and name of the role.
+        account: name of the service account.
+        namespace: of the service account.
+        within: where the role counts, None for the account's own namespace.
+    """
+    obj = head(API_VERSION, "RoleBinding", name, app=account, namespace=within or namespace)
+    return RenderedManifest(obj | _bound(role, account, namespace))
+
+
+def _bound(role: tuple[str, str], account: str, namespace: str) -> Object:
+    kind, name = role
+    return {
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }

@@ -1,0 +1,197 @@
+"""What stays with a child: the values it was made with, and which of the user's fields it reflects.
+
+Stored as JSON in annotation ``kaiwo.silogen.ai/resolved`` on the child. Fields are kept as short hashes, so
+that a later change can be named without keeping the user's text a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kaiwo.api.common import DEFAULT_VENDOR
+from kaiwo.plugin.backends import Resolved
+from kaiwo.plugin.facts import Allocation
+from kaiwo.plugin.queues import QueueAssignment
+from kaiwo.workload.json_access import is_blank, lenient_map
+from kaiwo.workload.metadata import RESOLVED, copied
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+
+LABELS = "@labels"
+ANNOTATIONS = "@annotations"
+"""Where the workload's own metadata stand among the fields; no field of a spec is called so."""
+
+_DEPTH = 3
+"""How many names deep a changed field is told: ``job.spec.template``."""
+
+_RESOLVED_DEFAULTS = {item.name: item.default for item in fields(Resolved)}
+_ALLOCATION_DEFAULTS = {item.name: item.default for item in fields(Allocation)}
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedRecord:
+    """The content of the annotation.
+
+    Attributes:
+        resolved: what was taken from configuration, nodes and templates.
+        queue: what the queue system asked for, None when there was none.
+        fields: the user's fields, as path below ``spec`` to a hash of the value.
+        labels: keys of the labels that were set on the child, the queue's left out.
+        annotations: likewise.
+        paths: patchable paths that were set on the child, dotted.
+        content: hash of what was set on the child and may be restored, see ``changes.content``.
+        warnings: what of the fields was not used when the child was rendered.
+    """
+
+    resolved: Resolved
+    queue: QueueAssignment | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    content: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def digest(value: Any) -> str:
+    """A short hash of JSON data, equal for equal data."""
+    return hashlib.blake2s(msgspec.json.encode(value, order="deterministic"), digest_size=4).hexdigest()
+
+
+def fingerprint(workload: Workload) -> dict[str, str]:
+    """The user's fields as hashes.
+
+    What means the same as its absence is absent, so that neither new defaults nor another spelling of the
+    same are changes.
+    """
+    spec = workload.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+    vendor = workload.spec.vendor
+    spec["gpuVendor"] = None if vendor == DEFAULT_VENDOR else vendor
+    spec["gpusPerReplica"] = workload.spec.gpus_per_replica or None
+    hashes: dict[str, str] = {}
+    _hash_into(hashes, "", {**spec, **workload.blocks}, _DEPTH)
+    if labels := copied(workload.labels):
+        hashes[LABELS] = digest(labels)
+    if annotations := copied(workload.annotations):
+        hashes[ANNOTATIONS] = digest(annotations)
+    return hashes
+
+
+def _hash_into(hashes: dict[str, str], path: str, value: Mapping[str, Any], depth: int) -> None:
+    for name, item in value.items():
+        where = f"{path}.{name}" if path else str(name)
+        if isinstance(item, dict) and depth > 1:
+            _hash_into(hashes, where, item, depth - 1)
+        elif not is_blank(item):
+            hashes[where] = digest(item)
+
+
+def _written(value: Resolved | Allocation, defaults: Mapping[str, Any]) -> Object:
+    """The fields of a dataclass that are neither at their default nor empty."""
+    pairs = ((name, getattr(value, name), default) for name, default in defaults.items())
+    return {name: item for name, item, default in pairs if item not in (default, {})}
+
+
+def encode(record: AppliedRecord) -> str:
+    """The annotation's value: compact, and the same for equal records."""
+    resolved = _written(record.resolved, _RESOLVED_DEFAULTS)
+    resolved["allocation"] = _written(record.resolved.allocation, _ALLOCATION_DEFAULTS)
+    content: Object = {"resolved": resolved, "fields": dict(record.fields)}
+    if record.queue:
+        content["queue"] = {
+            "queue": record.queue.queue,
+            "labels": dict(record.queue.labels),
+            "podAnnotations": dict(record.queue.pod_annotations),
+            "suspend": record.queue.suspend,
+            "knowsPriority": record.queue.knows_priority,
+        }
+    if record.labels:
+        content["labels"] = list(record.labels)
+    if record.annotations:
+        content["annotations"] = list(record.annotations)
+    if record.paths:
+        content["paths"] = list(record.paths)
+    if record.content:
+        content["content"] = record.content
+    if record.warnings:
+        content["warnings"] = list(record.warnings)
+    return msgspec.json.encode(content, order="deterministic").decode()
+
+
+class _AllocationDocument(msgspec.Struct):
+    vendor: str = ""
+    resource_key: str = ""
+    replicas: int = 1
+    gpus_per_replica: int = 0
+    pods: int = 1
+    models: tuple[str, ...] = ()
+
+
+class _QueueDocument(msgspec.Struct, rename="camel"):
+    queue: str
+    labels: dict[str, str]
+    pod_annotations: dict[str, str] = {}
+    suspend: bool = True
+    knows_priority: bool = False
+
+
+class _ResolvedDocument(msgspec.Struct):
+    allocation: _AllocationDocument
+    default_image: str = ""
+    scheduler_name: str = ""
+    gpu_taint_key: str = ""
+    data_mount_path: str = ""
+    hf_mount_path: str = ""
+    storage_class: str = ""
+    head_memory: str = ""
+    priority_class: str = ""
+    vendor_keys: tuple[str, ...] = ()
+    template_version: int = 1
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class _Document(msgspec.Struct):
+    resolved: _ResolvedDocument
+    fields: dict[str, str] = {}
+    queue: _QueueDocument | None = None
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    content: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+_decoder = msgspec.json.Decoder(_Document)
+
+
+def decode(child: Object) -> AppliedRecord | None:
+    """The record on a live child; None when it has none or somebody broke it."""
+    text = lenient_map(lenient_map(child.get("metadata")).get("annotations")).get(RESOLVED)
+    if not isinstance(text, str):
+        return None
+    try:
+        document = _decoder.decode(text)
+    except (msgspec.DecodeError, ValueError):
+        return None
+    resolved = msgspec.structs.asdict(document.resolved)
+    resolved["allocation"] = Allocation(**msgspec.structs.asdict(document.resolved.allocation))
+    queue = QueueAssignment(**msgspec.structs.asdict(document.queue)) if document.queue else None
+    return AppliedRecord(
+        resolved=Resolved(**resolved),
+        queue=queue,
+        fields=document.fields,
+        labels=document.labels,
+        annotations=document.annotations,
+        paths=document.paths,
+        content=document.content,
+        warnings=document.warnings,
+    )

@@ -1,0 +1,160 @@
+"""Which backend runs a workload, and why none does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import VariantInput
+from kaiwo.plugin.facts import Blocked
+from kaiwo.workload.errors import PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic import BaseModel
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Resource
+    from kaiwo.plugin.backends import Backend
+    from kaiwo.workload.model import Registry
+
+BACKEND = "backend"
+"""Key of ``status.allocation`` that names the backend of the running child."""
+
+_WANTED = {
+    ("KaiwoJob", False): "job",
+    ("KaiwoJob", True): "rayJob",
+    ("KaiwoService", False): "deployment",
+    ("KaiwoService", True): "rayService",
+}
+"""The documented fields of a workload that runs plainly or on Ray."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendChoice:
+    """The backend in charge.
+
+    Attributes:
+        backend: the backend, None when none serves the workload.
+        refusal: why there is none.
+        switched: the workload now asks for another backend than the one its child was made by; the child
+            stays with that one.
+    """
+
+    backend: Backend | None = None
+    refusal: Blocked | None = None
+    switched: str = ""
+
+
+def _manages_nothing(kind: Resource) -> bool:  # noqa: ARG001 (the default of a callable that takes one)
+    return False
+
+
+def select_backend(
+    workload: Workload,
+    registry: Registry,
+    settings: Mapping[str, BaseModel] | None = None,
+    queue_manages: Callable[[Resource], bool] = _manages_nothing,
+) -> BackendChoice:
+    """The backend that runs a workload. One whose child exists keeps it, whatever the fields say now.
+
+    Of several that serve it, the one whose embedded block is given comes first, then they come by name.
+
+    Args:
+        workload: the workload.
+        registry: loaded declarations.
+        settings: plugin settings by name of backend.
+        queue_manages: whether the queue system in force queues objects of a kind by itself.
+
+    Raises:
+        PluginFailure: a backend failed to say whether it serves the workload, or in which form.
+    """
+    able = [backend for backend in registry.backends if backend.kind == workload.kind]
+    able.sort(key=lambda backend: not _is_named(backend, workload))
+    chosen = next((backend for backend in able if _is_chosen(backend, workload)), None)
+    recorded = (workload.status.allocation or {}).get(BACKEND) if workload.status.child_uid else None
+    if recorded and (chosen is None or chosen.name != recorded):
+        before = next((item for item in registry.backends if item.name == recorded and item.built), None)
+        if before is not None:
+            same = chosen is not None and recorded in {form.name for form in chosen.variants}
+            return BackendChoice(before, switched="" if same else wanted_field(workload))
+    if chosen is None or not chosen.built:
+        return BackendChoice(refusal=_not_loaded(workload, registry, chosen))
+    if recorded or chosen.select is None:
+        return BackendChoice(chosen)
+    selection = VariantInput((settings or {}).get(chosen.name), queue_manages)
+    return BackendChoice(_form(chosen, registry, selection))
+
+
+def _form(chosen: Backend, registry: Registry, selection: VariantInput) -> Backend:
+    try:
+        name = chosen.select(selection) if chosen.select else chosen.name
+    except Exception as error:
+        raise PluginError(chosen.name, "select a form for", error) from error
+    for form in registry.backends:
+        if form.name == name:
+            return form
+    raise PluginError(chosen.name, "select a form for", f"it answered {str(name)[:100]}")
+
+
+def _is_named(backend: Backend, workload: Workload) -> bool:
+    """Whether the workload has the backend's embedded block."""
+    return bool(backend.fields) and backend.fields[0].path[0] in workload.blocks
+
+
+def _is_chosen(backend: Backend, workload: Workload) -> bool:
+    try:
+        return bool(backend.chosen(workload))
+    except Exception as error:
+        raise PluginError(backend.name, "choose", error) from error
+
+
+def wanted_field(workload: Workload) -> str:
+    """The field below ``spec`` whose backend the workload asks for."""
+    ray = _WANTED[workload.kind, True]
+    if workload.spec.ray or ray in workload.blocks:
+        return ray
+    return _WANTED[workload.kind, False]
+
+
+def _not_loaded(workload: Workload, registry: Registry, declared: Backend | None) -> Blocked:
+    wanted = wanted_field(workload)
+    what = f"a {workload.kind} with spec.{wanted}"
+    if wanted not in workload.blocks:
+        what = f"a {workload.kind} with spec.ray: true" if workload.spec.ray else f"a plain {workload.kind}"
+        what += f" (spec.{wanted})"
+    loaded = ", ".join(sorted(backend.name for backend in registry.built(workload.kind)))
+    text = f"no loaded backend runs {what}; loaded for this kind: {loaded or 'none'}"
+    if declared is not None:
+        return Blocked("BackendNotLoaded", f"{text}; backend {declared.name} is declared, but not built yet")
+    if broken := registry.broken.get((workload.kind, wanted)):
+        return Blocked("BackendNotLoaded", f"{text}; {broken}")
+    distribution = registry.unselected.get((workload.kind, wanted))
+    if distribution:
+        return Blocked(
+            "BackendNotLoaded",
+            f"{text}; {distribution} is installed and declares spec.{wanted}: select it as a plugin",
+        )
+    return Blocked("BackendNotLoaded", f"{text}; install and select a plugin that declares spec.{wanted}")
+
+
+def ignored_blocks(workload: Workload, backend: Backend, registry: Registry) -> list[str]:
+    """Warnings about embedded blocks that the chosen backend does not use."""
+    own = {field.path[0] for field in backend.fields}
+    others = {
+        field.path[0]
+        for other in registry.backends
+        if other.kind == workload.kind
+        for field in other.fields
+        if len(field.path) == 1
+    }
+    known = others | {field for kind, field in registry.unselected if kind == workload.kind}
+    ignored = sorted((workload.blocks.keys() & known) - own)
+    main = backend.fields[0].path[0] if backend.fields else backend.name
+    why = (
+        "spec.ray is true"
+        if workload.spec.ray and main not in workload.blocks
+        else f"the workload runs as spec.{main}"
+    )
+    return [f"spec.{name} is ignored: {why}" for name in ignored]

@@ -1,0 +1,130 @@
+"""Resolving: what is taken from configuration, nodes and the queue when a child is created."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import AllocationInput, Resolved
+from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.queues import QueueAssignment, QueueFacts
+from kaiwo.workload import plugin_calls
+from kaiwo.workload.metadata import copied
+from kaiwo.workload.plans.diff import ALLOCATION_FIELDS
+from kaiwo.workload.pods.template import TEMPLATE_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Resource
+    from kaiwo.plugin.facts import Allocation
+    from kaiwo.workload.model import Facts, PlanContext, Registry
+
+
+def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
+    """What the queue system may look at."""
+    if facts.queue_facts is not None:
+        return facts.queue_facts
+    settings = facts.settings.get(registry.queue.name) if registry.queue else None
+    return QueueFacts(objects={}, default_queue=facts.config.default_cluster_queue_name, settings=settings)
+
+
+def queue_manages(registry: Registry, facts: Facts) -> Callable[[Resource], bool]:
+    """Whether the queue system in force queues objects of a kind by itself."""
+    return lambda kind: (
+        registry.queue is not None
+        and plugin_calls.manages(registry.queue, kind, queue_facts(registry, facts))
+    )
+
+
+def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
+    """The split of GPUs, or why there is none."""
+    return plugin_calls.allocation(
+        case.backend,
+        AllocationInput(
+            workload=case.workload,
+            vendors=case.registry.vendors,
+            nodes=case.facts.nodes,
+            default_resource_key=case.facts.config.default_gpu_resource_key,
+            check_capacity=check_capacity,
+        ),
+    )
+
+
+def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, QueueAssignment | None] | Blocked:
+    """Everything that stays with a new child, or why the workload cannot run now."""
+    allocation = split(case, check_capacity=check_capacity)
+    if isinstance(allocation, Blocked):
+        return allocation
+    queue: QueueAssignment | None = None
+    if case.registry.queue is not None:
+        answer = plugin_calls.assignment(
+            case.registry.queue, case.workload, queue_facts(case.registry, case.facts)
+        )
+        if isinstance(answer, Blocked):
+            return answer
+        queue = answer
+    priority = _priority(case.workload, case.facts, queue)
+    if isinstance(priority, Blocked):
+        return priority
+    config = case.facts.config
+    resolved = Resolved(
+        allocation=allocation,
+        default_image=config.default_ray_image,
+        scheduler_name=config.kube_scheduler_name,
+        gpu_taint_key=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
+        data_mount_path=config.default_data_mount_path,
+        hf_mount_path=config.default_hf_mount_path,
+        storage_class=config.default_storage_class or "",
+        head_memory=str(config.head_pod_memory),
+        priority_class=priority,
+        vendor_keys=tuple(key for vendor in case.registry.vendors for key in vendor.resource_keys),
+        template_version=TEMPLATE_VERSION,
+        labels=copied(case.workload.labels),
+        annotations=copied(case.workload.annotations),
+    )
+    return resolved, queue
+
+
+def renew(case: PlanContext, before: Resolved, changed: Collection[str]) -> Resolved | Blocked:
+    """The resolved values after an accepted change: only what depends on the changed fields is new."""
+    resolved = replace(
+        before, labels=copied(case.workload.labels), annotations=copied(case.workload.annotations)
+    )
+    blocks = {field.path[0] for field in case.backend.fields}
+    asked = any(name in ALLOCATION_FIELDS for name in changed)
+    if asked or any(name.split(".", 1)[0] in blocks for name in changed):
+        allocation = split(case, check_capacity=False)
+        if isinstance(allocation, Blocked):
+            return allocation
+        if asked or not _same_demand(allocation, before.allocation):
+            resolved = replace(resolved, allocation=allocation)
+    return resolved
+
+
+def _same_demand(one: Allocation, other: Allocation) -> bool:
+    """Whether two splits are of the same GPUs, however the nodes of the moment divide them."""
+    return (
+        (one.vendor, one.resource_key, one.models, one.gpus)
+        == (other.vendor, other.resource_key, other.models, other.gpus)
+    ) and one.pods * other.replicas == other.pods * one.replicas
+
+
+def _priority(workload: Workload, facts: Facts, queue: QueueAssignment | None) -> str | Blocked:
+    name = workload.spec.priority_class
+    if not name:
+        return ""
+    queued = queue is not None and queue.knows_priority
+    if facts.priority_classes is None:
+        return "" if queued else name
+    if name in facts.priority_classes:
+        return name
+    if queued:
+        return ""
+    known = ", ".join(sorted(facts.priority_classes)) or "none"
+    return Blocked(
+        "PriorityClassNotFound",
+        f"spec.priorityClass: no PriorityClass {name!r} exists; existing: {known}; "
+        "create it or use one of these, the workload starts by itself then",
+    )

@@ -1,0 +1,336 @@
+"""How GPUs are split over pods, and why that is impossible now.
+
+The number a user asked for is never reduced: what does not fit is refused with the nearest counts that do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
+from kaiwo.plugin.facts import Allocation, Blocked
+from kaiwo.workload.gpus.capacity import Capacity, capacity
+from kaiwo.workload.gpus.resource_keys import is_gpu, matches
+from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.metadata import label_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import AllocationInput
+    from kaiwo.plugin.vendors import GpuVendor
+
+DEFAULT = "default"
+"""The vendor name that means KaiwoConfig's ``nodes.defaultGpuResourceKey``."""
+
+_SEARCH = 4096
+"""How far from the asked count a nearer one is looked for; no cluster of ours splits further."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """Whose GPUs are asked for.
+
+    Attributes:
+        vendor: the vendor's name.
+        key: the resource key to request.
+        models: models the pods may run on, as nodes are labelled; empty for any.
+    """
+
+    vendor: str
+    key: str
+    models: tuple[str, ...]
+
+
+def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tuple[GpuVendor, str] | Blocked:
+    """The loaded vendor of a name, in any case, and the resource key to request; or why there is none."""
+    wanted, loaded = name.strip().lower(), list(vendors)
+    names = ", ".join(sorted(vendor.name for vendor in loaded)) or "none"
+    if wanted == DEFAULT:
+        for vendor in loaded:
+            if any(matches(default_key, pattern) for pattern in vendor.resource_keys):
+                return vendor, default_key
+        return Blocked(
+            "VendorNotLoaded",
+            f"spec.gpuVendor: 'default' means resource key {default_key!r} (KaiwoConfig "
+            f"nodes.defaultGpuResourceKey), which no loaded GPU vendor plugin serves; loaded: {names}",
+        )
+    for vendor in loaded:
+        if vendor.name.lower() == wanted and vendor.resource_keys:
+            return vendor, vendor.resource_keys[0]
+    near = difflib.get_close_matches(wanted, [vendor.name.lower() for vendor in loaded], n=1)
+    advice = f"; did you mean {near[0]!r}?" if near else "; install or select the plugin of that vendor"
+    return Blocked(
+        "VendorNotLoaded", f"spec.gpuVendor: no GPU vendor plugin {name!r} is loaded; loaded: {names}{advice}"
+    )
+
+
+def recalculated(workload: Workload) -> list[str]:
+    """The warning about ``gpus`` that is not ``replicas`` times ``gpusPerReplica``, where these are given."""
+    spec = workload.spec
+    product = spec.replicas * (spec.gpus_per_replica or 0)
+    if not spec.gpus or product in (0, spec.gpus):
+        return []
+    return [f"spec.gpus: {spec.gpus} becomes {product}: replicas times gpusPerReplica; leave gpus out"]
+
+
+def template_gpus(template: Object | None, vendors: Iterable[GpuVendor]) -> tuple[str, str, int]:
+    """The GPUs that an embedded pod template asks for itself: vendor, resource key, count of one pod.
+
+    Containers add up and init containers run before them. With several keys the largest count speaks.
+    Anything that is no pod template asks for nothing; its shape is judged where it is rendered.
+    """
+    spec = lenient_map(lenient_map(template).get("spec"))
+    counts: dict[str, int] = {}
+    peaks: dict[str, int] = {}
+    for container in lenient_maps(spec.get("containers")):
+        for key, count in _amounts(container).items():
+            counts[key] = counts.get(key, 0) + count
+    for container in lenient_maps(spec.get("initContainers")):
+        for key, count in _amounts(container).items():
+            peaks[key] = max(peaks.get(key, 0), count)
+    best = ("", "", 0)
+    for vendor in vendors:
+        for key in counts.keys() | peaks.keys():
+            count = max(counts.get(key, 0), peaks.get(key, 0))
+            if is_gpu(key, vendor.resource_keys) and (count, key) > (best[2], best[1]):
+                best = (vendor.name, key, count)
+    return best
+
+
+def _amounts(container: Object) -> dict[str, int]:
+    resources = lenient_map(container.get("resources"))
+    wanted = {**lenient_map(resources.get("requests")), **lenient_map(resources.get("limits"))}
+    amounts = {}
+    for key, value in wanted.items():
+        try:
+            amounts[key] = max(0, parse_quantity(value).units)
+        except InvalidQuantity:
+            continue
+    return amounts
+
+
+def one_pod(inp: AllocationInput, template: Object | None = None, pods: int = 1) -> Allocation | Blocked:
+    """GPUs of a workload whose code runs in one pod: all of them in each of ``pods`` equal pods.
+
+    Args:
+        inp: the workload and the cluster.
+        template: the embedded pod template, if the user wrote one.
+        pods: pods that run at the same time, as of an embedded ``parallelism``.
+    """
+    spec = inp.workload.spec
+    wanted = spec.gpus_per_replica or spec.gpus
+    request = _request(inp, template) if not wanted else _asked(inp)
+    if isinstance(request, Blocked):
+        return request
+    if request is None:
+        return Allocation(pods=pods)
+    each = wanted or template_gpus(template, inp.vendors)[2]
+    return _fixed(inp, request, replicas=1, each=each, pods=pods)
+
+
+def even(inp: AllocationInput, template: Object | None = None) -> Allocation | Blocked:
+    """GPUs of a workload with ``spec.replicas`` equal pods, as a Deployment has."""
+    spec = inp.workload.spec
+    replicas, wanted = spec.replicas, spec.gpus_per_replica or spec.gpus
+    request = _request(inp, template) if not wanted else _asked(inp)
+    if isinstance(request, Blocked):
+        return request
+    if request is None:
+        return Allocation(replicas=replicas, pods=replicas)
+    if not wanted:
+        each = template_gpus(template, inp.vendors)[2]
+    elif spec.gpus_per_replica:
+        each = spec.gpus_per_replica
+    elif replicas and spec.gpus % replicas:
+        return _indivisible(spec.gpus, replicas)
+    else:
+        each = spec.gpus // (replicas or 1)
+    return _fixed(inp, request, replicas=replicas, each=each, pods=replicas)
+
+
+def spread(inp: AllocationInput, hosts: int = 1) -> Allocation | Blocked:
+    """GPUs of a workload that may take as many pods as it needs, as Ray workers.
+
+    Without ``gpusPerReplica`` and ``replicas`` the smallest number of pods is chosen whose equal share fits
+    one node and that fit the nodes at the same time.
+
+    Args:
+        inp: the workload and the cluster.
+        hosts: pods per replica, each with the replica's GPUs.
+    """
+    spec = inp.workload.spec
+    if spec.gpus_per_replica or not spec.gpus or spec.replicas > 1:
+        split = even(inp)
+        if isinstance(split, Blocked) or hosts == 1:
+            return split
+        kept = GpuRequest(split.vendor, split.resource_key, split.models)
+        each = split.gpus_per_replica
+        return _fixed(inp, kept, replicas=split.replicas, each=each, pods=split.replicas * hosts)
+    request = _asked(inp)
+    if isinstance(request, Blocked):
+        return request
+    room = capacity(inp.nodes, request.vendor, request.key, request.models)
+    replicas = _smallest_split(spec.gpus, room, hosts)
+    if replicas is None:
+        if inp.check_capacity:
+            return _refusal(
+                request, room, spec.gpus, lambda count: _smallest_split(count, room, hosts) is not None
+            )
+        # A running workload is not judged by the nodes of the moment.
+        fewest = -(-spec.gpus // room.largest) if room.largest else 1
+        replicas = next(count for count in _divisors(spec.gpus) if count >= fewest)
+    return _allocation(request, replicas, spec.gpus // replicas, replicas * hosts)
+
+
+def written(inp: AllocationInput, sets: Iterable[tuple[Object | None, int]]) -> Allocation | Blocked:
+    """GPUs that the embedded templates of several sets of pods ask for themselves, as Ray worker groups do.
+
+    The set with the largest pods says how many GPUs a replica has. Sets without GPUs need no room.
+
+    Args:
+        inp: the workload and the cluster.
+        sets: of each set its pod template, if the user wrote one, and the pods that a replica has of it.
+    """
+    replicas = inp.workload.spec.replicas
+    found = [(template_gpus(template, inp.vendors), pods * replicas) for template, pods in sets]
+    vendor, key, each = max((asked for asked, _ in found), key=lambda asked: asked[2], default=("", "", 0))
+    if not each:
+        return Allocation(replicas=replicas, pods=replicas)
+    request = GpuRequest(vendor, key, _models(inp))
+    pods: Counter[int] = Counter()
+    for asked, count in found:
+        if asked[:2] == (vendor, key):
+            pods[asked[2]] += count
+    if inp.check_capacity and replicas:
+        room = capacity(inp.nodes, vendor, key, request.models)
+        if not room.holds(pods):
+            total = sum(gpus * count for gpus, count in pods.items())
+            equal = pods[each] if len(pods) == 1 else 0
+            return _refusal(
+                request,
+                room,
+                total,
+                lambda count: bool(equal) and _pods_fit(room, count, equal),
+                pods=equal or 1,
+                each=each,
+            )
+    return _allocation(request, replicas, each, pods[each])
+
+
+def _smallest_split(gpus: int, room: Capacity, hosts: int) -> int | None:
+    if not room.largest or gpus > room.total:
+        return None
+    fewest = -(-gpus // room.largest)
+    for replicas in _divisors(gpus):
+        if replicas >= fewest and room.pods(gpus // replicas) >= replicas * hosts:
+            return replicas
+    return None
+
+
+def _divisors(number: int) -> list[int]:
+    """The divisors of a positive number, ascending."""
+    small = [count for count in range(1, math.isqrt(number) + 1) if number % count == 0]
+    return sorted({*small, *(number // count for count in small)})
+
+
+def _asked(inp: AllocationInput) -> GpuRequest | Blocked:
+    spec = inp.workload.spec
+    found = find_vendor(spec.vendor, inp.vendors, inp.default_resource_key)
+    if isinstance(found, Blocked):
+        return found
+    return GpuRequest(found[0].name, found[1], _models(inp))
+
+
+def _request(inp: AllocationInput, template: Object | None) -> GpuRequest | None:
+    vendor, key, count = template_gpus(template, inp.vendors)
+    return GpuRequest(vendor, key, _models(inp)) if count else None
+
+
+def _models(inp: AllocationInput) -> tuple[str, ...]:
+    named = (label_value(model) for model in inp.workload.spec.gpu_models or ())
+    return tuple(dict.fromkeys(model for model in named if model))
+
+
+def _allocation(request: GpuRequest, replicas: int, each: int, pods: int) -> Allocation:
+    return Allocation(
+        vendor=request.vendor,
+        resource_key=request.key,
+        replicas=replicas,
+        gpus_per_replica=each,
+        pods=pods,
+        models=request.models,
+    )
+
+
+def _fixed(
+    inp: AllocationInput, request: GpuRequest, *, replicas: int, each: int, pods: int
+) -> Allocation | Blocked:
+    if inp.check_capacity and pods:
+        room = capacity(inp.nodes, request.vendor, request.key, request.models)
+        if room.pods(each) < pods:
+            return _refusal(
+                request, room, each * pods, lambda count: _pods_fit(room, count, pods), pods=pods, each=each
+            )
+    return _allocation(request, replicas, each, pods)
+
+
+def _pods_fit(room: Capacity, gpus: int, pods: int) -> bool:
+    return gpus % pods == 0 and room.pods(gpus // pods) >= pods
+
+
+def _indivisible(gpus: int, replicas: int) -> Blocked:
+    below, above = gpus // replicas * replicas, -(-gpus // replicas) * replicas
+    nearest = f"{below} or {above}" if below else str(above)
+    return Blocked(
+        "IndivisibleGPUs",
+        f"spec.gpus: {gpus} GPUs cannot be split evenly over {replicas} replicas; "
+        f"the nearest that can: {nearest}; or set gpusPerReplica",
+    )
+
+
+def _refusal(
+    request: GpuRequest,
+    room: Capacity,
+    asked: int,
+    fits: Callable[[int], bool],
+    *,
+    pods: int = 1,
+    each: int = 0,
+) -> Blocked:
+    models = f" of model {' or '.join(request.models)}" if request.models else ""
+    what = f"{request.vendor} GPUs{models}"
+    if not room.nodes:
+        seen = f"; usable nodes have {', '.join(sorted(room.other_models))}" if room.other_models else ""
+        return Blocked(
+            "NoGPUs",
+            f"asked for {asked} {what}, and no usable node has any ({request.key}){seen}; "
+            "starts by itself when such a node joins",
+        )
+    nearest = _nearest(asked, room, fits)
+    advice = f"nearest that fits: {nearest}" if nearest else "no nearer count fits"
+    have = f"the largest node has {room.largest}, {_nodes(room.nodes)} {room.total} in total"
+    if each > room.largest:
+        in_pods = "in one pod" if pods == 1 else f"in each of {pods} pods"
+        return Blocked("GPUsExceedNode", f"asked for {each} {what} {in_pods}; {have}; {advice}")
+    shape = f" as {pods} pods of {each}" if pods > 1 else ""
+    return Blocked("InsufficientGPUs", f"asked for {asked} {what}{shape}; {have}; {advice}")
+
+
+def _nodes(count: int) -> str:
+    return "1 node has" if count == 1 else f"{count} nodes have"
+
+
+def _nearest(asked: int, room: Capacity, fits: Callable[[int], bool]) -> str:
+    start = min(asked - 1, room.total)
+    below = next((count for count in range(start, max(0, start - _SEARCH), -1) if fits(count)), None)
+    above = next(
+        (count for count in range(asked + 1, min(room.total, asked + _SEARCH) + 1) if fits(count)), None
+    )
+    return " or ".join(str(count) for count in (below, above) if count is not None)

@@ -1,0 +1,1 @@
+"""The state of live children, read from their pods and their queue."""

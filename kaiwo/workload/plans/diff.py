@@ -1,0 +1,180 @@
+"""Changes to a live workload: what may change, and the smallest patch of its child."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, digest
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import RESOLVED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Backend
+    from kaiwo.workload.applied_record import AppliedRecord
+
+MANAGER = "kaiwo"
+"""Our field manager."""
+
+ALLOCATION_FIELDS = frozenset({"gpus", "gpusPerReplica", "replicas", "gpuVendor", "gpuModels"})
+"""A change of one of these splits the GPUs anew; any other keeps the split of the running child."""
+
+
+_NEVER_AT_WILL = frozenset({"storage", "clusterQueue", "priorityClass"})
+"""Fields that no backend can change on a live child by itself: volumes and the queue set the limits."""
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The fields below ``spec`` that differ, sorted; the workload's own metadata are not among them."""
+    names = before.keys() | after.keys()
+    return sorted(
+        name for name in names if name not in (LABELS, ANNOTATIONS) and before.get(name) != after.get(name)
+    )
+
+
+def immutable(fields: Iterable[str], backend: Backend, allowed: Collection[str] = ()) -> list[str]:
+    """Those of the changed fields that cannot change while a child exists.
+
+    Args:
+        fields: changed fields, dotted, below ``spec``.
+        backend: the backend in charge.
+        allowed: further fields that may change at this moment.
+    """
+    if "*" in backend.mutable:
+        fields = [name for name in fields if name.split(".", 1)[0] in _NEVER_AT_WILL]
+    may = (*backend.mutable, *allowed)
+    return [name for name in fields if not any(name == path or name.startswith(f"{path}.") for path in may)]
+
+
+def immutable_message(fields: Iterable[str], child: str) -> str:
+    """What is said about fields that cannot change."""
+    names = ", ".join(f"spec.{name}" for name in fields)
+    return (
+        f"{names} cannot change while the {child} exists, which goes on unchanged; "
+        "put the old values back, or delete the workload and submit it again"
+    )
+
+
+def _at(obj: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = obj
+    for name in path:
+        value = lenient_map(value).get(name)
+    return value
+
+
+def content(obj: Object, record: AppliedRecord) -> str:
+    """A hash of what was set on a child and is restored when somebody edits it.
+
+    These are the labels, annotations and paths named in the record; the API server's defaults do not count.
+    """
+    labels = lenient_map(_at(obj, ("metadata", "labels")))
+    annotations = lenient_map(_at(obj, ("metadata", "annotations")))
+    return digest(
+        [
+            [labels.get(key) for key in record.labels],
+            [annotations.get(key) for key in record.annotations],
+            [_at(obj, tuple(path.split("."))) for path in record.paths],
+        ]
+    )
+
+
+def merge_patch(
+    live: Object,
+    desired: Object,
+    record: AppliedRecord | None,
+    backend: Backend,
+    owners: Mapping[tuple[str, ...], str],
+) -> Object:
+    """The merge patch of named keys that brings a live child to what is wanted; empty when it is there.
+
+    Keys that we set earlier and no longer want are removed. Paths that another field manager owns are left.
+
+    Args:
+        live: the live child.
+        desired: the child as it would be created now.
+        record: what was recorded on the live child, None when nothing was.
+        backend: the backend in charge.
+        owners: paths to the field manager that owns them on the live child.
+    """
+    patch: Object = {}
+    metadata: Object = {}
+    for name, known in (
+        ("labels", record.labels if record else ()),
+        ("annotations", record.annotations if record else ()),
+    ):
+        have = lenient_map(_at(live, ("metadata", name)))
+        want = lenient_map(_at(desired, ("metadata", name)))
+        edits: Object = {key: value for key, value in want.items() if have.get(key) != value}
+        edits |= {key: None for key in known if key not in want and key in have}
+        if edits:
+            metadata[name] = edits
+    if metadata:
+        patch["metadata"] = metadata
+    for path in backend.patch_paths:
+        want = _at(desired, path)
+        if want == _at(live, path) or owners.get(path, MANAGER) != MANAGER:
+            continue
+        if want is None and not _ours_before(record, path):
+            continue
+        _put(patch, path, want)
+    return patch
+
+
+def without_foreign(
+    desired: Object, live: Object, backend: Backend, owners: Mapping[tuple[str, ...], str]
+) -> tuple[Object, list[str]]:
+    """What is applied to a live child: all that is wanted but the paths that another field manager owns.
+
+    Args:
+        desired: the rendered child.
+        live: the live child.
+        backend: the backend in charge.
+        owners: paths to the field manager that owns them on the live child.
+
+    Returns:
+        The object to apply, and a warning for each value that is left although another one is wanted.
+    """
+    warnings: list[str] = []
+    for path in backend.owned_paths:
+        owner, wanted = owners.get(path, MANAGER), _at(desired, path)
+        if owner == MANAGER or wanted is None:
+            continue
+        have = _at(live, path)
+        if have != wanted:
+            dotted = ".".join(path)
+            warnings.append(
+                f"{dotted} of the {backend.child.kind} is left at {have}, not {wanted}: {owner} sets it"
+            )
+        desired = _without(desired, path)
+    return desired, warnings
+
+
+def _without(obj: Object, path: tuple[str, ...]) -> Object:
+    name, *rest = path
+    if not rest:
+        return {key: value for key, value in obj.items() if key != name}
+    return {**obj, name: _without(lenient_map(obj.get(name)), tuple(rest))}
+
+
+def _ours_before(record: AppliedRecord | None, path: tuple[str, ...]) -> bool:
+    """Whether the value at a path was written by us once, so that its absence now means removal."""
+    return record is not None and ".".join(path) in record.paths
+
+
+def _put(target: Object, path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        target = target.setdefault(name, {})
+    target[path[-1]] = value
+
+
+def own_keys(metadata: Object, name: str, queue_keys: Collection[str] = ()) -> tuple[str, ...]:
+    """The label or annotation keys of rendered metadata that are ours to restore."""
+    keys = lenient_map(metadata.get(name)).keys()
+    return tuple(sorted(key for key in keys if key not in queue_keys and key != RESOLVED))
+
+
+def paths_set(desired: Object, backend: Backend) -> tuple[str, ...]:
+    """The patchable paths that a rendered child sets, dotted."""
+    return tuple(".".join(path) for path in backend.patch_paths if _at(desired, path) is not None)

@@ -1,0 +1,112 @@
+"""A child that is gone: created again, or the end of its workload. What may have run never runs twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.conditions import Condition
+from kaiwo.api.status import TERMINAL
+from kaiwo.plugin.backends import Observation
+from kaiwo.workload import plugin_calls
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.model import Plan
+from kaiwo.workload.observe import pod_status
+from kaiwo.workload.status import OWN_CONDITIONS, Verdict, documents, events
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.plugin.backends import Backend
+    from kaiwo.workload.model import DeletedChild, Facts
+
+TTL_SECONDS = 3600
+"""How long a finished child stays unless the embedded object says otherwise."""
+
+
+def plan_missing_child(workload: Workload, facts: Facts, backend: Backend) -> Plan | None:
+    """The end of a workload whose child is gone for good; None when a child may be created (again)."""
+    if workload.kind != "KaiwoJob":
+        return None
+    if facts.lost is not None:
+        verdict = _last_seen(workload, facts, facts.lost, backend)
+    elif workload.status.child_uid and not _never_started(workload, facts.now, backend):
+        verdict = _child_lost(workload, facts, backend)
+    else:
+        verdict = None
+    if verdict is None:
+        return None
+    statuses = documents(workload, verdict, facts.now)
+    return Plan(statuses=statuses, events=events(workload, statuses, ""), backend=backend.name)
+
+
+def _last_seen(workload: Workload, facts: Facts, lost: DeletedChild, backend: Backend) -> Verdict | None:
+    seen = Observation(
+        workload=workload,
+        child=lost.obj,
+        pods=facts.pods,
+        admission=None,
+        queued=False,
+        now=facts.now,
+        gone=facts.gone_pods,
+    )
+    observed = plugin_calls.observed(backend, seen)
+    if observed.status in TERMINAL:
+        return Verdict(
+            status=observed.status,
+            reason=observed.reason,
+            message=observed.message,
+            started=observed.started,
+            run_started=observed.run_started,
+            completed=observed.completed,
+            passed=observed.passed,
+            conditions=_kept(workload),
+        )
+    if lost.deletion_seen or not (lenient_map(lost.obj.get("status")).get("startTime") or observed.started):
+        return None
+    return _child_lost(workload, facts, backend)
+
+
+def _never_started(workload: Workload, now: datetime, backend: Backend) -> bool:
+    """Whether nothing had started by the last status, too recently for an ended child to be collected."""
+    status = workload.status
+    if status.start_time is not None or status.status not in ("", "PENDING", "ERROR"):
+        return False
+    known = [pod_status.moment(item.get("lastTransitionTime")) for item in status.conditions]
+    last = max((at for at in known if at is not None), default=workload.created)
+    return (now - last).total_seconds() < _ttl(workload, backend)
+
+
+def _ttl(workload: Workload, backend: Backend) -> int:
+    block = workload.blocks.get(backend.fields[0].path[0]) if backend.fields else None
+    given = lenient_map(lenient_map(block).get("spec")).get("ttlSecondsAfterFinished")
+    return given if isinstance(given, int) else TTL_SECONDS
+
+
+def _child_lost(workload: Workload, facts: Facts, backend: Backend) -> Verdict:
+    return Verdict(
+        status="FAILED",
+        reason="ChildLost",
+        message=(
+            f"{backend.child.kind} {workload.name} is gone and nobody saw how it ended (it may have been "
+            "collected after its end while the operator was down); it is not run a second time: look at the "
+            "job's own output, and delete the workload and submit it again if it should run again"
+        ),
+        completed=facts.now,
+        conditions=_kept(workload),
+    )
+
+
+def _kept(workload: Workload) -> tuple[Condition, ...]:
+    """What was last said of the run: it is as true of it after its end."""
+    return tuple(
+        Condition(
+            str(item.get("type")),
+            item.get("status", "Unknown"),
+            str(item.get("reason", "")),
+            str(item.get("message", "")),
+            item.get("observedGeneration"),
+        )
+        for item in workload.status.conditions
+        if item.get("type") in OWN_CONDITIONS
+    )

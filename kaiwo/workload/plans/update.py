@@ -1,0 +1,272 @@
+"""What of a changed workload, or of an edited child, leads to a write on the live child."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kaiwo.api.conditions import Condition
+from kaiwo.engine.diff import contains
+from kaiwo.engine.quantity import quantity
+from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.plugin.facts import Blocked
+from kaiwo.workload import plugin_calls
+from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, fingerprint
+from kaiwo.workload.defaults import queue_facts, renew, resolve
+from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.model import Apply, Patch
+from kaiwo.workload.plans import create, replacement, secondary_resources
+from kaiwo.workload.plans.blocked import blocked_by_api
+from kaiwo.workload.plans.diff import (
+    changed,
+    content,
+    immutable,
+    immutable_message,
+    merge_patch,
+    without_foreign,
+)
+from kaiwo.workload.storage import claims, volumes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Rendered, Resolved
+    from kaiwo.plugin.facts import Allocation
+    from kaiwo.plugin.queues import Admission, QueueAssignment
+    from kaiwo.workload.applied_record import AppliedRecord
+    from kaiwo.workload.model import Facts, PlanContext, Write
+
+_SIZES = {
+    "storage.data.storageSize": volumes.DATA,
+    "storage.huggingFace.storageSize": volumes.HF,
+}
+_QUEUE_FIELDS = ("clusterQueue", "priorityClass")
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What reaches a live child.
+
+    Attributes:
+        condition: the condition SpecApplied; None where it does not apply.
+        allocation: the split of GPUs of the child.
+        writes: in order.
+        storage: the condition StorageReady where a volume's change was refused.
+        warnings: what was ignored or overridden.
+        rendered: the child as it would be created now, when it was rendered at all.
+    """
+
+    condition: Condition | None
+    allocation: Allocation | None = None
+    writes: tuple[Write, ...] = ()
+    storage: Condition | None = None
+    warnings: tuple[str, ...] = ()
+    rendered: tuple[Rendered, ...] = ()
+
+
+def plan_update(
+    case: PlanContext,
+    record: AppliedRecord | None,
+    admission: Admission | None,
+    switched: str,
+) -> Update:
+    """What a changed workload or an edited child leads to; nothing, quickly, when neither is the case."""
+    allocation = record.resolved.allocation if record else None
+    fields = fingerprint(case.workload)
+    if switched:
+        asked = [name for name in changed(record.fields, fields) if name == "ray"] if record else []
+        text = immutable_message(asked or [switched], case.backend.child.kind)
+        return Update(_applied(case.workload, "Immutable", text), allocation)
+    changes: list[str] = []
+    live: Object = case.facts.live or {}
+    if record is not None:
+        changes = changed(record.fields, fields)
+        # Another manager's change of anything is looked for in the whole object where that is applied.
+        edited = case.backend.write == "apply" or content(live, record) != record.content
+        relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
+        if not (changes or edited or relabelled):
+            return Update(_applied(case.workload), allocation, warnings=record.warnings)
+        allowed = _allowed(case, record, changes, admission)
+        if frozen := immutable(changes, case.backend, allowed):
+            text = immutable_message(frozen, case.backend.child.kind)
+            return Update(_applied(case.workload, "Immutable", text), allocation)
+        if cannot := _cannot_grow(case, changes):
+            told = Condition(
+                "StorageReady", "False", "VolumeNotExpandable", cannot, case.workload.generation or None
+            )
+            return Update(_applied(case.workload, "VolumeNotExpandable", cannot), allocation, storage=told)
+    if case.facts.rejection is not None:
+        refusal = blocked_by_api(case.facts.rejection)
+        about = Condition(
+            refusal.condition, "False", refusal.reason, refusal.message, case.workload.generation or None
+        )
+        if refusal.condition == "StorageReady":
+            return Update(_applied(case.workload, refusal.reason, refusal.message), allocation, storage=about)
+        return Update(_applied(case.workload, refusal.reason, refusal.message), allocation)
+    try:
+        return _write(case, record, changes)
+    except SpecError as error:
+        return Update(_applied(case.workload, "InvalidSpec", str(error)), allocation)
+    except PluginError as error:
+        return Update(_applied(case.workload, "PluginError", str(error)), allocation)
+
+
+def _applied(workload: Workload, reason: str = "", message: str = "") -> Condition:
+    generation = workload.generation or None
+    if reason:
+        return Condition("SpecApplied", "False", reason, message, generation)
+    return Condition("SpecApplied", "True", "Applied", message, generation)
+
+
+def _allowed(
+    case: PlanContext,
+    record: AppliedRecord,
+    changes: Collection[str],
+    admission: Admission | None,
+) -> list[str]:
+    """Fields that may change at this moment although the backend does not list them."""
+    allowed = [path for path in _SIZES if path in changes and _grows(case.workload, case.facts, path)]
+    if case.registry.queue is None:
+        return [*allowed, "clusterQueue"]
+    waits = admission is None or admission.state in ("pending", "evicted")
+    if record.queue is not None and waits and case.workload.spec.cluster_queue:
+        allowed.append("clusterQueue")
+    name = case.workload.spec.priority_class
+    kubernetes = record.resolved.priority_class or (name in (case.facts.priority_classes or ()))
+    if record.queue is not None and waits and name and not kubernetes:
+        allowed.append("priorityClass")
+    return allowed
+
+
+def _cannot_grow(case: PlanContext, changes: Collection[str]) -> str:
+    """Why a volume that was asked to grow cannot; empty when none is, or all can."""
+    for path in changes:
+        claim = _claim(case.workload, case.facts, path) if path in _SIZES else None
+        if claim is None or (_growth(case.workload, claim, path) or 0) <= 0:
+            continue
+        if problem := claims.not_expandable(claim, case.facts):
+            return problem
+    return ""
+
+
+def _grows(workload: Workload, facts: Facts, path: str) -> bool:
+    claim = _claim(workload, facts, path)
+    growth = _growth(workload, claim, path) if claim is not None else None
+    return growth is not None and growth >= 0
+
+
+def _claim(workload: Workload, facts: Facts, path: str) -> Object | None:
+    return facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volumes.claim_name(workload, _SIZES[path])))
+
+
+def _growth(workload: Workload, claim: Object, path: str) -> int | None:
+    """By how much (billionths of a byte) a volume is asked to grow; None when that cannot be said."""
+    spec = workload.spec.storage
+    section = (spec.data if path.startswith("storage.data") else spec.hugging_face) if spec else None
+    wanted = quantity(section.storage_size) if section and section.storage_size else None
+    found = claims.size(claim)
+    have = quantity("0" if found is None else found)
+    return wanted.nano - have.nano if wanted is not None and have is not None else None
+
+
+def _write(
+    case: PlanContext,
+    record: AppliedRecord | None,
+    changes: Collection[str],
+) -> Update:
+    allocation = record.resolved.allocation if record else None
+    if refusal := create.check(case.workload, case.backend):
+        return Update(_applied(case.workload, refusal.reason, refusal.message), allocation)
+    answer = _values(case, record, changes)
+    if isinstance(answer, Blocked):
+        return Update(_applied(case.workload, answer.reason, answer.message), allocation)
+    resolved, queue = answer
+    made = _made(case, record, resolved, queue)
+    writes: list[Write] = []
+    if any(path in changes for path in _SIZES):
+        writes += [
+            Apply(PERSISTENT_VOLUME_CLAIM, claim.child) for claim in claims.claims(case.workload, resolved)
+        ]
+    live: Object = case.facts.live or {}
+    metadata = lenient_map(live.get("metadata"))
+    warnings = list(made.rendered.warnings)
+    if taken := secondary_resources.taken(case, made.rendered):
+        return Update(_applied(case.workload, taken.reason, taken.message), allocation)
+    if changes and _replaces(case, made):
+        return Update(_applied(case.workload), allocation, (replacement.deletion(case),))
+    if case.backend.write == "apply":
+        desired, left = without_foreign(made.rendered.child, live, case.backend, case.facts.owners)
+        warnings += left
+        combined = plugin_calls.merged(case.backend, desired, live)
+        if not contains(live, combined):
+            writes.append(Apply(case.backend.child, _guarded(combined, live, desired)))
+    elif patch := merge_patch(live, made.rendered.child, record, case.backend, case.facts.owners):
+        writes.append(
+            Patch(
+                case.backend.child,
+                case.workload.namespace,
+                case.workload.name,
+                str(metadata.get("uid", "")),
+                patch,
+            )
+        )
+    writes += secondary_resources.writes(case, made.rendered)
+    return Update(
+        _applied(case.workload),
+        resolved.allocation,
+        tuple(writes),
+        warnings=tuple(warnings),
+        rendered=(made.rendered,),
+    )
+
+
+def _made(
+    case: PlanContext, record: AppliedRecord | None, resolved: Resolved, queue: QueueAssignment | None
+) -> create.Made:
+    """The child as it is wanted now; new labels of the workload wait for a change that needs new pods."""
+    made = create.make(case, resolved, queue)
+    if record is None or not _replaces(case, made):
+        return made
+    kept = replace(resolved, labels=record.resolved.labels, annotations=record.resolved.annotations)
+    same = made if kept == resolved else create.make(case, kept, queue)
+    return made if _replaces(case, same) else same
+
+
+def _replaces(case: PlanContext, made: create.Made) -> bool:
+    """Whether the live child would have to be replaced to become what was rendered."""
+    live: Object = case.facts.live or {}
+    return plugin_calls.frozen(case.backend, live) != plugin_calls.frozen(case.backend, made.rendered.child)
+
+
+def _guarded(combined: Object, live: Object, desired: Object) -> Object:
+    """What was merged from a live object is only true of that very version of it."""
+    version = lenient_map(live.get("metadata")).get("resourceVersion")
+    if combined is desired or not version:
+        return combined
+    return {**combined, "metadata": {**combined["metadata"], "resourceVersion": version}}
+
+
+def _values(
+    case: PlanContext,
+    record: AppliedRecord | None,
+    changes: Collection[str],
+) -> tuple[Resolved, QueueAssignment | None] | Blocked:
+    """The resolved values of the child after the change, and its queue."""
+    if record is None:
+        # Somebody removed the record: what the child was made with is lost, so it is taken as of now.
+        return resolve(case, check_capacity=False)
+    queue = record.queue
+    if case.registry.queue is not None and any(name in changes for name in _QUEUE_FIELDS):
+        answer = plugin_calls.assignment(
+            case.registry.queue, case.workload, queue_facts(case.registry, case.facts)
+        )
+        if isinstance(answer, Blocked):
+            return answer
+        queue = answer
+    if not changes:
+        return record.resolved, queue
+    resolved = renew(case, record.resolved, changes)
+    return resolved if isinstance(resolved, Blocked) else (resolved, queue)

@@ -1,0 +1,1 @@
+"""Pod templates: containers, resources, volumes, placement, and Ray clusters made of them."""

@@ -1,0 +1,51 @@
+"""Environment variables of the primary container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.json_access import as_maps
+from kaiwo.workload.storage.volumes import HF, volumes
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import RenderInput
+    from kaiwo.workload.pods.origins import Origins
+
+
+def set_environment(container: Object, inp: RenderInput, path: str, origins: Origins) -> None:
+    """Give the primary container its environment, in place.
+
+    The order is: the template's own list with ``spec.env`` replacing equal names in place, new names of
+    ``spec.env``, ``HF_HOME`` where there is a Hugging Face volume and nobody set it, and then the numbers of
+    the GPU allocation, which always have our values.
+
+    Raises:
+        SpecError: the container's own list is none.
+    """
+    allocation = inp.resolved.allocation
+    numbers = {
+        "NUM_GPUS": str(allocation.gpus),
+        "NUM_REPLICAS": str(allocation.replicas),
+        "NUM_GPUS_PER_REPLICA": str(allocation.gpus_per_replica),
+    }
+    merged: dict[object, tuple[Object, str]] = {}
+    for position, item in enumerate(as_maps(container.get("env"), f"{path}.env")):
+        name = item.get("name")
+        merged[name if isinstance(name, str) else position] = (item, "")
+    for variable in inp.workload.spec.env or ():
+        merged[variable.name] = (variable.dump(), "spec.env")
+    for volume in volumes(inp.workload, inp.resolved):
+        if volume.name == HF and "HF_HOME" not in merged:
+            merged["HF_HOME"] = ({"name": "HF_HOME", "value": volume.mount_path}, volume.path)
+    for name in numbers:
+        merged.pop(name, None)
+    for position, (_, field) in enumerate(merged.values()):
+        if field:
+            origins.note(f"{path}.env[{position}]", "user", field)
+    for position in range(len(merged), len(merged) + len(numbers)):
+        origins.note(f"{path}.env[{position}]", "nodes", "the GPU allocation")
+    container["env"] = [
+        *(item for item, _ in merged.values()),
+        *({"name": name, "value": value} for name, value in numbers.items()),
+    ]

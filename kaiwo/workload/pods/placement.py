@@ -1,0 +1,68 @@
+"""Where pods may run: tolerations and node affinity for GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.gpus.resource_keys import is_gpu
+from kaiwo.workload.json_access import as_map, as_maps, lenient_map
+from kaiwo.workload.metadata import GPU_MODEL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import Resolved
+    from kaiwo.workload.pods.origins import Origins
+
+
+def requests_gpus(pod: Object, vendor_keys: Sequence[str]) -> bool:
+    """Whether any container of a pod spec, init containers included, asks for a GPU."""
+    for group in ("containers", "initContainers"):
+        for container in pod.get(group) or ():
+            resources = lenient_map(container.get("resources"))
+            for side in ("requests", "limits"):
+                if any(is_gpu(key, vendor_keys) for key in lenient_map(resources.get(side))):
+                    return True
+    return False
+
+
+def place(pod: Object, resolved: Resolved, vendor_keys: Sequence[str], path: str, origins: Origins) -> bool:
+    """Let a pod that asks for GPUs run on GPU nodes, and on no others than the models asked for, in place.
+
+    Returns:
+        Whether the pod asks for GPUs; one that does not is left as it is.
+
+    Raises:
+        SpecError: the pod's own tolerations or affinity have an impossible shape.
+    """
+    if not requests_gpus(pod, vendor_keys):
+        return False
+    if resolved.gpu_taint_key:
+        wanted = {"key": resolved.gpu_taint_key, "operator": "Exists", "effect": "NoSchedule"}
+        own = as_maps(pod.get("tolerations"), f"{path}.tolerations")
+        if wanted not in own:
+            pod["tolerations"] = [*own, wanted]
+            origins.note(f"{path}.tolerations[{len(own)}]", "config", "KaiwoConfig nodes.defaultGpuTaintKey")
+    if resolved.allocation.models:
+        _require_models(pod, resolved.allocation.models, f"{path}.affinity")
+        origins.note(f"{path}.affinity.nodeAffinity", "user", "spec.gpuModels")
+    return True
+
+
+def _require_models(pod: Object, models: Sequence[str], path: str) -> None:
+    affinity = dict(as_map(pod.get("affinity"), path))
+    node = dict(as_map(affinity.get("nodeAffinity"), f"{path}.nodeAffinity"))
+    name = "requiredDuringSchedulingIgnoredDuringExecution"
+    required = dict(as_map(node.get(name), f"{path}.nodeAffinity.{name}"))
+    wanted = {"key": GPU_MODEL, "operator": "In", "values": list(models)}
+    where = f"{path}.nodeAffinity.{name}.nodeSelectorTerms"
+    # Terms are alternatives, so the requirement goes into each of them.
+    terms = []
+    for position, term in enumerate(as_maps(required.get("nodeSelectorTerms"), where)):
+        expressions = as_maps(term.get("matchExpressions"), f"{where}[{position}].matchExpressions")
+        terms.append({**term, "matchExpressions": [*expressions, wanted]})
+    required["nodeSelectorTerms"] = terms or [{"matchExpressions": [wanted]}]
+    node[name] = required
+    affinity["nodeAffinity"] = node
+    pod["affinity"] = affinity

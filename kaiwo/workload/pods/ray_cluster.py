@@ -1,0 +1,207 @@
+"""The Ray cluster in a RayJob or RayService: one head, and worker groups that get the workload's GPUs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.errors import SpecError
+from kaiwo.workload.gpus import allocation
+from kaiwo.workload.json_access import (
+    as_integer,
+    as_map,
+    as_maps,
+    as_strings,
+    is_blank,
+    kind_of,
+    lenient_map,
+    lenient_maps,
+    without_nulls,
+)
+from kaiwo.workload.metadata import MAX_LABEL
+from kaiwo.workload.pods.template import PodRole, pod_template
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.backends import AllocationInput, RenderInput
+    from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.workload.pods.origins import Origins
+
+WORKER_GROUP = "default-worker-group"
+"""Name of the generated worker group."""
+
+WORKER_SHARED_MEMORY = "200Gi"
+"""Size of /dev/shm of generated workers: Ray keeps its object store there."""
+
+MAX_POD_SETS = 8
+"""Pod sets that Kueue's Workload and AppWrapper take; a Ray head and a submitter are one each."""
+
+_GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_COUNTS = ("replicas", "minReplicas", "maxReplicas")
+
+
+def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
+    """Look for shapes that cannot be rendered or run.
+
+    Args:
+        cluster: the embedded cluster spec.
+        path: where the user writes it (``spec.rayJob.spec.rayClusterSpec``).
+        others: names of the object's pod sets that are no worker groups.
+
+    Raises:
+        SpecError: what is wrong.
+    """
+    spec = as_map(cluster, path)
+    head = as_map(spec.get("headGroupSpec"), f"{path}.headGroupSpec")
+    _check_template(head, f"{path}.headGroupSpec")
+    groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
+    if len(groups) + len(others) > MAX_POD_SETS:
+        raise SpecError(
+            f"{path}.workerGroupSpecs",
+            f"has {len(groups)} groups, at most {MAX_POD_SETS - len(others)} are possible: a queue takes "
+            f"{MAX_POD_SETS} sets of pods; put pods of the same kind into one group",
+        )
+    taken = dict.fromkeys(others, "")
+    for position, group in enumerate(groups):
+        where = f"{path}.workerGroupSpecs[{position}]"
+        _check_template(group, where)
+        hosts = as_integer(group.get("numOfHosts"), f"{where}.numOfHosts")
+        if hosts is not None and hosts < 1:
+            raise SpecError(f"{where}.numOfHosts", f"must be at least 1, not {hosts}")
+        _check_name(group.get("groupName"), f"{where}.groupName", taken)
+
+
+def _check_name(name: object, path: str, taken: dict[str, str]) -> None:
+    """Look for a group's name that a queue could not tell from others, and would ignore without a word.
+
+    Args:
+        name: the name; one that is absent is filled in.
+        path: where the user writes it.
+        taken: names of pod sets so far, in lower case, to where they are; the new one is added.
+    """
+    if not name:
+        return
+    if not isinstance(name, str):
+        raise SpecError(path, f"must be a string, not {kind_of(name)}; put it in quotes")
+    known = name.lower()  # as in the names of pods, and in Kueue's names of pod sets
+    if len(known) > MAX_LABEL or not _GROUP_NAME.fullmatch(known):
+        raise SpecError(
+            path,
+            f"{name!r} cannot be part of the names of pods: use letters, digits and '-', with a letter or "
+            f"digit at both ends, at most {MAX_LABEL} characters",
+        )
+    if known in taken:
+        owner = taken[known] or f"the {known}'s own pods"
+        raise SpecError(path, f"{name!r} is the name of {owner} already; each group needs one of its own")
+    taken[known] = path
+
+
+def _check_template(group: Object, path: str) -> None:
+    template = as_map(group.get("template"), f"{path}.template")
+    pod = as_map(template.get("spec"), f"{path}.template.spec")
+    as_maps(pod.get("containers"), f"{path}.template.spec.containers")
+    as_strings(without_nulls(group.get("rayStartParams")), f"{path}.rayStartParams")
+
+
+def allocate_cluster(inp: AllocationInput, cluster: object) -> Allocation | Blocked:
+    """The split of GPUs over the workers: each pod of every group gets a replica's share.
+
+    Where the workload asks for none, those that the groups' templates ask for count.
+    """
+    groups = lenient_maps(lenient_map(cluster).get("workerGroupSpecs"))
+    if inp.workload.spec.gpus or inp.workload.spec.gpus_per_replica:
+        return allocation.spread(inp, sum(map(hosts_of, groups)) or 1)
+    return allocation.written(
+        inp, [(lenient_map(group.get("template")), hosts_of(group)) for group in groups]
+    )
+
+
+def hosts_of(group: Object) -> int:
+    """Pods per replica of a worker group."""
+    hosts = group.get("numOfHosts")
+    return hosts if isinstance(hosts, int) and not isinstance(hosts, bool) and hosts > 0 else 1
+
+
+def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) -> tuple[Object, list[str]]:
+    """The complete spec of a Ray cluster, and warnings.
+
+    Args:
+        inp: the render input.
+        cluster: the cluster spec the user embedded; None or absent for a generated one.
+        path: where the user writes it.
+        origins: where to note what came from where.
+
+    Raises:
+        SpecError: the embedded spec has an impossible shape.
+        PluginFailure: a plugin's contribution to the pods failed.
+    """
+    spec: Object = without_nulls(as_map(cluster, path))
+    warnings = allocation.recalculated(inp.workload)
+    if spec.get("enableInTreeAutoscaling"):
+        warnings.append(
+            f"{path}.enableInTreeAutoscaling is not used: a queue admits a fixed number of pods; "
+            "set spec.replicas"
+        )
+    spec["enableInTreeAutoscaling"] = False
+    origins.note(f"{path}.enableInTreeAutoscaling", "default", "a queue admits a fixed number of pods")
+    spec["headGroupSpec"], told = _head(inp, spec.get("headGroupSpec"), f"{path}.headGroupSpec", origins)
+    warnings += told
+    groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
+    spec["workerGroupSpecs"] = workers = []
+    for position, group in enumerate(groups or [{"groupName": WORKER_GROUP, "rayStartParams": {}}]):
+        worker, told = _workers(inp, group, position, path, origins)
+        workers.append(worker)
+        warnings += told
+    return spec, warnings
+
+
+def _head(inp: RenderInput, group: object, path: str, origins: Origins) -> tuple[Object, list[str]]:
+    head = dict(as_map(group, path))
+    if is_blank(group):
+        # The dashboard is asked by Ray's operator, from another pod.
+        head["rayStartParams"] = {"dashboard-host": "0.0.0.0"}  # noqa: S104 (inside the pod)
+        origins.note(f"{path}.rayStartParams", "template", "the generated Ray head")
+    _fill_start_params(head, path, origins)
+    role = PodRole(
+        path=f"{path}.template",
+        container="ray-head",
+        gpus=False,
+        entrypoint=False,
+        memory=inp.resolved.head_memory,
+    )
+    head["template"], warnings = pod_template(inp, head.get("template"), role, origins)
+    return head, warnings
+
+
+def _fill_start_params(group: Object, path: str, origins: Origins) -> None:
+    """Make a group valid that gives none: KubeRay before 1.5 refuses it."""
+    if "rayStartParams" not in group:
+        group["rayStartParams"] = {}
+        origins.note(f"{path}.rayStartParams", "default", "KubeRay before 1.5 asks for it")
+
+
+def _workers(
+    inp: RenderInput, group: Object, position: int, path: str, origins: Origins
+) -> tuple[Object, list[str]]:
+    path = f"{path}.workerGroupSpecs[{position}]"
+    worker = dict(group)
+    if not worker.get("groupName"):
+        worker["groupName"] = f"{WORKER_GROUP}-{position}" if position else WORKER_GROUP
+        origins.note(f"{path}.groupName", "default", "a name of its own")
+    _fill_start_params(worker, path, origins)
+    count = inp.resolved.allocation.replicas
+    warnings = [
+        f"{path}.{name}: {given} is not used, it is {count}; set spec.replicas instead"
+        for name in _COUNTS
+        if (given := worker.get(name)) is not None and given != count
+    ]
+    for name in _COUNTS:
+        worker[name] = count
+        origins.note(f"{path}.{name}", "nodes", "the GPU allocation")
+    role = PodRole(
+        path=f"{path}.template", container="ray-worker", shm=WORKER_SHARED_MEMORY, entrypoint=False
+    )
+    worker["template"], told = pod_template(inp, worker.get("template"), role, origins)
+    return worker, [*warnings, *told]

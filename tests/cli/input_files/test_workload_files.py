@@ -1,0 +1,358 @@
+"""Every problem of every document is told at its line before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kaiwo.api.validate import Validator
+from kaiwo.cli.commands.submit import refusals
+from kaiwo.cli.input_files import workload_files
+from kaiwo.cli.input_files.checking import check
+from kaiwo.cli.input_files.overrides import override
+from kaiwo.cli.options import GlobalOptions
+from kaiwo.cli.output.printer import to_json
+from kaiwo.cli.user_config import UserConfig
+from kaiwo.engine.errors import ServerUnavailable
+from kaiwo.plugin.loader import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
+
+
+HEAD = "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJob\nmetadata:\n  name: train\n"
+
+
+def problems(result_err: str) -> list[str]:
+    """The complaints of a refused call; the last line counts them."""
+    *lines, last = result_err.splitlines()
+    assert last == f"error: {len(lines)} problem{'s' if len(lines) > 1 else ''}; nothing was sent"
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ("spec:\n  gpu: 2\n", 'job.yaml:6:3: spec.gpu: is not a known field; did you mean "gpus"?'),
+        ("spec:\n  gpus: -1\n", "job.yaml:6:3: spec.gpus: -1 is less than 0; the smallest value is 0"),
+        ("spec:\n  gpus: '2'\n", 'job.yaml:6:3: spec.gpus: "2" is not a whole number; '),
+        ("spec:\n  gpus: 1.5\n", "job.yaml:6:3: spec.gpus: 1.5 is not a whole number; "),
+        ("spec:\n  image: 5\n", 'job.yaml:6:3: spec.image: 5 is not a text; put it in quotes: "5"'),
+        (
+            "spec:\n  env:\n  - name: A\n    value: no\n",
+            'job.yaml:8:5: spec.env[0].value: no is not a text; put it in quotes: "no"',
+        ),
+        (
+            "spec:\n  env:\n  - {name: A, valu: x}\n",
+            'job.yaml:7:15: spec.env[0].valu: is not a known field; did you mean "value"?',
+        ),
+        ("spec:\n  env:\n  - value: x\n", "job.yaml:7:5: spec.env[0].name: is required; add it"),
+        ("spec: [1]\n", "job.yaml:5:1: spec: "),
+        ("spec:\n  gpus: 1\n  gpus: 2\n", "job.yaml:7:3: spec.gpus: the field is already given in line 6; "),
+        ("spec:\n\tgpus: 1\n", "job.yaml:6:1: a tab cannot indent YAML; use spaces"),
+        ("spec:\n  gpusPerReplica: 2\n", "job.yaml:6:3: spec.gpusPerReplica: "),
+    ],
+)
+def test_a_problem_is_told_at_its_line_and_column(cli: Cli, spec: str, line: str) -> None:
+    """File, line, column, field path, what is wrong and what to do, in one line; exit code 2."""
+    Path("job.yaml").write_text(HEAD + spec)
+    result = cli("submit", "-f", "job.yaml")
+    assert result.code == 2
+    (found,) = problems(result.err)
+    assert found.startswith(line)
+    assert result.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+            'x.yaml:1:1: ConfigMap "x" (v1) is no workload of Kaiwo; send it with kubectl apply ',
+        ),
+        (
+            "apiVersion: config.kaiwo.silogen.ai/v1alpha1\nkind: KaiwoConfig\nmetadata: {name: kaiwo}\n",
+            'x.yaml:1:1: KaiwoConfig "kaiwo" (config.kaiwo.silogen.ai/v1alpha1) is no workload of Kaiwo; ',
+        ),
+        (
+            "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoQueueConfig\n",
+            'x.yaml:2:1: kind: "KaiwoQueueConfig" is no workload; send it with kubectl apply --server-side ',
+        ),
+        (
+            "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoConfig\n",
+            'x.yaml:2:1: kind: "KaiwoConfig" is no workload; send it with kubectl apply --server-side ',
+        ),
+        (
+            "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJbo\n",
+            'x.yaml:2:1: kind: "KaiwoJbo" is no workload; did you mean "KaiwoJob"?',
+        ),
+        (
+            "apiVersion: kaiwo.silogen.ai/v1\nkind: KaiwoJob\n",
+            'x.yaml:1:1: apiVersion: "kaiwo.silogen.ai/v1" is not served; write kaiwo.silogen.ai/v1alpha1',
+        ),
+        ("kind: KaiwoJob\n", "x.yaml:1:1: apiVersion: is required; write kaiwo.silogen.ai/v1alpha1"),
+        ("metadata: {}\n", "x.yaml:1:1: kind: is required; write one of KaiwoJob, KaiwoService"),
+        ("just words\n", "x.yaml:1:1: text, where a workload is expected; it starts with "),
+        ("- 1\n", "x.yaml:1:1: a list, where a workload is expected; it starts with apiVersion and kind"),
+        ("", "x.yaml: holds no workload; one starts with apiVersion and kind"),
+        (
+            "apiVersion: v1\nkind: List\nitems: [3]\n",
+            "x.yaml:3:9: 3, where a workload is expected; it starts with apiVersion and kind",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems: []\n",
+            "x.yaml: holds no workload; one starts with apiVersion and kind",
+        ),
+        ("---\n# nothing\n", "x.yaml: holds no workload; one starts with apiVersion and kind"),
+    ],
+)
+def test_what_is_no_workload_is_refused_by_name(cli: Cli, text: str, line: str) -> None:
+    """The message says what the document is and how it would be sent."""
+    Path("x.yaml").write_text(text)
+    result = cli("submit", "-f", "x.yaml")
+    assert result.code == 2
+    (found,) = problems(result.err)
+    assert found.startswith(line)
+
+
+def test_what_came_from_standard_input_is_sent_from_there(cli: Cli) -> None:
+    """The next step can be typed as it stands; no file is called stdin."""
+    pod = b"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
+    assert "kubectl apply --server-side -f -\n" in cli("submit", "-f", "-", stdin=pod).err
+
+
+def test_a_name_may_be_generated(cli: Cli) -> None:
+    """Each submission is another workload then; a plan shows the form of the name."""
+    Path("job.yaml").write_text(HEAD.replace("name: train", f"generateName: {'n' * 70}") + "spec: {}\n")
+    names = {cli("submit", "-f", "job.yaml", "--dry-run=client", "-o", "name").out for _ in range(2)}
+    assert len(names) == 2
+    for name in names:
+        assert re.fullmatch(r"kaiwojob\.kaiwo\.silogen\.ai/n{58}[a-z0-9]{5}\n", name)
+    planned = cli("plan", "-f", "job.yaml", "--offline", "-o", "name")
+    assert (planned.code, planned.out) == (0, f"job.batch/{'n' * 58}xxxxx\n")
+
+
+def test_all_problems_of_all_documents_and_files_are_told_at_once(cli: Cli) -> None:
+    """One run of the command shows everything there is to repair, in the order of the files."""
+    Path("a.yaml").write_text(HEAD + "spec:\n  image: 5\n  gpu: 1\n---\nkind: Pod\napiVersion: v1\n")
+    Path("b.yaml").write_text(HEAD.replace("train", "Train_2") + "spec:\n  gpus: 2147483648\n")
+    result = cli("submit", "-f", "a.yaml", "-f", "b.yaml", "-f", "missing.yaml")
+    starts = [line.split(": ")[0] for line in problems(result.err)]
+    assert starts == ["a.yaml:6:3", "a.yaml:7:3", "a.yaml:9:1", "b.yaml:4:3", "b.yaml:6:3", "missing.yaml"]
+
+
+def test_standard_input_is_read_for_dash_and_for_double_dash(cli: Cli) -> None:
+    """``-f -`` and ``-f --`` mean the same; positions are said to be those of stdin."""
+    for dash in ("-", "--"):
+        result = cli("submit", "-f", dash, stdin=(HEAD + "spec: {gpu: 1}\n").encode())
+        assert problems(result.err)[0].startswith("stdin:5:8: spec.gpu: ")
+
+
+def test_standard_input_can_be_named_only_once(cli: Cli) -> None:
+    """The second read would find nothing and seem to succeed."""
+    result = cli("submit", "-f", "-", "-f", "--", stdin=(HEAD + "spec: {}\n").encode())
+    assert problems(result.err) == ["-f --: standard input can be read only once"]
+
+
+def test_a_directory_gives_its_manifests_in_order(cli: Cli) -> None:
+    """YAML and JSON files, sorted by name; other files and subdirectories are not read."""
+    Path("jobs").mkdir()
+    Path("jobs/b.yml").write_text(HEAD.replace("train", "b"))
+    Path("jobs/a.yaml").write_text(HEAD.replace("train", "a"))
+    Path("jobs/c.json").write_text(
+        '{"apiVersion": "kaiwo.silogen.ai/v1alpha1",\n\t"kind": "KaiwoJob", "metadata": {"name": "c"}}'
+    )
+    Path("jobs/notes.txt").write_text("not read: [")
+    result = cli("submit", "-f", "jobs", "--dry-run=client", "-o", "name")
+    assert result.out.split() == [f"kaiwojob.kaiwo.silogen.ai/{name}" for name in "abc"]
+    assert result.code == 0
+
+
+def test_an_empty_directory_is_told(cli: Cli) -> None:
+    """Sending nothing must not look like success."""
+    Path("jobs").mkdir()
+    result = cli("submit", "-f", "jobs")
+    assert problems(result.err) == ["jobs: no file here ends in .yaml, .yml, .json"]
+
+
+def test_a_field_of_a_plugin_that_is_not_selected_is_told_with_its_package(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no typing error, so no other field is offered."""
+    monkeypatch.setenv("KAIWO_PLUGINS", "batch_job")
+    Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
+    (problem,) = problems(cli("submit", "-f", "job.yaml").err)
+    assert problem.startswith("job.yaml:6:3: spec.rayJob: is not a known field; ")
+    assert problem.endswith("; kaiwo-ray-job is installed and declares it: select it as a plugin")
+
+
+def test_a_field_that_the_cluster_lacks_is_told_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command knows plugins that the cluster does not have; the API server's own words name no line."""
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
+    (read,), _ = workload_files.read(["job.yaml"])
+    said = "failed to create typed patch object (team/train): .spec.rayJob: field not declared in schema"
+    (complaint,) = refusals(read, ServerUnavailable(500, "", said))
+    assert str(complaint).startswith("job.yaml:6:3: spec.rayJob: the cluster does not know this field; ")
+
+
+def test_one_unreadable_file_of_a_directory_is_told_by_its_name(cli: Cli) -> None:
+    """A broken link hides neither itself nor what else is wrong beside it."""
+    Path("jobs").mkdir()
+    Path("jobs/a.yaml").symlink_to("nowhere")
+    Path("jobs/b.yaml").write_text("")
+    Path("jobs/c.yaml").mkdir()
+    assert problems(cli("submit", "-f", "jobs").err) == [
+        "jobs/a.yaml: cannot be read: No such file or directory",
+        "jobs/b.yaml: holds no workload; one starts with apiVersion and kind",
+    ]
+
+
+def test_an_empty_name_is_not_the_working_directory(cli: Cli, job_file: Path) -> None:
+    """A script whose variable is unset sends nothing."""
+    assert job_file.exists()
+    result = cli("submit", "-f", "", "--dry-run=client")
+    assert result.code == 2
+    assert problems(result.err) == ["-f: no name is given; name a file, a directory or -"]
+
+
+def test_an_address_is_not_fetched(cli: Cli) -> None:
+    """The message shows how to do it."""
+    url = "https://example.org/job.yaml"
+    result = cli("submit", "-f", url)
+    assert problems(result.err) == [
+        f"{url}: addresses are not fetched; use: curl -fsSL {url} | kaiwo submit -f -"
+    ]
+
+
+def test_what_is_no_utf8_is_told_at_its_byte(cli: Cli) -> None:
+    """A file in an old encoding is refused where the first foreign byte is."""
+    Path("job.yaml").write_bytes(HEAD.encode() + b"spec:\n  user: M\xfcller\n")
+    result = cli("submit", "-f", "job.yaml")
+    assert problems(result.err) == ["job.yaml:6:10: not UTF-8 text; save the file as UTF-8"]
+
+
+def test_utf16_with_a_byte_order_mark_is_read(cli: Cli) -> None:
+    """Windows editors write it."""
+    Path("job.yaml").write_bytes(HEAD.encode("utf-16"))
+    assert cli("submit", "-f", "job.yaml", "--dry-run=client").code == 0
+
+
+def test_the_same_workload_twice_is_refused(cli: Cli) -> None:
+    """Only the last would count; also when a flag makes the namespaces equal."""
+    Path("a.yaml").write_text(HEAD + "  namespace: one\n---\n" + HEAD + "  namespace: two\n")
+    assert cli("submit", "-f", "a.yaml", "--dry-run=client").code == 0
+    result = cli("submit", "-f", "a.yaml", "--dry-run=client", "-n", "same")
+    (problem,) = problems(result.err)
+    assert problem.startswith('a.yaml:7:1: KaiwoJob "train" is given twice, first in a.yaml, line 1; ')
+
+
+def test_a_list_is_taken_apart(cli: Cli) -> None:
+    """What ``kaiwo list -o yaml`` wrote can be sent again, with positions inside the list."""
+    item = "\n".join(f"  {line}" for line in (HEAD + "spec: {gpu: 1}").splitlines())
+    Path("list.yaml").write_text(f"apiVersion: v1\nkind: List\nitems:\n-{item[1:]}\n")
+    result = cli("submit", "-f", "list.yaml")
+    assert problems(result.err)[0].startswith("list.yaml:8:10: spec.gpu: ")
+
+
+def test_what_the_server_added_is_not_sent_back(cli: Cli) -> None:
+    """An object read from a cluster can be sent to another one."""
+    added = "  uid: abc\n  resourceVersion: '7'\n  managedFields: []\n  generation: 3\n"
+    Path("job.yaml").write_text(HEAD + added + "status: {status: COMPLETE}\n")
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client", "-o", "json")
+    assert result.code == 0
+    for word in ("uid", "resourceVersion", "managedFields", "generation", "status"):
+        assert word not in result.out
+
+
+texts = st.text(max_size=300).map(lambda text: (HEAD + text).encode("utf-8", "replace"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(
+    st.binary(max_size=300) | st.text(max_size=300).map(lambda text: (HEAD + text).encode("utf-8", "replace"))
+)
+def test_no_bytes_crash_the_reader(tmp_path: Path, content: bytes) -> None:
+    """Any file is read or refused with a message that names it."""
+    path = tmp_path / "fuzz.yaml"
+    path.write_bytes(content)
+    manifests, complaints = workload_files.read([str(path)])
+    assert manifests or complaints
+    assert all(str(complaint).startswith(str(path)) for complaint in complaints)
+    assert all("\n" not in complaint.message for complaint in complaints)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+known_fields = st.sampled_from(
+    [
+        "user",
+        "gpus",
+        "gpuVendor",
+        "replicas",
+        "gpusPerReplica",
+        "image",
+        "env",
+        "resources",
+        "storage",
+        "secretVolumes",
+        "entrypoint",
+        "ray",
+        "job",
+        "rayJob",
+        "duration",
+        "priorityClass",
+        "clusterQueue",
+        "imagePullSecrets",
+        "gpuModels",
+        "podTemplateSpecLabels",
+    ]
+)
+wild_objects = st.fixed_dictionaries(
+    {
+        "apiVersion": st.just(workload_files.API_VERSION),
+        "kind": st.sampled_from(["KaiwoJob", "KaiwoService"]),
+    },
+    optional={
+        "metadata": json_values | st.fixed_dictionaries({"name": json_values, "namespace": json_values}),
+        "spec": json_values | st.dictionaries(known_fields, json_values, max_size=4),
+        "status": json_values,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def validator() -> Validator:
+    """Checks against the fields of all installed plugins."""
+    return Validator(load().fields())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(wild_objects)
+def test_no_object_crashes_the_checks(tmp_path: Path, validator: Validator, obj: dict[str, Any]) -> None:
+    """Whatever stands where, the answer is yes or a list of problems, each at a line of the file."""
+    path = tmp_path / "fuzz.json"
+    path.write_text(to_json(obj))
+    manifests, complaints = workload_files.read([str(path)])
+    config = UserConfig(user="jane", namespace="team")
+    override(manifests, user=None, queue="blue", namespace=None, config=config)
+    with click.Context(click.Command("kaiwo"), obj=GlobalOptions(verbosity=-1)):
+        complaints += workload_files.twice(manifests) + check(manifests, validator)
+    for complaint in complaints:
+        text = str(complaint)
+        assert text.startswith((f"{path}:", "--queue: "))
+        assert text.isprintable()

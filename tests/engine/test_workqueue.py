@@ -1,0 +1,151 @@
+"""The work queue: what controllers may rely on."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo.engine.backoff import pause
+from kaiwo.engine.workqueue import Key, WorkQueue
+
+A, B = Key("ns", "a"), Key("ns", "b")
+
+
+async def test_a_key_added_many_times_comes_once() -> None:
+    """Ten events about one object cost one reconciliation."""
+    queue = WorkQueue()
+    for _ in range(10):
+        queue.add(A)
+    assert len(queue) == 1
+    assert await queue.get() == A
+    queue.done(A)
+    assert len(queue) == 0
+
+
+async def test_a_key_is_never_worked_on_twice_at_once() -> None:
+    """A key that is added while it is worked on comes again only after it is done."""
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    queue.add(A)
+    queue.add(B)
+    assert await queue.get() == B
+    assert queue.active == 2
+    queue.done(A)
+    assert await queue.get() == A
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "get", "done"]), st.integers(0, 3), st.integers(0, 4))))
+def test_no_order_of_calls_loses_or_doubles_a_key(steps: list[tuple[str, int, int]]) -> None:
+    """Whatever happens in whatever order: every added key is handed out afterwards, never twice at once."""
+
+    async def play() -> None:
+        queue = WorkQueue()
+        owed: set[Key] = set()
+        active: list[Key] = []
+        for step, lane, name in steps:
+            key = Key(f"ns{lane}", str(name))
+            if step == "add":
+                queue.add(key)
+                owed.add(key)
+            elif step == "get" and owed - set(active):
+                got = await queue.get()
+                assert got is not None
+                assert got not in active
+                active.append(got)
+                owed.discard(got)
+            elif step == "done" and active:
+                queue.done(active.pop(0))
+        while active:
+            queue.done(active.pop())
+        while owed:
+            got = await queue.get()
+            assert got in owed
+            owed.remove(got)
+            queue.done(got)
+        assert len(queue) == 0
+
+    asyncio.run(play())
+
+
+async def test_namespaces_take_turns() -> None:
+    """One key of a quiet namespace does not wait behind a thousand of a busy one."""
+    queue = WorkQueue()
+    for number in range(1000):
+        queue.add(Key("busy", str(number)))
+    queue.add(Key("quiet", "only"))
+    first = [await queue.get() for _ in range(2)]
+    assert Key("quiet", "only") in first
+
+
+async def test_of_several_delays_the_earliest_counts() -> None:
+    """A later wish does not postpone an earlier one, and the key comes once."""
+    queue = WorkQueue()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    queue.add_after(A, 30)
+    queue.add_after(A, 0.05)
+    queue.add_after(A, 20)
+    assert await queue.get() == A
+    assert 0.04 <= loop.time() - began < 5
+    assert queue.delayed == 0
+
+
+async def test_delayed_keys_come_in_the_order_of_their_time() -> None:
+    """The timeline is kept also when the next one to come is not the last one added."""
+    queue = WorkQueue()
+    queue.add_after(A, 0.1)
+    queue.add_after(B, 0.02)
+    assert [await queue.get(), await queue.get()] == [B, A]
+
+
+async def test_an_event_does_not_wait_for_a_keys_back_off() -> None:
+    """A key in back-off is looked at at once when something changes."""
+    queue = WorkQueue(first_pause=60)
+    queue.retry(A)
+    queue.add(A)
+    assert await asyncio.wait_for(queue.get(), 1) == A
+
+
+async def test_back_off_grows_per_key_until_forgotten() -> None:
+    """Each failure about doubles the pause of that key alone; success starts over."""
+    queue = WorkQueue(first_pause=1, longest_pause=1000)
+    pauses = [queue.retry(A) for _ in range(5)]
+    assert pauses[4] > pauses[0] * 4
+    assert queue.retry(B) <= 1
+    queue.forget(A)
+    assert queue.failures(A) == 0
+    assert queue.retry(A) <= 1
+
+
+@given(st.integers(1, 10**6), st.floats(0.001, 10), st.floats(10, 1000))
+def test_pauses_stay_within_bounds(failures: int, first: float, cap: float) -> None:
+    """However many failures: a pause is positive and not above the cap."""
+    assert 0 < pause(first, cap, failures) <= cap
+
+
+async def test_shutting_down_frees_those_who_wait() -> None:
+    """Workers end, later adds are ignored, no timer is left."""
+    queue = WorkQueue()
+    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue.add_after(A, 0.01)
+    queue.shut_down()
+    assert await asyncio.gather(*getters) == [None, None, None]
+    queue.add(A)
+    assert await queue.get() is None
+    assert len(queue) == queue.delayed == 0
+
+
+async def test_a_cancelled_getter_passes_its_turn_on() -> None:
+    """A key that comes while a waiting worker is cancelled goes to another one."""
+    queue = WorkQueue()
+    first = asyncio.create_task(queue.get())
+    second = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add(A)
+    first.cancel()
+    assert await asyncio.wait_for(second, 1) == A
+    await asyncio.gather(first, return_exceptions=True)

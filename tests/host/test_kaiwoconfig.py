@@ -1,0 +1,112 @@
+"""The configuration in force follows the object, and survives it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import pytest
+from pydantic import BaseModel
+
+from kaiwo.engine.store import Cache
+from kaiwo.host.kaiwoconfig import LiveConfig
+from kaiwo.host.kinds import KAIWO_CONFIG
+
+
+class Wrap(BaseModel):
+    """Settings of a plugin."""
+
+    wrap: Literal["always", "never"] = "always"
+
+
+class Needy(BaseModel):
+    """Settings without a default."""
+
+    endpoint: str
+
+
+class World:
+    """A cache with KaiwoConfigs in it."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        self.store = self.cache.register(KAIWO_CONFIG)
+        self.version = 0
+        self.changes = 0
+        self.live = LiveConfig(self.cache, {"ray": Wrap, "needy": Needy}, "research")
+        self.live.on_change(self.changed)
+
+    def changed(self) -> None:
+        """Count."""
+        self.changes += 1
+
+    def see(self, spec: Any, *, name: str = "kaiwo", event: str = "MODIFIED") -> None:
+        """A watch event."""
+        self.version += 1
+        metadata = {
+            "name": name,
+            "uid": name,
+            "resourceVersion": str(self.version),
+            "generation": self.version,
+        }
+        obj = {"metadata": metadata, "spec": spec}
+        self.store.observe(event, self.store.decode(msgspec.json.encode(obj)))
+
+
+@pytest.fixture
+def world() -> World:
+    """Without any KaiwoConfig yet."""
+    return World()
+
+
+def test_without_an_object_the_documented_defaults_are_in_force(world: World) -> None:
+    """The queue's name is the process setting."""
+    assert world.live.current.default_cluster_queue_name == "research"
+    assert world.live.current.kube_scheduler_name == "kaiwo-scheduler"
+    assert world.live.settings == {"ray": Wrap()}
+
+
+def test_an_edit_takes_effect_at_once_and_is_told_once(world: World) -> None:
+    """Whoever waits is woken by a change of value, not by a change of the object's metadata or status."""
+    world.see({"scheduling": {"kubeSchedulerName": "mine"}})
+    assert world.live.current.kube_scheduler_name == "mine"
+    assert world.changes == 1
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"ray": {"headPodMemory": "banana"}},
+        {"nodes": []},
+        {"resourceMonitoring": {"terminateUnderutilizedAfter": "soon"}},
+        {"plugins": {"ray": {"wrap": "sometimes"}}},
+        {"plugins": "all"},
+        [],
+        "text",
+        5,
+    ],
+)
+def test_nonsense_leaves_the_last_good_values_in_force(world: World, nonsense: Any) -> None:
+    """A value that a stale CRD lets through names its field and harms nobody."""
+    world.see({"scheduling": {"kubeSchedulerName": "mine"}})
+    world.see(nonsense)
+    assert world.live.current.kube_scheduler_name == "mine"
+    assert world.live.problem
+    world.see({"scheduling": {"kubeSchedulerName": "next"}})
+    assert world.live.current.kube_scheduler_name == "next"
+    assert world.live.problem == ""
+
+
+def test_deletion_and_other_names_change_nothing(world: World) -> None:
+    """Work goes on with the last known values while the object is made again."""
+    world.see({"scheduling": {"kubeSchedulerName": "mine"}})
+    world.see({"scheduling": {"kubeSchedulerName": "other"}}, name="other")
+    world.see({"scheduling": {"kubeSchedulerName": "mine"}}, event="DELETED")
+    assert world.live.current.kube_scheduler_name == "mine"
+    assert world.changes == 1
+
+
+def test_settings_of_plugins_are_validated_and_given_to_them(world: World) -> None:
+    """A plugin whose settings have no default gets them as soon as they are written."""
+    world.see({"plugins": {"ray": {"wrap": "never"}, "needy": {"endpoint": "http://x"}}})
+    assert world.live.settings == {"ray": Wrap(wrap="never"), "needy": Needy(endpoint="http://x")}

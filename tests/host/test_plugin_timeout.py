@@ -1,0 +1,103 @@
+"""A plugin that does not return is interrupted and then left alone for a while."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo.host.plugin_timeout import SUSPECT_SECONDS, PluginHung, TimeLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    """A clock that stands still."""
+    return [0.0]
+
+
+@pytest.fixture
+def limit(clock: list[float]) -> Iterator[TimeLimit]:
+    """A guard with a short limit."""
+    with TimeLimit(0.05, clock=lambda: clock[0]) as guard:
+        yield guard
+
+
+def loop_for_ever() -> None:
+    """Compute without end."""
+    while True:
+        pass
+
+
+def swallow_everything() -> None:
+    """Compute without end, and take any error for a reason to go on."""
+    while True:
+        try:
+            loop_for_ever()
+        except Exception:  # noqa: BLE001, S112  the badly behaved plugin of this test
+            continue
+
+
+@pytest.mark.parametrize("hang", [loop_for_ever, swallow_everything, lambda: time.sleep(60)])
+def test_code_that_hangs_is_interrupted(limit: TimeLimit, hang: object) -> None:
+    """Endless loops, blocking calls, and code that swallows exceptions: each ends after the limit."""
+    guarded = limit.wrap("acme", "render of plugin acme", hang)
+    started = time.monotonic()
+    with pytest.raises(PluginHung, match=re.escape("render of plugin acme did not return within 0.05 s")):
+        guarded()
+    assert time.monotonic() - started < 5
+
+
+def test_results_and_errors_pass_through(limit: TimeLimit) -> None:
+    """Code that returns is not changed in any way."""
+    assert limit.wrap("acme", "x", lambda a, *, b: a + b)(1, b=2) == 3
+    with pytest.raises(KeyError):
+        limit.wrap("acme", "x", lambda: {}["no"])()
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_a_plugin_that_hung_gets_a_short_limit_for_a_while(limit: TimeLimit, clock: list[float]) -> None:
+    """Many workloads that make it hang cost little; its healthy workloads go on; trust comes back."""
+    hanging = limit.wrap("acme", "render", loop_for_ever)
+    healthy = limit.wrap("acme", "render", lambda: "fine")
+    full = limit.limit_of("acme")
+    with pytest.raises(PluginHung):
+        hanging()
+    started = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(PluginHung):
+            hanging()
+        assert healthy() == "fine"
+    assert time.monotonic() - started < 20 * full
+    assert limit.limit_of("acme") < full
+    assert limit.limit_of("other") == full
+    clock[0] += SUSPECT_SECONDS
+    assert limit.limit_of("acme") == full
+
+
+def test_a_guarded_call_inside_another_runs_under_the_outer_limit(limit: TimeLimit) -> None:
+    """Nested calls neither fail nor end the outer limit."""
+    inner = limit.wrap("inner", "inner", lambda: "value")
+    outer = limit.wrap("outer", "outer", lambda: (inner(), loop_for_ever()))
+    with pytest.raises(PluginHung, match="outer"):
+        outer()
+
+
+def test_outside_the_main_thread_calls_run_unguarded() -> None:
+    """A command or test that plans in a thread works the same."""
+    result: list[str] = []
+
+    def work() -> None:
+        with TimeLimit(0.05) as guard:
+            result.append(guard.wrap("acme", "x", lambda: "done")())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert result == ["done"]

@@ -1,0 +1,140 @@
+"""Logs of download pods: followed by one stream each, told seldom, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.errors import ConnectionBroken, Forbidden
+from kaiwo.engine.workqueue import Key
+from kaiwo.host.workload.download_progress import DownloadFollower
+from kaiwo.workload.download.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+KEY = Key("team", "tune")
+
+
+class Logs:
+    """A client whose pods have logs, and the controller that is told."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.errors: list[Exception] = []
+        self.told: list[Key] = []
+        self.now = 0.0
+        self.leading = True
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def log(self, namespace: str, pod: str, *, container: str) -> AsyncIterator[bytes]:
+        """Lines as they come."""
+        assert (namespace, container) == ("team", "download")
+        self.opened.append(pod)
+        if self.errors:
+            raise self.errors.pop(0)
+        while line := await self._lines.get():
+            yield line
+
+    async def says(self, done: int, total: int = 100) -> None:
+        """The program writes a line, and everybody had time to read it."""
+        await self.writes(json.dumps({"event": "progress", "bytesDone": done, "bytesTotal": total}).encode())
+
+    async def writes(self, line: bytes) -> None:
+        """Any line; an empty one ends the log."""
+        self._lines.put_nowait(line)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def following() -> AsyncIterator[tuple[Logs, DownloadFollower]]:
+    """Followers with an interval of a minute, and nothing left afterwards."""
+    logs = Logs()
+    downloads = DownloadFollower(
+        logs,  # type: ignore[arg-type]  it has what is used of a client
+        tell=logs.told.append,
+        active=lambda: logs.leading,
+        clock=lambda: logs.now,
+    )
+    try:
+        yield logs, downloads
+    finally:
+        await downloads.close()
+
+
+async def test_the_first_number_is_told_at_once_and_the_next_a_minute_later() -> None:
+    """Whatever the program writes meanwhile."""
+    async with following() as (logs, downloads):
+        downloads.follow(KEY, "pod", told=False)
+        await logs.says(1)
+        assert (downloads.progress(KEY), logs.told) == (Progress(1, 100), [KEY])
+        for share in range(2, 60):
+            logs.now += 1
+            await logs.says(share)
+        assert (downloads.progress(KEY), logs.told) == (Progress(1, 100), [KEY])
+        logs.now += 2
+        await logs.says(60)
+        assert (downloads.progress(KEY), len(logs.told)) == (Progress(60, 100), 2)
+
+
+async def test_the_same_number_again_is_no_news() -> None:
+    """A download that stands still costs no write."""
+    async with following() as (logs, downloads):
+        downloads.follow(KEY, "pod", told=False)
+        await logs.says(1)
+        logs.now += 120
+        await logs.says(1)
+        await logs.writes(b"Cloning into 'r'...")
+        assert len(logs.told) == 1
+
+
+async def test_after_a_restart_the_first_number_waits_for_its_minute() -> None:
+    """The status holds one already."""
+    async with following() as (logs, downloads):
+        downloads.follow(KEY, "pod", told=True)
+        await logs.says(50)
+        assert downloads.progress(KEY) is None
+        logs.now += 60
+        await logs.says(51)
+        assert downloads.progress(KEY) == Progress(51, 100)
+
+
+async def test_one_stream_for_each_pod() -> None:
+    """Looking again opens nothing; another pod takes the place of the first; none ends it."""
+    async with following() as (logs, downloads):
+        for pod in ("one", "one", "two", "two"):
+            downloads.follow(KEY, pod, told=False)
+            await asyncio.sleep(0)
+        assert logs.opened == ["one", "two"]
+        downloads.follow(KEY, "", told=False)
+        assert downloads.progress(KEY) is None
+        await logs.says(1)
+        assert logs.told == []
+
+
+async def test_a_log_that_cannot_be_read_is_tried_again() -> None:
+    """Later and later; nothing else notices."""
+    async with following() as (logs, downloads):
+        logs.errors = [Forbidden(403, "Forbidden", "no", "log"), ConnectionBroken("cut")]
+        downloads.follow(KEY, "pod", told=False)
+        await asyncio.sleep(3.5)
+        assert logs.opened == ["pod"] * 3
+        await logs.says(7)
+        assert downloads.progress(KEY) == Progress(7, 100)
+
+
+async def test_who_does_not_lead_reads_no_logs() -> None:
+    """A process that lost its Lease ends its streams at the next line."""
+    async with following() as (logs, downloads):
+        downloads.follow(KEY, "pod", told=False)
+        await logs.says(1)
+        logs.leading = False
+        await logs.says(2)
+        await asyncio.sleep(0)
+        logs.leading = True
+        downloads.resume(KEY)
+        await asyncio.sleep(0)
+        assert logs.opened == ["pod", "pod"]

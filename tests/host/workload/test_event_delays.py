@@ -1,0 +1,164 @@
+"""Which changes are looked at at once, and which ones together a moment later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from kaiwo.engine.cached_object import ObjectDecoder, Projection
+from kaiwo.engine.resource import JOB, POD
+from kaiwo.engine.store import CacheEvent
+from kaiwo.host.workload.event_delays import (
+    AT_ONCE,
+    LAST,
+    LATER,
+    NEVER,
+    TOGETHER,
+    of_child,
+    of_conditions,
+    of_itself,
+    of_place,
+    of_pod,
+    together,
+)
+
+if TYPE_CHECKING:
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.resource import Object, Resource
+
+RUNNING = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
+WAITING = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}
+ENDED = {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}]}
+
+
+def entry(resource: Resource, status: Object | None, **metadata: Any) -> CachedObject | None:
+    """An object with a status; None for None."""
+    if status is None:
+        return None
+    obj = {"metadata": {"name": "it", "namespace": "ns", **metadata}, "status": status}
+    return ObjectDecoder(resource, Projection()).decode(msgspec.json.encode(obj))
+
+
+def change(resource: Resource, old: Object | None, new: Object | None) -> CacheEvent:
+    """From one status to the next."""
+    kind = "ADDED" if old is None else "DELETED" if new is None else "MODIFIED"
+    return CacheEvent(kind, resource, entry(resource, old), entry(resource, new))  # type: ignore[arg-type]  # one of the three
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "seconds"),
+    [
+        (None, {}, LATER),
+        ({}, RUNNING, AT_ONCE),
+        (None, RUNNING, AT_ONCE),
+        (WAITING, RUNNING, AT_ONCE),
+        (RUNNING, {**RUNNING, "podIP": "10.0.0.1"}, LATER),
+        (RUNNING, ENDED, LAST),
+        (RUNNING, {**ENDED, "phase": "Failed"}, LATER),
+        ({}, WAITING, LATER),
+        (RUNNING, None, LATER),
+        ({}, "odd", LATER),
+    ],
+)
+def test_a_pod_that_begins_to_run_is_looked_at_at_once(old: Any, new: Any, seconds: float) -> None:
+    """People wait for RUNNING; everything else of a pod comes together with something."""
+    assert of_pod(change(POD, old, new)) == seconds
+
+
+def conditions(**states: str) -> Object:
+    """A status with conditions."""
+    return {"conditions": [{"type": kind, "status": status} for kind, status in states.items()]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "seconds"),
+    [
+        (None, {}, LATER),
+        ({}, None, AT_ONCE),
+        ({}, conditions(Complete="True"), AT_ONCE),
+        (conditions(Complete="False"), conditions(Complete="True"), AT_ONCE),
+        (conditions(Complete="True"), conditions(Complete="True", Failed="False"), LATER),
+        (conditions(Failed="True"), {}, AT_ONCE),
+        ({}, conditions(Suspended="True"), LATER),
+        ({"active": 1}, {"active": 0}, LATER),
+        ({}, {"conditions": "odd"}, LATER),
+    ],
+)
+def test_conditions_that_people_wait_for_are_looked_at_at_once(old: Any, new: Any, seconds: float) -> None:
+    """Those that were named, when they come or go, and the end of the object."""
+    assert of_conditions(("Complete", "Failed"))(change(JOB, old, new)) == seconds
+
+
+def test_an_object_that_is_being_deleted_is_looked_at_at_once() -> None:
+    """A child that goes ends its workload, or is made again."""
+    going = entry(JOB, {}, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert of_conditions(())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == AT_ONCE
+
+
+def test_of_unknown_kinds_every_change_is_looked_at_soon() -> None:
+    """Nobody knows which of them people wait for."""
+    assert together(change(JOB, {}, {})) == TOGETHER
+
+
+COUNTED = {"ready": 1, "conditions": [{"type": "Suspended", "status": "False"}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "metadata", "seconds"),
+    [
+        (COUNTED, {**COUNTED, "ready": 0}, {}, NEVER),
+        (COUNTED, {**COUNTED, "ready": 0, "startTime": "2026-01-01T00:00:00Z"}, {}, LATER),
+        (COUNTED, {**COUNTED, "conditions": []}, {}, LATER),
+        (COUNTED, {**COUNTED, **conditions(Complete="True")}, {}, AT_ONCE),
+        (COUNTED, {**COUNTED, "ready": 0}, {"generation": 2}, LATER),
+        (COUNTED, COUNTED, {"labels": {"team": "b"}}, LATER),
+        (COUNTED, COUNTED, {"annotations": {"team": "b"}}, LATER),
+        (COUNTED, COUNTED, {"ownerReferences": [{"kind": "KaiwoJob", "name": "it", "uid": "1"}]}, LATER),
+        (COUNTED, COUNTED, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, AT_ONCE),
+        (None, COUNTED, {}, LATER),
+        (COUNTED, None, {}, AT_ONCE),
+    ],
+)
+def test_counts_that_nobody_reads_cost_no_look(old: Any, new: Any, metadata: Object, seconds: float) -> None:
+    """A Job counts its pods four times on its way; everything else that changes is looked at."""
+    event = CacheEvent(
+        "MODIFIED", JOB, entry(JOB, old, generation=1), entry(JOB, new, **{"generation": 1, **metadata})
+    )
+    assert of_child(("Complete",), ("startTime",))(event) == seconds
+
+
+def test_a_kind_without_generations_is_looked_at_whatever_changes() -> None:
+    """Nothing tells whether its spec is the same."""
+    assert of_child(("Complete",), ("startTime",))(change(JOB, {"ready": 1}, {"ready": 0})) == LATER
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds"),
+    [(None, LAST), ({}, LAST), ({"conditions": []}, LAST), (conditions(QuotaReserved="False"), LATER)],
+)
+def test_a_new_place_in_a_queue_is_given_time_to_say_something(status: Any, seconds: float) -> None:
+    """Kueue writes a Workload first, and its state later."""
+    new = ObjectDecoder(JOB, Projection()).decode(
+        msgspec.json.encode(
+            {"metadata": {"name": "it"}, **({"status": status} if status is not None else {})}
+        )
+    )
+    assert of_place(("Admitted",))(CacheEvent("ADDED", JOB, None, new)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("metadata", "seconds"),
+    [({}, LATER), ({"generation": 2}, AT_ONCE), ({"annotations": {"a": "b"}}, AT_ONCE)],
+)
+def test_a_workloads_own_status_hurries_nobody(metadata: Object, seconds: float) -> None:
+    """The operator wrote it; a change of the spec is looked at at once."""
+    old = entry(JOB, {"status": "PENDING"}, generation=1)
+    new = entry(JOB, {"status": "RUNNING"}, **{"generation": 1, **metadata})
+    assert of_itself(CacheEvent("MODIFIED", JOB, old, new)) == seconds
+
+
+def test_a_new_workload_is_looked_at_at_once() -> None:
+    """Somebody waits for it."""
+    assert of_itself(change(JOB, None, {})) == AT_ONCE

@@ -1,0 +1,135 @@
+"""A plan's writes: what is done, what is refused, and what was overtaken by events."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from kaiwo.engine.errors import Forbidden, Invalid, NotFound, ServerUnavailable
+from kaiwo.engine.resource import JOB, SERVICE
+from kaiwo.engine.store import Cache
+from kaiwo.engine.writer import NameConflict, Written
+from kaiwo.host.workload.executor import PlanExecutor, StaleSnapshot, WriteRejected
+from kaiwo.host.workload.snapshot import Snapshot
+from kaiwo.workload.model import Apply, Create, Delete, Patch
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+
+NAME = "train"
+
+
+def obj(name: str = NAME, **metadata: Any) -> Object:
+    """An object as the API server would answer it."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-of-{name}",
+            "resourceVersion": "7",
+            **metadata,
+        }
+    }
+
+
+class Writes:
+    """Answers of a writer, one per call, in order."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.calls: list[str] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        """Any verb of the writer."""
+
+        async def answer(*_: Any, **__: Any) -> Any:
+            self.calls.append(verb)
+            found = self.answers.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        return answer
+
+
+def world(*answers: Any, cached: Object | None = None) -> tuple[PlanExecutor, Snapshot, Writes]:
+    """An executor whose API server gives these answers."""
+    cache, writes = Cache(), Writes(*answers)
+    store = cache.register(JOB)
+    if cached is not None:
+        store.observe("ADDED", store.decode(msgspec.json.encode(cached)))
+    engine: Any = SimpleNamespace(cache=cache, writer=writes)
+    return PlanExecutor(engine), Snapshot(child=None, live=None, auxiliaries={}, pods=[]), writes
+
+
+async def test_answers_are_put_where_the_next_plan_sees_them() -> None:
+    """The child and what is beside it; the log gets what was really sent."""
+    executor, view, _ = world(Written(obj("train-data")), Written(obj()), Written(obj(), changed=False))
+    writes = [Apply(SERVICE, obj("train-data")), Create(JOB, obj()), Create(JOB, obj())]
+    said = await executor.run(writes, view, JOB, NAME)
+    assert said == ["applied Service train-data", "created Job train"]
+    assert view.live == obj()
+    assert view.auxiliaries == {(SERVICE, "train-data"): obj("train-data")}
+
+
+async def test_an_object_of_somebody_else_is_a_fact_and_no_error() -> None:
+    """The next plan says NameConflict."""
+    theirs = obj(uid="theirs")
+    executor, view, _ = world(NameConflict(theirs, None, deleting=False))
+    assert await executor.run([Create(JOB, obj())], view, JOB, NAME) == []
+    assert view.live == theirs
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Invalid(422, "Invalid", "spec.template: Required value"),
+        Forbidden(403, "Forbidden", "exceeded quota"),
+        NotFound(404, "NotFound", "the server could not find the requested resource"),
+    ],
+)
+async def test_a_refusal_carries_the_api_servers_words_and_stops_the_rest(error: Exception) -> None:
+    """Nothing is written after a refused object."""
+    executor, view, writes = world(error)
+    with pytest.raises(WriteRejected) as caught:
+        await executor.run([Create(JOB, obj()), Create(JOB, obj("other"))], view, JOB, NAME)
+    assert caught.value.rejection.message == str(error)
+    assert caught.value.rejection.resource == JOB
+    assert len(writes.calls) == 1
+
+
+async def test_trouble_of_the_api_server_is_no_refusal() -> None:
+    """It is tried again with back-off, and the user's spec is not blamed."""
+    executor, view, _ = world(ServerUnavailable(503, "", "etcd is away"))
+    with pytest.raises(ServerUnavailable):
+        await executor.run([Create(JOB, obj())], view, JOB, NAME)
+
+
+@pytest.mark.parametrize(
+    "write", [Patch(JOB, "team", NAME, "uid-of-train", {}), Delete(JOB, "team", NAME, "uid-of-train")]
+)
+async def test_a_change_meant_for_an_object_that_is_gone_or_replaced_is_not_sent(
+    write: Patch | Delete,
+) -> None:
+    """An event will tell what is there now."""
+    for cached in (None, obj(uid="another")):
+        executor, view, writes = world(cached=cached)
+        with pytest.raises(StaleSnapshot):
+            await executor.run([write], view, JOB, NAME)
+        assert writes.calls == []
+    executor, view, _ = world(NotFound(404, "NotFound", "gone"), cached=obj())
+    with pytest.raises(StaleSnapshot):
+        await executor.run([write], view, JOB, NAME)
+
+
+async def test_a_deleted_child_counts_as_going_until_it_is_seen_gone() -> None:
+    """The next plan waits for the end instead of creating a second one."""
+    executor, view, _ = world(Written(obj()), cached=obj())
+    assert await executor.run([Delete(JOB, "team", NAME, "uid-of-train")], view, JOB, NAME) == [
+        "deleted Job train"
+    ]
+    assert view.live is not None
+    assert view.live["metadata"]["deletionTimestamp"]

@@ -1,0 +1,71 @@
+"""What a child's own controller complains of."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.engine.errors import Forbidden
+from kaiwo.host.workload.state import ReconcileState
+from kaiwo.host.workload.warning_events import newest
+from kaiwo.plugin.backends import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from kaiwo.engine.resource import Object
+
+JOB = {"kind": "Job", "metadata": {"name": "train", "namespace": "team", "uid": "u"}}
+OLD = {"reason": "Old", "message": "before", "lastTimestamp": "2026-01-02T03:04:05Z"}
+NEW = {
+    "reason": "FailedCreate",
+    "message": "exceeded\n quota",
+    "lastTimestamp": None,
+    "eventTime": "2026-01-02T03:04:06.123456Z",
+}
+
+
+def client(*events: Object, error: Exception | None = None) -> Any:
+    """A client whose API server has these events."""
+    asked: list[tuple[str, str]] = []
+
+    async def listed(_: object, namespace: str, *, field_selector: str) -> AsyncIterator[Object]:
+        asked.append((namespace, field_selector))
+        if error is not None:
+            raise error
+        for event in events:
+            yield event
+
+    return SimpleNamespace(list=listed, asked=asked)
+
+
+async def test_the_newest_warning_counts_in_either_form_of_events() -> None:
+    """Of this very object alone; the text on one line."""
+    server = client(NEW, OLD)
+    assert await newest(server, JOB) == Finding("FailedCreate", "exceeded quota")
+    assert server.asked == [("team", "involvedObject.uid=u,type=Warning")]
+
+
+async def test_without_events_or_the_right_to_read_them_there_is_no_complaint() -> None:
+    """An explanation that cannot be had harms nothing."""
+    assert await newest(client(), JOB) is None
+    assert await newest(client(error=Forbidden(403, "Forbidden", "no", "list")), JOB) is None
+
+
+def test_events_are_read_once_in_a_while_for_each_child() -> None:
+    """Not at every look; anew for another child; and a complaint stands until the next look for one."""
+    memory = ReconcileState()
+    assert memory.may_ask("u", 0.0)
+    memory.heard("u", Finding("FailedCreate", "quota"), 0.0)
+    assert not memory.may_ask("u", 19.0)
+    assert memory.may_ask("u", 20.0)
+    assert memory.may_ask("other", 1.0)
+    assert (memory.warning_event_uid, memory.warning_event) == ("u", Finding("FailedCreate", "quota"))
+
+
+async def test_what_makes_the_pods_is_asked_about_too() -> None:
+    """A ReplicaSet complains of what its Deployment only knows the beginning of."""
+    server = client(NEW)
+    assert await newest(server, JOB, ("ReplicaSet", "train-abc")) == Finding("FailedCreate", "exceeded quota")
+    about = "involvedObject.kind=ReplicaSet,involvedObject.name=train-abc,type=Warning"
+    assert server.asked == [("team", "involvedObject.uid=u,type=Warning"), ("team", about)]

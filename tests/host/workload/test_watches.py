@@ -1,0 +1,207 @@
+"""Whom a change concerns, and what is remembered of a child that vanished."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from kaiwo.engine.cached_object import ObjectDecoder, Projection
+from kaiwo.engine.resource import JOB, POD
+from kaiwo.engine.store import Cache, CacheEvent
+from kaiwo.engine.workqueue import Key
+from kaiwo.host.kinds import KAIWO_JOB
+from kaiwo.host.workload.state import ReconcileStates
+from kaiwo.host.workload.watches import on_child_deleted, on_pod_deleted, workload_watches
+from kaiwo.plugin.backends import Backend
+from kaiwo.testing import job
+from kaiwo.workload.model import Registry
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object, Resource
+
+UID = "11111111-2222-4333-8444-555555555555"
+KEY = Key("default", "train")
+
+
+def never(*_: Any) -> Any:
+    """A callable that is not called here."""
+    raise AssertionError
+
+
+BACKEND = Backend(
+    name="jobs", kind="KaiwoJob", child=JOB, fields=(),
+    chosen=never, allocate=never, render=never, observe=never,
+)  # fmt: skip
+
+
+class World:
+    """A cache, memories, and the watches of the KaiwoJob controller."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        self.states = ReconcileStates()
+        self.watches = workload_watches(
+            "KaiwoJob", Registry(backends=(BACKEND,)), self.states, self.cache, None
+        )
+        for watch in self.watches:
+            self.cache.register(watch.resource, watch.projection, label_selector=watch.label_selector)
+        self.cache.subscribe(JOB, lambda event: on_child_deleted(event, "KaiwoJob", self.states, self.cache))
+        self.cache.subscribe(POD, lambda event: on_pod_deleted(event, self.states, self.cache))
+        self.version = 0
+
+    def see(self, resource: Resource, obj: Object, event: str = "ADDED") -> None:
+        """A watch event."""
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        store = self.cache.store(resource)
+        assert store is not None
+        store.observe(event, store.decode(msgspec.json.encode(obj)))
+
+    def keys(self, resource: Resource, obj: Object) -> set[Key]:
+        """Whom an object's appearance concerns."""
+        self.see(resource, obj)
+        entry = self.cache.get(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        return {
+            key
+            for watch in self.watches
+            if watch.resource == resource and watch.keys is not None
+            for key in watch.keys(CacheEvent("ADDED", resource, None, entry))
+        }
+
+
+@pytest.fixture
+def world() -> World:
+    """Empty."""
+    return World()
+
+
+def child(name: str = "train", owner: str | None = "KaiwoJob", uid: str = UID) -> Object:
+    """A batch Job."""
+    metadata: Object = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
+    if owner:
+        reference = {"apiVersion": "kaiwo.silogen.ai/v1alpha1", "kind": owner, "name": name, "uid": uid}
+        metadata["ownerReferences"] = [{**reference, "controller": True}]
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}}
+
+
+def test_a_child_concerns_its_owner_and_nobody_else(world: World) -> None:
+    """Jobs of others are looked at only by a workload that waits for their name."""
+    assert world.keys(JOB, child()) == {KEY}
+    assert world.keys(JOB, child("other", owner="KaiwoService")) == set()
+    assert world.keys(JOB, child("plain", owner=None)) == set()
+    waiting = Key("default", "wanted")
+    world.states.waiting.add(waiting)
+    assert world.keys(JOB, child("wanted", owner=None)) == {waiting}
+
+
+@pytest.mark.parametrize(
+    ("urgent", "seconds"),
+    [((("Complete",),), 0.5), ((("Complete",), ("Failed",)), 0.5), ((("Complete",), ()), 0.02)],
+)
+def test_changes_of_a_child_wait_only_where_all_its_back_ends_say_what_is_urgent(
+    urgent: tuple[tuple[str, ...], ...], seconds: float
+) -> None:
+    """A backend that says nothing loses nothing: any change may be one that people wait for."""
+    backends = tuple(replace(BACKEND, name=f"b{n}", urgent=types) for n, types in enumerate(urgent))
+    watches = workload_watches("KaiwoJob", Registry(backends=backends), ReconcileStates(), Cache(), None)
+    (delay,) = [watch.delay for watch in watches if watch.resource == JOB and watch.keys is not None]
+    form = ObjectDecoder(JOB, Projection())
+    old, new = (form.decode(msgspec.json.encode({**child(), "spec": spec})) for spec in ({}, {"a": 1}))
+    assert delay is not None
+    assert delay(CacheEvent("MODIFIED", JOB, old, new)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("reads", "field", "looked_at"),
+    [
+        ((("startTime",),), "ready", False),
+        ((("startTime",), ("ready",)), "ready", True),
+        ((("startTime",), ()), "ready", True),
+        ((("startTime",),), "failed", True),
+    ],
+)
+def test_a_field_of_a_status_that_nobody_reads_costs_no_look(
+    reads: tuple[tuple[str, ...], ...], field: str, looked_at: bool
+) -> None:
+    """As far as every backend of the kind says what it reads; failures of a download Job always count."""
+    backends = tuple(
+        replace(BACKEND, name=f"b{n}", urgent=("Complete",), reads=fields) for n, fields in enumerate(reads)
+    )
+    watches = workload_watches("KaiwoJob", Registry(backends=backends), ReconcileStates(), Cache(), None)
+    (delay,) = [watch.delay for watch in watches if watch.resource == JOB and watch.keys is not None]
+    form = ObjectDecoder(JOB, Projection())
+    metadata = {**child()["metadata"], "generation": 1}
+    old, new = (
+        form.decode(msgspec.json.encode({**child(), "metadata": metadata, "status": {field: n}}))
+        for n in (0, 1)
+    )
+    assert delay is not None
+    assert (delay(CacheEvent("MODIFIED", JOB, old, new)) < math.inf) is looked_at
+
+
+def test_a_pod_concerns_its_run(world: World) -> None:
+    """By the run's uid; pods of unknown runs wake nobody."""
+    pod = {"metadata": {"name": "p", "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}}
+    assert world.keys(POD, pod) == set()
+    world.states.of(KEY, UID)
+    assert world.keys(POD, pod) == {KEY}
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_vanished_child_is_remembered_with_whether_its_deletion_was_seen(
+    world: World, *, seen: bool
+) -> None:
+    """A watch event is a witness; an object that a new list lacks is not."""
+    world.see(KAIWO_JOB, job())
+    world.see(JOB, child())
+    if seen:
+        world.see(JOB, child(), "DELETED")
+    else:
+        store = world.cache.store(JOB)
+        assert store is not None
+        store.replace([], str(world.version + 1))
+    tombstone = world.states.of(KEY, UID).lost
+    assert tombstone is not None
+    assert tombstone.deletion_seen is seen
+    assert tombstone.obj["metadata"]["name"] == "train"
+
+
+def test_children_of_ended_and_of_other_workloads_are_forgotten(world: World) -> None:
+    """A Job collected after its end, or of a previous run, takes no memory."""
+    ended = job()
+    ended["status"] = {"status": "COMPLETE"}
+    world.see(KAIWO_JOB, ended)
+    for uid in (UID, "uid-of-a-previous-run"):
+        world.see(JOB, child(uid=uid))
+        world.see(JOB, child(uid=uid), "DELETED")
+    assert world.states.find(KEY, UID) is None
+
+
+def pod(name: str, **status: Any) -> Object:
+    """A pod of the run."""
+    metadata = {"name": name, "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status}
+
+
+def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None:
+    """A verdict that comes after the pod is gone is explained still; what went well explains nothing."""
+    lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    world.see(KAIWO_JOB, job())
+    memory = world.states.of(KEY, UID)
+    for number in range(6):
+        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]))
+        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]), "DELETED")
+    world.see(POD, pod("fine", phase="Succeeded"))
+    world.see(POD, pod("fine", phase="Succeeded"), "DELETED")
+    assert [pod["metadata"]["name"] for pod in memory.gone_pods] == ["lost-2", "lost-3", "lost-4", "lost-5"]
+    memory.ended("7")
+    ended = job()
+    ended["status"] = {"status": "FAILED"}
+    world.see(KAIWO_JOB, ended, "MODIFIED")
+    world.see(POD, pod("late", phase="Running", conditions=[lost]))
+    world.see(POD, pod("late", phase="Running", conditions=[lost]), "DELETED")
+    assert memory.gone_pods == ()

@@ -1,0 +1,122 @@
+"""The operator's roles hold what the host and the loaded plugins need, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo.engine.resource import JOB
+from kaiwo.install.operator import operator_plugins
+from kaiwo.install.roles import declared, merged, operator_roles
+from kaiwo.install.scheduler import configuration, gpu_keys
+from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.facts import Allocation
+from kaiwo.plugin.rbac import PolicyRule
+from kaiwo.plugin.registry import LoadedPlugin, Plugins
+from kaiwo.plugin.vendors import GpuVendor
+
+WORDS = st.sampled_from(["a", "b", "c"])
+RULES = st.builds(
+    PolicyRule,
+    st.lists(WORDS, min_size=1, max_size=2).map(tuple),
+    st.lists(WORDS, min_size=1, max_size=3).map(tuple),
+    st.lists(st.sampled_from(["get", "list", "watch", "create", "approve"]), min_size=1).map(tuple),
+    WORDS,
+)
+NEEDS = st.lists(st.tuples(RULES, st.sampled_from(["host", "p", "q"])), max_size=6)
+
+PLAIN = Backend(
+    name="acme",
+    kind="KaiwoJob",
+    child=JOB,
+    fields=(),
+    chosen=lambda _: True,
+    rules=(PolicyRule(("acme.com",), ("runs",), ("get",), "runs"),),
+)
+BUILT = replace(
+    PLAIN,
+    allocate=lambda _: Allocation(),
+    render=lambda _: pytest.fail("not called"),
+    observe=lambda _: pytest.fail("not called"),
+)
+
+
+def plugin(name: str, **declarations: object) -> LoadedPlugin:
+    """A loaded plugin with some declarations."""
+    return LoadedPlugin(name, f"kaiwo-{name}", "1", f"kaiwo_{name}.plugin", **declarations)  # type: ignore[arg-type]  # the test's own
+
+
+def asked(rules: list[tuple[PolicyRule, str]]) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of all that is asked for."""
+    return {(g, r, v) for rule, _ in rules for g in rule.groups for r in rule.resources for v in rule.verbs}
+
+
+@given(NEEDS)
+def test_merging_adds_and_loses_no_right(needs: list[tuple[PolicyRule, str]]) -> None:
+    """A role grants exactly what was asked for: a verb for one resource never reaches another one."""
+    rules, whys = merged(needs)
+    granted = [
+        (g, r, v)
+        for rule in rules
+        for g in rule["apiGroups"]
+        for r in rule["resources"]
+        for v in rule["verbs"]
+    ]
+    assert set(granted) == asked(needs)
+    assert len(granted) == len(set(granted)), "each right is written once"
+    assert len(whys) == len(rules)
+    assert all(whys)
+
+
+@given(NEEDS.filter(lambda needs: len(needs) < 5))
+def test_the_order_of_plugins_does_not_change_a_role(needs: list[tuple[PolicyRule, str]]) -> None:
+    """The same plugins give the same bytes, so an apply that changes nothing shows no difference."""
+    results = [merged(order) for order in permutations(needs)]
+    assert all(result == results[0] for result in results)
+
+
+def test_every_asker_is_named_beside_a_shared_right() -> None:
+    """An administrator sees which plugin a right is for, also where several need it."""
+    rule = PolicyRule(("",), ("services",), ("get",), "reach it")
+    rules, whys = merged([(rule, "one"), (replace(rule, verbs=("create",), why="make it"), "two")])
+    assert rules == [{"apiGroups": [""], "resources": ["services"], "verbs": ["get", "create"]}]
+    assert whys == (("one: reach it", "two: make it"),)
+
+
+def test_a_back_end_that_is_only_declared_gets_no_rights() -> None:
+    """It cannot run anything yet, so its rights would be for nobody."""
+    assert list(declared(Plugins((plugin("acme", backends=(PLAIN,)),)))) == []
+    assert list(declared(Plugins((plugin("acme", backends=(BUILT,)),)))) == [(PLAIN.rules[0], "acme")]
+
+
+def test_without_plugins_only_the_host_has_rights() -> None:
+    """A role that is rendered for no plugin names nobody but the host."""
+    (role,) = [m for m in operator_roles(Plugins(), "ops") if m.obj["kind"] == "ClusterRole"]
+    assert {why.split(":")[0] for whys in role.whys for why in whys} == {"host"}
+
+
+def test_plugins_of_commands_only_are_not_for_the_operator() -> None:
+    """An administrator's own tools need not be in the operator's image."""
+    command = Command(name="tool", load="x:y", help="A tool.")
+    loaded = Plugins((plugin("acme", backends=(BUILT,)), plugin("tool", commands=(command,))))
+    assert operator_plugins(loaded) == ["acme"]
+
+
+def test_the_scheduler_packs_the_keys_of_loaded_vendors_only() -> None:
+    """Families of keys are left out, and without a vendor the profile still serves its name."""
+    vendor = GpuVendor("acme", ("acme.com/gpu", "acme.com/part-*"), lambda _: ())
+    assert gpu_keys((vendor,)) == ["acme.com/gpu"]
+    (profile,) = configuration(["acme.com/gpu"], "ops")["profiles"]
+    strategy = profile["pluginConfig"][0]["args"]["scoringStrategy"]
+    assert strategy["type"] == "RequestedToCapacityRatio"
+    assert strategy["resources"] == [{"name": "acme.com/gpu", "weight": 5}]
+    assert strategy["requestedToCapacityRatio"]["shape"] == [
+        {"utilization": 0, "score": 0},
+        {"utilization": 100, "score": 10},
+    ]
+    assert configuration([], "ops")["profiles"] == [{"schedulerName": "kaiwo-scheduler"}]

@@ -1,0 +1,421 @@
+"""What a workload waits for before it starts, and what is told meanwhile."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kaiwo_batch_job.plugin
+import kaiwo_deployment.plugin
+import kaiwo_ray_job.plugin
+import kaiwo_ray_service.plugin
+import kaiwo_storage_s3_gcs_azure_git_hf.plugin
+from kaiwo.api.config import ResolvedConfig
+from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
+from kaiwo.plugin.backends import Finding
+from kaiwo.testing import config, job, plugins, service
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.download.progress import Progress
+from kaiwo.workload.model import DeletedChild, Registry
+
+if TYPE_CHECKING:
+    from conftest import World
+    from kaiwo.engine.resource import Object
+
+REGISTRY = Registry.of(plugins(kaiwo_batch_job.plugin, kaiwo_storage_s3_gcs_azure_git_hf.plugin))
+GIT = {"repository": "https://git.example.com/r.git", "targetPath": "src"}
+BEGUN = "2026-01-02T03:04:06Z"
+NAME = "train-download"
+
+
+def storage(*items: Object, **more: Any) -> Object:
+    """A data volume into which git repositories are cloned."""
+    data = {"storageSize": "10Gi", "download": {"git": list(items or (GIT,))}}
+    return {"storageEnabled": True, "data": data, **more}
+
+
+@pytest.fixture
+def fetching(world: World) -> World:
+    """A job that waits for its download, which was just created."""
+    world.registry = REGISTRY
+    world.obj = job(image="image:1", storage=storage())
+    world.settle()
+    return world
+
+
+def claim(world: World, **parts: Any) -> None:
+    """Change the live claim."""
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    live = {**world.facts.auxiliaries[key], **parts}
+    world.set(auxiliaries={**world.facts.auxiliaries, key: live})
+
+
+def download(world: World) -> Object:
+    """The live download Job."""
+    found: Object = world.facts.auxiliaries[JOB, NAME]
+    return found
+
+
+def change(world: World, **parts: Any) -> None:
+    """Change the live download Job."""
+    live = {**download(world), **parts}
+    world.set(auxiliaries={**world.facts.auxiliaries, (JOB, NAME): live})
+
+
+def pod(name: str = "train-download-x", **status: Any) -> Object:
+    """A pod of the download Job."""
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"uid-of-{name}",
+            "creationTimestamp": BEGUN,
+            "ownerReferences": [{"kind": "Job", "controller": True, "uid": f"uid-of-{NAME}"}],
+        },
+        "spec": {},
+        "status": {"phase": "Running", **status},
+    }
+
+
+def container(**state: Any) -> Object:
+    """The status of the download pod's container."""
+    return {"containerStatuses": [{"name": "download", "image": "d:1", "state": state}]}
+
+
+def running(world: World, progress: Progress | None = None) -> None:
+    """Let the download pod run."""
+    world.set(download_pods=(pod(**container(running={"startedAt": BEGUN})),), progress=progress)
+
+
+def ended(world: World, kind: str, **parts: Any) -> None:
+    """Let the download Job end."""
+    said = {"type": kind, "status": "True", "lastTransitionTime": "2026-01-02T03:05:00Z", **parts}
+    change(world, status={"conditions": [said]})
+
+
+def told(world: World) -> tuple[str, str]:
+    """Status and reason."""
+    return world.status["status"], world.status["reason"]
+
+
+def failed_pod(code: int, message: str = "", name: str = "train-download-x") -> Object:
+    """A pod whose program ended with a code and left a message."""
+    return pod(name, phase="Failed", **container(terminated={"exitCode": code, "message": message}))
+
+
+def test_volume_config_and_job_come_first_and_the_jobs_own_object_last(world: World) -> None:
+    """No GPU waits for a download: the Job that trains is created once the one that downloads succeeded."""
+    world.registry = REGISTRY
+    world.obj = job(image="image:1", storage=storage())
+    plan = world.settle()
+    assert [write.resource for write in world.writes] == [PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB]
+    assert [write.resource for write in plan.later] == [JOB]
+    assert world.facts.live is None
+    assert told(world) == ("PENDING", "Downloading")
+    assert world.condition("DownloadJobSucceeded")["reason"] == "JobPending"
+    assert world.condition("Schedulable")["status"] == "True"
+    assert world.condition("StorageReady")["status"] == "True"
+    assert "childUID" not in world.status
+
+    running(world)
+    world.settle()
+    assert world.condition("DownloadJobSucceeded")["reason"] == "JobInProgress"
+
+    ended(world, "Complete")
+    world.settle()
+    assert world.writes[-1].obj["metadata"]["name"] == "train"
+    assert told(world) == ("STARTING", "Starting")
+    done = world.condition("DownloadJobSucceeded")
+    assert (done["status"], done["reason"]) == ("True", "JobCompleted")
+    assert len(world.writes) == 4
+
+
+FORMS = plugins(
+    kaiwo_batch_job.plugin,
+    kaiwo_deployment.plugin,
+    kaiwo_ray_job.plugin,
+    kaiwo_ray_service.plugin,
+    kaiwo_storage_s3_gcs_azure_git_hf.plugin,
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "child"),
+    [
+        (job(image="image:1", storage=storage()), "Job"),
+        (job(image="image:1", storage=storage(), ray=True), "RayJob"),
+        (service(image="image:1", storage=storage()), "Deployment"),
+        (service(image="image:1", storage=storage(), ray=True), "AppWrapper"),
+    ],
+    ids=["job", "ray-job", "service", "ray-service"],
+)
+def test_every_back_end_waits_for_downloads(world: World, made: Object, child: str) -> None:
+    """What a queue would hold, or would give quota to, is not created before."""
+    world.registry = Registry.of(FORMS)
+    world.obj = made
+    plan = world.settle()
+    assert [write.resource.kind for write in world.writes] == ["PersistentVolumeClaim", "ConfigMap", "Job"]
+    assert plan.later[0].resource.kind == child
+    assert plan.rendered[-1 if child != "Deployment" else 3].child["kind"] == child
+
+
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["True", "Failed", "Complete", BEGUN, "Pending", "{}"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "status", "spec", "conditions", "type", "failed", "backoffLimit", "suspend", "state",
+                    "terminated", "exitCode", "message", "containerStatuses", "phase", "waiting", "running",
+                    "reason", "accessModes", "resources", "requests", "storage", "capacity", "startTime",
+                    "storageClassName",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(of_job=ODD, spec=ODD, of_pod=ODD, of_claim=ODD)
+def test_any_state_of_what_downloads_gets_a_status(
+    world: World, of_job: object, spec: object, of_pod: object, of_claim: object
+) -> None:
+    """Whatever somebody wrote into the Job, its pod or the claim: an answer, never a crash."""
+    world.registry = REGISTRY
+    world.obj = job(image="image:1", storage=storage())
+    facts = world.facts
+    try:
+        for write in world.plan().writes:
+            world.execute(write)
+        change(world, status=of_job)
+        if isinstance(spec, dict):
+            change(world, spec=spec)
+        broken = {**pod(), "status": of_pod}
+        world.set(download_pods=(broken,), storage_classes={})
+        claim(world, status=of_claim, **({"spec": of_claim} if isinstance(of_claim, dict) else {}))
+        plan = world.plan()
+        assert plan.statuses[-1]["status"] in ("PENDING", "FAILED", "ERROR")
+        assert plan.statuses[-1]["message"]
+    finally:
+        world.facts = facts
+
+
+def test_how_far_it_is(fetching: World) -> None:
+    """The share and the size, and nothing else changes with them."""
+    running(fetching, Progress(26 * 1024**3, 64 * 1024**3))
+    plan = fetching.settle()
+    assert fetching.status["message"] == "Downloading 40 % of 64 GiB"
+    assert plan.follow == "train-download-x"
+    assert told(fetching) == ("PENDING", "Downloading")
+    assert not plan.events
+
+
+def test_after_a_restart_the_last_number_stands_until_there_is_a_new_one(fetching: World) -> None:
+    """A restarted operator does not write that it knows nothing."""
+    running(fetching, Progress(1, 2))
+    fetching.settle()
+    fetching.set(progress=None)
+    plan = fetching.plan()
+    assert (plan.statuses, plan.follow) == ((), "train-download-x")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (2, "DownloadInvalid"),
+        (3, "DownloadUnavailable"),
+        (4, "DownloadMismatch"),
+        (5, "DownloadDiskFull"),
+        (6, "DownloadUnreachable"),
+        (1, "DownloadFailed"),
+    ],
+)
+def test_a_failed_download_ends_the_workload_with_the_programs_words(
+    fetching: World, code: int, reason: str
+) -> None:
+    """FAILED, once, with a reason for each exit code and the line that the program left."""
+    line = "git[0]: r.git does not exist; check repository"
+    report = json.dumps({"event": "failed", "exitCode": code, "message": line})
+    fetching.set(download_pods=(failed_pod(code, report),))
+    ended(fetching, "Failed", reason="PodFailurePolicy", message="Pod failed")
+    plan = fetching.settle()
+    assert told(fetching) == ("FAILED", reason)
+    assert line in fetching.status["message"]
+    assert f"exit code {code}" in fetching.status["message"]
+    assert fetching.condition("DownloadJobSucceeded")["reason"] == "JobFailed"
+    assert fetching.status["completionTime"] == "2026-01-02T03:05:00Z"
+    assert [event.reason for event in plan.events] == ["WorkloadFailed"]
+    assert fetching.facts.live is None
+
+
+def test_words_that_are_no_json_are_told_as_they_are(fetching: World) -> None:
+    """A program that could not even start leaves the end of its log, lines of progress among it."""
+    log = '{"event":"progress","bytesDone":1}\nTraceback\nImportError: no module named x\n'
+    fetching.set(download_pods=(failed_pod(1, log),))
+    ended(fetching, "Failed", message="x")
+    fetching.settle()
+    assert "ImportError: no module named x" in fetching.status["message"]
+
+
+def test_a_killed_download_says_what_killed_it(fetching: World) -> None:
+    """Memory is no exit code of the program's."""
+    state = {"exitCode": 137, "reason": "OOMKilled"}
+    fetching.set(download_pods=(pod(phase="Failed", **container(terminated=state)),))
+    ended(fetching, "Failed", message="Job has reached the specified backoff limit")
+    fetching.settle()
+    assert told(fetching) == ("FAILED", "OOMKilled")
+
+
+def test_between_two_tries_the_first_ones_failure_is_told(fetching: World) -> None:
+    """Still PENDING: the next try goes on where this one ended."""
+    fetching.set(download_pods=(failed_pod(6, '{"event":"failed","message":"no answer"}'),))
+    change(fetching, status={"failed": 1, "startTime": BEGUN})
+    fetching.settle()
+    assert told(fetching) == ("PENDING", "Downloading")
+    assert fetching.status["message"] == "try 1 of 4 failed, the next one goes on from there: no answer"
+
+
+def test_a_missing_secret_is_told_in_the_kubelets_words(fetching: World) -> None:
+    """Of a volume that cannot be mounted only the pod's events tell; they are asked after three seconds."""
+    waiting = pod(phase="Pending", conditions=[{"type": "PodScheduled", "lastTransitionTime": BEGUN}])
+    fetching.set(download_pods=(waiting,))
+    early = fetching.plan()
+    assert (early.requeue_after, early.needs_events) == (3.0, None)
+    fetching.at(NOW + timedelta(seconds=4))
+    assert fetching.plan().needs_events == waiting
+    text = 'MountVolume.SetUp failed for volume "secret-git" : secret "git" not found'
+    fetching.set(warning_event=Finding("FailedMount", text), warning_event_uid="uid-of-train-download-x")
+    fetching.settle()
+    assert told(fetching) == ("PENDING", "FailedMount")
+    assert text in fetching.status["message"]
+    later = Finding("FailedMount", "Unable to attach or mount volumes: timed out")
+    fetching.set(warning_event=later)
+    assert not fetching.plan().statuses
+
+
+def test_a_missing_key_of_the_environment_is_told(fetching: World) -> None:
+    """As the kubelet says it on the container."""
+    state = {"reason": "CreateContainerConfigError", "message": 'secret "hf" not found'}
+    fetching.set(download_pods=(pod(phase="Pending", **container(waiting=state)),))
+    fetching.settle()
+    assert told(fetching) == ("PENDING", "CreateContainerConfigError")
+    assert 'secret "hf" not found' in fetching.status["message"]
+
+
+def test_a_download_job_without_pods_says_who_refuses_them(fetching: World) -> None:
+    """A quota or a policy: the Job's own events."""
+    change(fetching, status={"startTime": BEGUN})
+    fetching.at(NOW + timedelta(seconds=5))
+    assert fetching.plan().needs_events == download(fetching)
+    fetching.set(
+        warning_event=Finding("FailedCreate", "exceeded quota: team"), warning_event_uid=f"uid-of-{NAME}"
+    )
+    fetching.settle()
+    assert told(fetching) == ("PENDING", "FailedCreate")
+
+
+def test_a_finished_download_is_remembered(fetching: World) -> None:
+    """Its Job may be gone, and its child too: nothing is downloaded a second time."""
+    ended(fetching, "Complete")
+    fetching.settle()
+    beside = {key: obj for key, obj in fetching.facts.auxiliaries.items() if key[0] != JOB}
+    fetching.set(auxiliaries=beside)
+    fetching.settle()
+    writes = len(fetching.writes)
+    fetching.set(live=None, lost=DeletedChild(fetching.facts.live, deletion_seen=True))
+    fetching.settle()
+    assert [write.obj["metadata"]["name"] for write in fetching.writes[writes:]] == ["train"]
+    assert told(fetching) == ("STARTING", "Starting")
+
+
+def test_a_download_job_deleted_before_it_ended_is_made_again(fetching: World) -> None:
+    """To delete it is no way around it."""
+    beside = {key: obj for key, obj in fetching.facts.auxiliaries.items() if key[0] != JOB}
+    fetching.set(auxiliaries=beside)
+    writes = len(fetching.writes)
+    fetching.settle()
+    assert [write.obj["metadata"]["name"] for write in fetching.writes[writes:]] == [NAME]
+
+
+def test_a_changed_download_replaces_the_running_one(fetching: World) -> None:
+    """Two downloads never write to one volume: the old pods are gone before the new Job is made."""
+    running(fetching)
+    fetching.settle()
+    fetching.edit(storage=storage({**GIT, "targetPath": "other"}))
+    writes = len(fetching.writes)
+    fetching.settle()
+    [gone] = fetching.writes[writes:]
+    assert (gone.resource, gone.name, gone.propagation) == (JOB, NAME, "Foreground")
+    beside = {key: obj for key, obj in fetching.facts.auxiliaries.items() if key[0] != JOB}
+    fetching.set(auxiliaries=beside, download_pods=())
+    fetching.settle()
+    assert [write.resource for write in fetching.writes[writes + 1 :]] == [CONFIG_MAP, JOB]
+    assert "other" in fetching.writes[-2].obj["data"]["config.yaml"]
+
+
+def test_a_change_of_the_configuration_leaves_a_running_download_alone(fetching: World) -> None:
+    """KaiwoConfig is for what is not created yet."""
+    running(fetching)
+    fetching.settle()
+    settings = config(storage={"downloadImage": "other:1", "allowPrivateEndpoints": False})
+    fetching.set(config=ResolvedConfig.from_object(settings))
+    plan = fetching.plan()
+    assert (plan.writes, plan.statuses) == ((), ())
+
+
+def test_an_edited_config_map_is_restored(fetching: World) -> None:
+    """What is downloaded is what the workload says."""
+    live = fetching.facts.auxiliaries[CONFIG_MAP, NAME]
+    edited = {**live, "data": {"config.yaml": "version: 1\nitems: {}\n"}}
+    fetching.set(auxiliaries={**fetching.facts.auxiliaries, (CONFIG_MAP, NAME): edited})
+    writes = len(fetching.writes)
+    fetching.settle()
+    [write] = fetching.writes[writes:]
+    assert write.obj["data"] == live["data"]
+
+
+@pytest.mark.parametrize(("kind", "word"), [(JOB, "Job"), (CONFIG_MAP, "ConfigMap")])
+def test_objects_of_somebody_else_are_not_touched(world: World, kind: Any, word: str) -> None:
+    """A ConfigMap or Job of the needed name that nobody of ours controls."""
+    world.registry = REGISTRY
+    world.obj = job(image="image:1", storage=storage())
+    world.settle()
+    foreign = {"metadata": {"name": NAME, "uid": "other"}, "data": {}, "spec": {}}
+    world.set(auxiliaries={**world.facts.auxiliaries, (kind, NAME): foreign})
+    writes = len(world.writes)
+    world.settle()
+    assert told(world) == ("ERROR", "NameConflict")
+    assert f"{word} {NAME}" in world.status["message"]
+    assert len(world.writes) == writes
+
+
+def test_what_no_plugin_serves_is_told_with_the_field(world: World) -> None:
+    """Until a plugin is selected that does; the workload starts by itself then."""
+    world.obj = job(image="image:1", storage=storage())
+    world.settle()
+    assert told(world) == ("ERROR", "DownloadNotAvailable")
+    assert "spec.storage.data.download.git" in world.status["message"]
+    world.registry = REGISTRY
+    world.settle()
+    assert told(world) == ("PENDING", "Downloading")
+
+
+def test_a_download_that_is_no_longer_wanted_is_no_longer_waited_for(fetching: World) -> None:
+    """Before the child exists, everything may change."""
+    plain = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
+    fetching.edit(storage=plain)
+    fetching.settle()
+    assert told(fetching)[0] == "STARTING"
+    assert fetching.condition("DownloadJobSucceeded") == {}

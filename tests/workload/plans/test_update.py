@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
+from kaiwo.workload.model import ApiRejection, Apply, Patch
+
+if TYPE_CHECKING:
+    from conftest import World
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"image": "other"}, "spec.image"),
+        ({"gpus": 1}, "spec.gpus"),
+        ({"env": [{"name": "A", "value": "1"}]}, "spec.env"),
+        ({"job": {"spec": {"template": {"spec": {"nodeName": "a"}}}}}, "spec.job.spec.template"),
+        ({"user": "other"}, "spec.user"),
+        ({"entrypoint": None}, "spec.entrypoint"),
+        ({"ray": True}, "spec.ray"),
+        ({"rayJob": {"spec": {"a": 1}}}, "spec.rayJob"),
+    ],
+)
+def test_what_cannot_change_is_refused_and_nothing_is_touched(
+    world: World, spec: dict[str, Any], field: str
+) -> None:
+    """A changed field is named; the running Job and its status go on; putting it back heals."""
+    world.settle()
+    before = dict(world.obj["spec"])
+    world.writes.clear()
+    world.edit(**spec)
+    world.settle()
+    assert world.writes == []
+    applied = world.condition("SpecApplied")
+    assert (applied["status"], applied["reason"]) == ("False", "Immutable")
+    assert applied["message"].startswith(f"{field} cannot change")
+    assert world.status["status"] == "STARTING"
+    assert world.status["observedGeneration"] == 2
+    world.obj["spec"] = before
+    world.settle()
+    assert world.condition("SpecApplied")["status"] == "True"
+    assert world.writes == []
+
+
+def test_defaults_that_appear_change_nothing(world: World) -> None:
+    """A field that is now written out with its default is no change."""
+    world.settle()
+    world.edit(gpus=0, replicas=1, gpuVendor="amd", ray=False, dangerous=False)
+    world.settle()
+    assert world.condition("SpecApplied")["status"] == "True"
+
+
+def test_another_spelling_of_the_same_changes_nothing(world: World) -> None:
+    """Capitals of a vendor, zeros, empty texts and blank blocks say what their absence says."""
+    world.settle()
+    blank = {"metadata": {"creationTimestamp": None}, "spec": {"template": {"spec": {"containers": None}}}}
+    world.edit(gpuVendor="AMD", gpusPerReplica=0, clusterQueue="", resources={"limits": {}}, job=blank)
+    world.settle()
+    assert world.condition("SpecApplied")["status"] == "True"
+    assert len(world.writes) == 1
+
+
+def test_what_may_change_reaches_the_job_as_named_keys(world: World) -> None:
+    """Parallelism, deadline and time to live are patched on exactly this Job, and nothing else is."""
+    world.settle()
+    world.writes.clear()
+    spec = {"parallelism": 2, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 10}
+    world.edit(job={"spec": spec}, duration="1h")
+    world.settle()
+    (patch,) = world.writes
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"] == spec
+    assert patch.body["metadata"].keys() == {"annotations"}
+    assert world.condition("SpecApplied")["status"] == "True"
+    world.writes.clear()
+    world.edit(job={"spec": {"parallelism": 2}})
+    world.settle()
+    assert world.writes[0].body["spec"] == {"activeDeadlineSeconds": None, "ttlSecondsAfterFinished": 3600}
+
+
+def test_metadata_reach_the_job_itself_only(world: World) -> None:
+    """Labels of a live workload move to its Job, removed ones leave it; pods are not touched."""
+    world.obj["metadata"]["labels"] = {"a": "1", "b": "1"}
+    world.settle()
+    world.writes.clear()
+    world.obj["metadata"]["labels"] = {"a": "2", "kueue.x-k8s.io/queue-name": "q"}
+    world.obj["metadata"]["annotations"] = {"note": "n"}
+    world.settle()
+    (patch,) = world.writes
+    assert patch.body.keys() == {"metadata"}
+    assert patch.body["metadata"]["labels"] == {"a": "2", "b": None}
+    assert patch.body["metadata"]["annotations"]["note"] == "n"
+
+
+def test_an_edited_child_is_restored_but_for_the_fields_of_others(world: World) -> None:
+    """Our labels and our spec fields come back; foreign labels and suspend stay."""
+    world.obj["spec"]["job"] = {"spec": {"parallelism": 2}}
+    world.settle()
+    world.writes.clear()
+    live = world.facts.live
+    assert live is not None
+    labels = {**live["metadata"]["labels"], "kaiwo.silogen.ai/name": "forged", "theirs": "x"}
+    world.live(
+        metadata={**live["metadata"], "labels": labels},
+        spec={**live["spec"], "parallelism": 5, "suspend": True},
+    )
+    world.settle()
+    (patch,) = world.writes
+    assert patch.body == {
+        "metadata": {"labels": {"kaiwo.silogen.ai/name": "train"}},
+        "spec": {"parallelism": 2},
+    }
+
+
+def test_a_field_that_another_manager_owns_is_left(world: World) -> None:
+    """Who owns a field by server-side apply keeps it."""
+    world.obj["spec"]["job"] = {"spec": {"parallelism": 2}}
+    world.settle()
+    world.writes.clear()
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "parallelism": 5})
+    world.set(owners={("spec", "parallelism"): "autoscaler"})
+    world.settle()
+    assert world.writes == []
+
+
+def test_a_child_found_after_a_crash_is_adopted(world: World) -> None:
+    """A Job that was created and never reported is ours: nothing is created twice."""
+    world.settle()
+    del world.obj["status"]
+    world.writes.clear()
+    world.settle()
+    assert world.writes == []
+    assert world.status["childUID"] == "uid-of-train"
+
+
+def test_a_lost_record_is_written_anew(world: World) -> None:
+    """Somebody who removes our annotation does not stop the workload."""
+    world.settle()
+    world.writes.clear()
+    assert world.facts.live is not None
+    metadata = {**world.facts.live["metadata"], "annotations": {"kaiwo.silogen.ai/resolved": "{broken"}}
+    world.live(metadata=metadata)
+    world.settle()
+    assert len(world.writes) == 1
+    world.edit(image="other")
+    world.settle()
+    assert world.condition("SpecApplied")["reason"] == "Immutable"
+
+
+def test_a_rejected_change_is_told_and_not_repeated(world: World) -> None:
+    """The API server's text stands in the condition while the Job goes on."""
+    world.settle()
+    world.writes.clear()
+    world.edit(job={"spec": {"activeDeadlineSeconds": -1}})
+    world.set(rejection=ApiRejection(world.registry.backends[0].child, 422, "Invalid", "must be positive"))
+    world.settle()
+    assert world.writes == []
+    assert "must be positive" in world.condition("SpecApplied")["message"]
+    assert world.status["status"] == "STARTING"
+
+
+def test_a_change_that_cannot_be_read_leaves_the_job(world: World) -> None:
+    """A spec that lost its sense is told; what runs, runs."""
+    world.settle()
+    world.writes.clear()
+    world.edit(gpus="many")
+    plan = world.plan()
+    assert plan.writes == ()
+    (status,) = plan.statuses
+    assert status["status"] == "STARTING"
+    world.obj = {**world.obj, "status": status}
+    assert world.condition("SpecApplied")["reason"] == "InvalidSpec"
+    assert world.plan().statuses == ()
+
+
+def test_a_volume_grows_and_never_shrinks(world: World) -> None:
+    """A larger size is applied to the claim, a smaller one refused."""
+    world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
+    world.settle()
+    world.writes.clear()
+    world.edit(storage={"storageEnabled": True, "data": {"storageSize": "20Gi"}})
+    world.settle()
+    grown, patch = world.writes
+    assert isinstance(grown, Apply)
+    assert grown.obj["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert "spec" not in patch.body
+    world.writes.clear()
+    world.edit(storage={"storageEnabled": True, "data": {"storageSize": "5Gi"}})
+    world.settle()
+    assert world.writes == []
+    assert "spec.storage.data.storageSize" in world.condition("SpecApplied")["message"]
+
+
+def queue(world: World, admission: Admission | None) -> None:
+    """Load a queue system that says this of every child."""
+    system = QueueSystem(
+        "q",
+        assign=lambda workload, _: QueueAssignment(
+            workload.spec.cluster_queue or "main", {"queue": workload.spec.cluster_queue or "main"}
+        ),
+        admission=lambda _, __: admission,
+    )
+    world.registry = dataclasses.replace(world.registry, queue=system)
+
+
+def test_a_queue_can_be_changed_until_it_admits(world: World) -> None:
+    """Before admission the label moves; after it the change is refused."""
+    queue(world, Admission("pending", "Pending", "waits"))
+    world.obj["spec"]["clusterQueue"] = "one"
+    world.settle()
+    world.writes.clear()
+    world.edit(clusterQueue="two")
+    world.settle()
+    assert world.writes[0].body["metadata"]["labels"] == {"queue": "two"}
+    world.writes.clear()
+    queue(world, Admission("admitted", "Admitted", "in"))
+    world.edit(clusterQueue="three")
+    world.settle()
+    assert world.writes == []
+    assert "spec.clusterQueue" in world.condition("SpecApplied")["message"]

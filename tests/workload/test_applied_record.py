@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo.api.workload import Workload
+from kaiwo.plugin.backends import Resolved
+from kaiwo.plugin.facts import Allocation
+from kaiwo.plugin.queues import QueueAssignment
+from kaiwo.testing import job
+from kaiwo.workload.applied_record import AppliedRecord, decode, encode, fingerprint
+from kaiwo.workload.metadata import RESOLVED
+
+texts = st.text(max_size=10)
+maps = st.dictionaries(texts, texts, max_size=3)
+lists = st.lists(texts, max_size=3).map(tuple)
+allocations = st.builds(
+    Allocation, texts, texts, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), lists
+)
+records = st.builds(
+    AppliedRecord,
+    st.builds(
+        Resolved,
+        allocations,
+        default_image=texts,
+        head_memory=texts,
+        vendor_keys=lists,
+        template_version=st.integers(1, 9),
+        labels=maps,
+        annotations=maps,
+    ),
+    st.none() | st.builds(QueueAssignment, texts, maps, maps, st.booleans(), st.booleans()),
+    maps,
+    lists,
+    lists,
+    lists,
+    texts,
+)
+
+
+@given(records)
+def test_a_record_survives_its_annotation(record: AppliedRecord) -> None:
+    """What a child was made with is read back exactly, by any later version of the operator too."""
+    assert decode({"metadata": {"annotations": {RESOLVED: encode(record)}}}) == record
+
+
+@given(st.text() | st.none() | st.integers())
+def test_a_broken_record_counts_as_none(value: object) -> None:
+    """Whatever somebody writes into the annotation breaks nothing."""
+    decode({"metadata": {"annotations": {RESOLVED: value}}})
+    assert decode({"metadata": {"annotations": {RESOLVED: "{}"}}}) is None
+
+
+def test_fields_are_told_apart_but_not_stored() -> None:
+    """The record holds hashes by field, and none of the user's values."""
+    secret = Workload.from_object(
+        job(env=[{"name": "TOKEN", "value": "hunter2"}], gpus=0, job={"spec": {"a": 1}})
+    )
+    hashes = fingerprint(secret)
+    assert hashes.keys() == {"env", "job.spec.a"}
+    assert "hunter2" not in encode(AppliedRecord(Resolved(Allocation()), fields=hashes))
