@@ -6,196 +6,21 @@ validation and the tests call the same functions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
     from pydantic import BaseModel
 
     from kaiwo.api.field import Field, WorkloadKind
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.facts import Allocation, Blocked, NodeFact
-    from kaiwo.plugin.pods import PodContribution
-    from kaiwo.plugin.queues import Admission, QueueAssignment
+    from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.observation import Observation, Observed
     from kaiwo.plugin.rbac import PolicyRule
-    from kaiwo.plugin.vendors import GpuVendor
-
-
-@dataclass(frozen=True, slots=True)
-class AllocationInput:
-    """What splitting GPUs over pods may depend on.
-
-    Attributes:
-        workload: the user's workload.
-        vendors: the loaded vendors.
-        nodes: usable and unusable nodes with their GPUs, expected nodes included.
-        default_resource_key: KaiwoConfig ``nodes.defaultGpuResourceKey``; used for the literal vendor
-            ``default`` only.
-        check_capacity: False while a child exists: a running workload never becomes ERROR because a
-            node left.
-    """
-
-    workload: Workload
-    vendors: tuple[GpuVendor, ...]
-    nodes: tuple[NodeFact, ...]
-    default_resource_key: str
-    check_capacity: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """Everything that was taken from configuration, nodes and templates when the child was created.
-
-    It is stored on the child (annotation ``kaiwo.silogen.ai/resolved``) and reused, so that neither a
-    configuration edit nor an upgrade of the operator changes an existing child.
-
-    Attributes:
-        allocation: how GPUs are split.
-        default_image: image for containers that name none.
-        scheduler_name: ``schedulerName`` of generated pods.
-        gpu_taint_key: key to tolerate on GPU nodes, empty when GPU nodes are not tainted.
-        data_mount_path: where the data volume is mounted unless the workload says otherwise.
-        hf_mount_path: likewise for the Hugging Face cache.
-        storage_class: class of volumes, empty for the cluster's default.
-        head_memory: memory request of a Ray head.
-        priority_class: Kubernetes PriorityClass of the pods, empty for none.
-        vendor_keys: resource keys of all vendors loaded at that time; any of them counts as GPUs.
-        template_version: version of the generated templates.
-        labels: the workload's own labels that its pods carry; a later edit of metadata alone changes no pod.
-        annotations: likewise.
-    """
-
-    allocation: Allocation
-    default_image: str = ""
-    scheduler_name: str = ""
-    gpu_taint_key: str = ""
-    data_mount_path: str = ""
-    hf_mount_path: str = ""
-    storage_class: str = ""
-    head_memory: str = ""
-    priority_class: str = ""
-    vendor_keys: tuple[str, ...] = ()
-    template_version: int = 1
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class RenderInput:
-    """What a backend renders from.
-
-    Attributes:
-        workload: the user's workload.
-        resolved: see :class:`Resolved`.
-        queue: what the queue system asks for; None when no queue system is loaded.
-        contributions: pod contributions of loaded plugins, in loading order.
-        settings: the backend's settings from KaiwoConfig, or None.
-    """
-
-    workload: Workload
-    resolved: Resolved
-    queue: QueueAssignment | None = None
-    contributions: tuple[PodContribution, ...] = ()
-    settings: BaseModel | None = None
-
-
-Origin = Literal["user", "template", "default", "config", "nodes", "plugin", "system", "queue"]
-"""Where a value came from: the user's own fields, the user's embedded block, a built-in default, KaiwoConfig,
-the cluster's nodes, a plugin's contribution, Kaiwo's own bookkeeping, or the queue system."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """One object to create, and what to tell the user about it.
-
-    Attributes:
-        child: the object, complete but for ownership and the annotations that the core adds.
-        warnings: what was ignored or overridden, one sentence each.
-        origins: JSON path (``spec.template.spec.containers[0].image``) to its origin, and in words which
-            field or plugin.
-        secondary: objects beside the child, by kind, each named like the workload and complete but for
-            ownership; kinds that the backend lists as ``secondary``. One that is not rendered any more
-            is deleted.
-    """
-
-    child: Object
-    warnings: tuple[str, ...] = ()
-    origins: Mapping[str, tuple[Origin, str]] = field(default_factory=dict)
-    secondary: Mapping[Resource, Object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What is known of a live child.
-
-    Attributes:
-        workload: the user's workload, its last status included.
-        child: the live child.
-        pods: live pods of this run.
-        admission: what the queue system says; None when none is loaded or nothing is known yet.
-        queued: the child carries a queue's labels.
-        now: the moment of looking, UTC.
-        secondary: live objects of the backend's ``secondary`` kinds that are named like the workload.
-        warning_event: reason and message of the newest Warning event about the child; None when there is
-            none, or when nobody asked for it (:attr:`Observed.needs_events`).
-        gone: the last failed pods of a KaiwoJob that exist no more, as they were; an operator that was
-            started later knows of none.
-    """
-
-    workload: Workload
-    child: Object
-    pods: tuple[Object, ...]
-    admission: Admission | None
-    queued: bool
-    now: datetime
-    secondary: Mapping[Resource, Object] = field(default_factory=dict)
-    warning_event: Finding | None = None
-    gone: tuple[Object, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One sentence of reason: a CamelCase word and a line of text."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What a live child means for its workload.
-
-    Attributes:
-        status: one of the documented status words.
-        reason: one CamelCase word.
-        message: one line.
-        started: earliest ``running.startedAt`` (or ``terminated.startedAt``) of a container of the
-            current run.
-        run_started: when the current run began (a Job's ``startTime``, new after each resumption), None if
-            unknown; an earlier start time belongs to a run that was evicted.
-        completed: when it ended, None while it has not.
-        passed: status words that recorded facts prove it passed through before ``status``, in order.
-        requeue_after: seconds after which to look again though nothing happened, None for never.
-        needs_events: neither the child nor its pods say why it does not go on, but an event about it may:
-            the newest warning is read, and the child is observed once more with it.
-        pod_maker: kind and name of the object that makes the pods on behalf of the child, whose warnings are
-            read, too; None where the child makes them itself.
-    """
-
-    status: str
-    reason: str
-    message: str
-    started: datetime | None = None
-    run_started: datetime | None = None
-    completed: datetime | None = None
-    passed: tuple[str, ...] = ()
-    requeue_after: float | None = None
-    needs_events: bool = False
-    pod_maker: tuple[str, str] | None = None
+    from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 
 
 @dataclass(frozen=True, slots=True)

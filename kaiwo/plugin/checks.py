@@ -16,9 +16,9 @@ from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import CustomKind, ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
-from kaiwo.plugin.pods import PodContribution
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
+from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor, Utilization
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.plugin.backends import Finding, Observation
+    from kaiwo.plugin.observation import Finding, Observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.discovery import Candidate, announced_fields, installed_plugins
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
-from kaiwo.plugin.pods import PodContribution
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
+from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.selection import PluginSelection, nearest
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
-    from kaiwo.plugin.pods import PodContribution
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.plugin.rbac import PolicyRule
+    from kaiwo.plugin.rendering import PodContribution
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kaiwo.api.status import Status
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import AllocationInput, Observation, Observed, Rendered, RenderInput, Resolved
 from kaiwo.plugin.facts import Allocation, Blocked
+from kaiwo.plugin.observation import Observation, Observed
+from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput, Resolved
 from kaiwo.testing.builders import NOW, job, service
 from kaiwo.testing.claims import claim
 from kaiwo.workload.gpus.nodes import node_fact

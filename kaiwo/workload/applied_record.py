@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kaiwo.api.common import DEFAULT_VENDOR
-from kaiwo.plugin.backends import Resolved
 from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.queues import QueueAssignment
+from kaiwo.plugin.rendering import Resolved
 from kaiwo.workload.json_access import is_blank, lenient_map
 from kaiwo.workload.metadata import RESOLVED, copied
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import AllocationInput, Resolved
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueFacts
+from kaiwo.plugin.rendering import AllocationInput, Resolved
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.metadata import copied
 from kaiwo.workload.plans.diff import ALLOCATION_FIELDS

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Origin, RenderInput
+    from kaiwo.plugin.rendering import Origin, RenderInput
     from kaiwo.workload.pods.origins import Origins
 
 

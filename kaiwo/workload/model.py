@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from kaiwo.api.field import WorkloadKind
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import Backend, Finding, Rendered
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.facts import NodeFact
-    from kaiwo.plugin.pods import PodContribution
+    from kaiwo.plugin.observation import Finding
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
     from kaiwo.plugin.registry import Plugins
+    from kaiwo.plugin.rendering import PodContribution, Rendered
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress

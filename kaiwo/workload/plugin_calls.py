@@ -6,9 +6,10 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
 
 from kaiwo.api.status import Status
-from kaiwo.plugin.backends import Observed, Rendered
 from kaiwo.plugin.facts import Allocation, Blocked
+from kaiwo.plugin.observation import Observed
 from kaiwo.plugin.queues import Admission, QueueAssignment
+from kaiwo.plugin.rendering import Rendered
 from kaiwo.plugin.sources import SecretReference
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.json_access import lenient_map
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from kaiwo.api.errors import Problem
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import AllocationInput, Backend, Finding, Observation, RenderInput
+    from kaiwo.plugin.backends import Backend
+    from kaiwo.plugin.observation import Finding, Observation
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
+    from kaiwo.plugin.rendering import AllocationInput, RenderInput
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.workload.model import Registry
 

@@ -30,7 +30,9 @@ BAD_PLUGIN = '''
     from kaiwo.api.field import Field
     from kaiwo.engine.resource import JOB
     from kaiwo.plugin import hookimpl
-    from kaiwo.plugin.backends import Backend, Observed, Rendered
+    from kaiwo.plugin.backends import Backend
+    from kaiwo.plugin.observation import Observed
+    from kaiwo.plugin.rendering import Rendered
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.lifecycle import TransitionListener
     from kaiwo.plugin.vendors import GpuVendor

@@ -24,7 +24,7 @@ from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
-from kaiwo.plugin.pods import PodContribution
+from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.sources import DownloadSource

@@ -22,7 +22,7 @@ from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import CustomKind, ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
-from kaiwo.plugin.pods import PodContribution
+from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor

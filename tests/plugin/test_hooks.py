@@ -159,7 +159,7 @@ def test_kaiwo_pod_contributions(install: Callable[..., str]) -> None:
     plugins = load_source(
         install,
         """
-        from kaiwo.plugin.pods import PodContribution
+        from kaiwo.plugin.rendering import PodContribution
 
         @hookimpl
         def kaiwo_pod_contributions():
@@ -177,7 +177,7 @@ def test_kaiwo_diagnosis_rules(install: Callable[..., str]) -> None:
     plugins = load_source(
         install,
         """
-        from kaiwo.plugin.backends import Finding
+        from kaiwo.plugin.observation import Finding
         from kaiwo.plugin.diagnosis import DiagnosisRule
 
         @hookimpl

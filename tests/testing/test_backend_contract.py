@@ -11,8 +11,10 @@ import pytest
 from kaiwo import testing
 from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB
-from kaiwo.plugin.backends import AllocationInput, Backend, Observation, Observed, Rendered, RenderInput
+from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.facts import Allocation, Blocked
+from kaiwo.plugin.observation import Observation, Observed
+from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import system_labels
 

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import Resolved
 from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.queues import QueueAssignment
+from kaiwo.plugin.rendering import Resolved
 from kaiwo.testing import job
 from kaiwo.workload.applied_record import AppliedRecord, decode, encode, fingerprint
 from kaiwo.workload.metadata import RESOLVED

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kaiwo.plugin.backends import Observed, Rendered
 from kaiwo.plugin.facts import Allocation, Blocked
+from kaiwo.plugin.observation import Observed
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem
+from kaiwo.plugin.rendering import Rendered
 from kaiwo.testing import job
 from kaiwo.workload.plan import plan_object
 

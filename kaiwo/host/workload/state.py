@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.engine.workqueue import Key
-    from kaiwo.plugin.backends import Finding
+    from kaiwo.plugin.observation import Finding
     from kaiwo.workload.model import ApiRejection, DeletedChild
 
 Fingerprint: TypeAlias = tuple[str, ...]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import EngineError
 from kaiwo.engine.resource import EVENT
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:

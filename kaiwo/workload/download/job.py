@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from kaiwo.api.download import DownloadConfig, DownloadPolicy
-from kaiwo.plugin.backends import Rendered
+from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.applied_record import digest
 from kaiwo.workload.download.requested import fetches, fingerprint
 from kaiwo.workload.download.secret_mounts import secret_mounts
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kaiwo.api.config import ResolvedConfig
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Resolved
+    from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.download.requested import Fetch
     from kaiwo.workload.model import PlanContext
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 from kaiwo.workload.download.job import name_of
 from kaiwo.workload.json_access import holding, lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.engine.resource import CONFIG_MAP, JOB
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 from kaiwo.workload.download import job, requested
 from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.download.state import DownloadState, observe
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kaiwo.api.conditions import Truth
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import Rendered, Resolved
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.rendering import Rendered, Resolved
     from kaiwo.workload.download.job import Prepared
     from kaiwo.workload.model import Facts, PlanContext, Write
 

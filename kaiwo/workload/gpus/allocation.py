@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import AllocationInput
+    from kaiwo.plugin.rendering import AllocationInput
     from kaiwo.plugin.vendors import GpuVendor
 
 DEFAULT = "default"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe.stable_message import stable_message
 

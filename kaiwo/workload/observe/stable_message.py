@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 
 _COUNTING = ("Unschedulable", "VolumeNotBound")
 _SCHEDULER_SAYS = " cannot be scheduled: "

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Observed
+from kaiwo.plugin.observation import Observed
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Observation
+    from kaiwo.plugin.observation import Observation
 
 
 def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: bool) -> Observed | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.plugin.backends import Finding, Rendered, RenderInput
 from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.observation import Finding
+from kaiwo.plugin.rendering import Rendered, RenderInput
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, encode, fingerprint
 from kaiwo.workload.backend_selection import ignored_blocks
@@ -29,9 +30,10 @@ from kaiwo.workload.storage.volumes import warnings as storage_warnings
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.plugin.backends import Backend, Resolved
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import QueueAssignment
+    from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.download.state import DownloadState
     from kaiwo.workload.download.step import Step
     from kaiwo.workload.model import Facts, PlanContext, Registry

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.status import TERMINAL
-from kaiwo.plugin.backends import Observation, Observed
+from kaiwo.plugin.observation import Observation, Observed
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, decode
 from kaiwo.workload.defaults import queue_facts

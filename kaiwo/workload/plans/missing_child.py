@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
 from kaiwo.api.status import TERMINAL
-from kaiwo.plugin.backends import Observation
+from kaiwo.plugin.observation import Observation
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.model import Plan

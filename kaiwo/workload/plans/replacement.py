@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.plugin.backends import Observed
+from kaiwo.plugin.observation import Observed
 from kaiwo.workload.applied_record import fingerprint
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import is_ours

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import Backend, Rendered
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.rendering import Rendered
     from kaiwo.workload.model import Facts, PlanContext, Write
 
 

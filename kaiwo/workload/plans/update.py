@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Rendered, Resolved
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import Admission, QueueAssignment
+    from kaiwo.plugin.rendering import Rendered, Resolved
     from kaiwo.workload.applied_record import AppliedRecord
     from kaiwo.workload.model import Facts, PlanContext, Write
 

@@ -9,7 +9,7 @@ from kaiwo.workload.storage.volumes import HF, volumes
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import RenderInput
+    from kaiwo.plugin.rendering import RenderInput
     from kaiwo.workload.pods.origins import Origins
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.plugin.backends import Origin
+    from kaiwo.plugin.rendering import Origin
 
 
 class Origins:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Resolved
+    from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.pods.origins import Origins
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import AllocationInput, RenderInput
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.rendering import AllocationInput, RenderInput
     from kaiwo.workload.pods.origins import Origins
 
 WORKER_GROUP = "default-worker-group"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.core import ResourceRequirements
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Origin
+    from kaiwo.plugin.rendering import Origin
     from kaiwo.workload.pods.origins import Origins
 
 CPU_PER_GPU = 4

@@ -24,7 +24,7 @@ from kaiwo.workload.pods.volumes import add_volumes
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import RenderInput
+    from kaiwo.plugin.rendering import RenderInput
     from kaiwo.workload.pods.origins import Origins
 
 TEMPLATE_VERSION = 1

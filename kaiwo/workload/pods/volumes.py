@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.core import SecretVolume
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import RenderInput
+    from kaiwo.plugin.rendering import RenderInput
     from kaiwo.workload.pods.origins import Origins
 
 SHARED_MEMORY = "dshm"

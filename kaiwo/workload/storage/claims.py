@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
-from kaiwo.plugin.backends import Rendered
 from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import conflict, is_ours, owner_reference, system_labels
 from kaiwo.workload.model import Apply
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Resolved
+    from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.model import Facts, PlanContext, Write
 
 

@@ -15,7 +15,7 @@ from kaiwo.workload.storage.volumes import volumes
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Resolved
+    from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.model import Facts
 
 EVENTS_SECONDS = 60.0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.storage import StorageSpec
     from kaiwo.api.workload import Workload
-    from kaiwo.plugin.backends import Resolved
+    from kaiwo.plugin.rendering import Resolved
 
 DATA = "data"
 HF = "hf"

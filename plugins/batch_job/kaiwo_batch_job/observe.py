@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.plugin.observation import Finding, Observed
 from kaiwo.workload.json_access import holding, lenient_map
 from kaiwo.workload.observe import pod_status
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Observation
+    from kaiwo.plugin.observation import Observation
 
 SETTLING_SECONDS = 10.0
 """How long the Job controller may take to draw its conclusion after the last container ended."""

@@ -9,8 +9,8 @@ import yaml
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import AllocationInput
 from kaiwo.plugin.facts import Allocation
+from kaiwo.plugin.rendering import AllocationInput
 from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import node_fact

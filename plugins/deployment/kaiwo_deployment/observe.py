@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.plugin.observation import Finding, Observed
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Observation
+    from kaiwo.plugin.observation import Observation
 
 PROGRESS_DEADLINE = 600
 """Seconds a rollout may stand still where ``progressDeadlineSeconds`` is absent (apps/v1)."""

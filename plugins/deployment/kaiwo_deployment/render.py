@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Rendered
+from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.gpus import allocation
 from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map, without_nulls
@@ -16,8 +16,8 @@ from kaiwo_deployment.service import service
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import AllocationInput, RenderInput
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.rendering import AllocationInput, RenderInput
 
 BLOCK = "spec.deployment"
 SELECTOR = "app"

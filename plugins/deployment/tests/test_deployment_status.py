@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import Finding, Observation, Observed
+from kaiwo.plugin.observation import Finding, Observation, Observed
 from kaiwo.plugin.queues import Admission
 from kaiwo.testing import service
 from kaiwo.testing.builders import NOW

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.plugin.observation import Finding, Observed
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import waiting
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Observation
+    from kaiwo.plugin.observation import Observation
 
 SILENCE = 60.0
 """Seconds without any status of KubeRay after which a RayJob counts as refused. KubeRay before 1.5 gives a

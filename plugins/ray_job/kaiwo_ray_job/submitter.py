@@ -12,7 +12,7 @@ from kaiwo.workload.pods.template import contributed, set_metadata
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import RenderInput
+    from kaiwo.plugin.rendering import RenderInput
     from kaiwo.workload.pods.origins import Origins
 
 CONTAINER = "ray-job-submitter"

@@ -12,7 +12,7 @@ import kaiwo_gpu_amd.plugin
 import kaiwo_ray_job.plugin
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import Finding, Observation
+from kaiwo.plugin.observation import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
 from kaiwo.testing.builders import NOW

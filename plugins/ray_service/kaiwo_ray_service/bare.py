@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Rendered
+from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import waiting
@@ -15,7 +15,8 @@ from kaiwo_ray_service.render import BLOCK, ray_service
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Observation, Observed, RenderInput
+    from kaiwo.plugin.observation import Observation, Observed
+    from kaiwo.plugin.rendering import RenderInput
 
 _QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 _CONFIG = "rayClusterConfig"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import Finding, Observed
+from kaiwo.plugin.observation import Finding, Observed
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import waiting
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.backends import Observation
+    from kaiwo.plugin.observation import Observation
 
 _NODE_TYPE = "ray.io/node-type"
 _UNHEALTHY = ("UNHEALTHY", "DEPLOY_FAILED")

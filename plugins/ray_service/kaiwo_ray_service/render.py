@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from kaiwo.plugin.backends import Rendered
+from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.json_access import as_map, kind_of, lenient_map, without_nulls
 from kaiwo.workload.metadata import child_metadata
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.backends import AllocationInput, RenderInput
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.rendering import AllocationInput, RenderInput
 
 BLOCK = "spec.rayService"
 CLUSTER = f"{BLOCK}.spec.rayClusterConfig"

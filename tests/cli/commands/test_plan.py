@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from kaiwo.cli import kit
 from kaiwo.cli.output.annotate import annotated
-from kaiwo.plugin.backends import RenderInput
+from kaiwo.plugin.rendering import RenderInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.plugin.backends import Rendered
+    from kaiwo.plugin.rendering import Rendered
 
     Cli: TypeAlias = Callable[..., Any]
     """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""

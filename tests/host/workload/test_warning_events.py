@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.engine.errors import Forbidden
 from kaiwo.host.workload.state import ReconcileState
 from kaiwo.host.workload.warning_events import newest
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -17,7 +17,7 @@ import kaiwo_ray_service.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.api.config import ResolvedConfig
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.download.progress import Progress

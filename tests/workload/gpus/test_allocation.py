@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import AllocationInput
 from kaiwo.plugin.facts import Allocation, Blocked, NodeFact, VendorGpus
+from kaiwo.plugin.rendering import AllocationInput
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
 from kaiwo.testing import job, service
 from kaiwo.workload.gpus.allocation import even, one_pod, spread, template_gpus, written

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
-from kaiwo.plugin.backends import Finding
 from kaiwo.plugin.diagnosis import DiagnosisRule
+from kaiwo.plugin.observation import Finding
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing.builders import NOW
 

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.backends import RenderInput, Resolved
 from kaiwo.plugin.facts import Allocation
-from kaiwo.plugin.pods import PodContribution
 from kaiwo.plugin.queues import QueueAssignment
+from kaiwo.plugin.rendering import PodContribution, RenderInput, Resolved
 from kaiwo.testing import job
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.pods.origins import Origins

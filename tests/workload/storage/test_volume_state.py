@@ -10,7 +10,7 @@ import pytest
 import kaiwo_batch_job.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
-from kaiwo.plugin.backends import Finding
+from kaiwo.plugin.observation import Finding
 from kaiwo.testing import job, plugins
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.model import Registry

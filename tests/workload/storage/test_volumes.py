@@ -6,8 +6,8 @@ import pytest
 
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import JOB, PERSISTENT_VOLUME_CLAIM
-from kaiwo.plugin.backends import RenderInput, Resolved
 from kaiwo.plugin.facts import Allocation
+from kaiwo.plugin.rendering import RenderInput, Resolved
 from kaiwo.testing import job
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.pods.origins import Origins

@@ -1,0 +1,134 @@
+"""Rendering: what a backend and a pod contribution get to make objects from, and what they return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic import BaseModel
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.facts import Allocation, NodeFact
+    from kaiwo.plugin.queues import QueueAssignment
+    from kaiwo.plugin.vendors import GpuVendor
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationInput:
+    """What splitting GPUs over pods may depend on.
+
+    Attributes:
+        workload: the user's workload.
+        vendors: the loaded vendors.
+        nodes: usable and unusable nodes with their GPUs, expected nodes included.
+        default_resource_key: KaiwoConfig ``nodes.defaultGpuResourceKey``; used for the literal vendor
+            ``default`` only.
+        check_capacity: False while a child exists: a running workload never becomes ERROR because a
+            node left.
+    """
+
+    workload: Workload
+    vendors: tuple[GpuVendor, ...]
+    nodes: tuple[NodeFact, ...]
+    default_resource_key: str
+    check_capacity: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Everything that was taken from configuration, nodes and templates when the child was created.
+
+    It is stored on the child (annotation ``kaiwo.silogen.ai/resolved``) and reused, so that neither a
+    configuration edit nor an upgrade of the operator changes an existing child.
+
+    Attributes:
+        allocation: how GPUs are split.
+        default_image: image for containers that name none.
+        scheduler_name: ``schedulerName`` of generated pods.
+        gpu_taint_key: key to tolerate on GPU nodes, empty when GPU nodes are not tainted.
+        data_mount_path: where the data volume is mounted unless the workload says otherwise.
+        hf_mount_path: likewise for the Hugging Face cache.
+        storage_class: class of volumes, empty for the cluster's default.
+        head_memory: memory request of a Ray head.
+        priority_class: Kubernetes PriorityClass of the pods, empty for none.
+        vendor_keys: resource keys of all vendors loaded at that time; any of them counts as GPUs.
+        template_version: version of the generated templates.
+        labels: the workload's own labels that its pods carry; a later edit of metadata alone changes no pod.
+        annotations: likewise.
+    """
+
+    allocation: Allocation
+    default_image: str = ""
+    scheduler_name: str = ""
+    gpu_taint_key: str = ""
+    data_mount_path: str = ""
+    hf_mount_path: str = ""
+    storage_class: str = ""
+    head_memory: str = ""
+    priority_class: str = ""
+    vendor_keys: tuple[str, ...] = ()
+    template_version: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RenderInput:
+    """What a backend renders from.
+
+    Attributes:
+        workload: the user's workload.
+        resolved: see :class:`Resolved`.
+        queue: what the queue system asks for; None when no queue system is loaded.
+        contributions: pod contributions of loaded plugins, in loading order.
+        settings: the backend's settings from KaiwoConfig, or None.
+    """
+
+    workload: Workload
+    resolved: Resolved
+    queue: QueueAssignment | None = None
+    contributions: tuple[PodContribution, ...] = ()
+    settings: BaseModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodContribution:
+    """A pure function that adds to a pod template.
+
+    Attributes:
+        name: short name; it is the origin that ``kaiwo plan --explain`` shows for what was added.
+        contribute: takes the render input and the pod template made so far and returns a pod template.
+            It must not change what it is given, and what the user wrote wins.
+    """
+
+    name: str
+    contribute: Callable[[RenderInput, Object], Object]
+
+
+Origin = Literal["user", "template", "default", "config", "nodes", "plugin", "system", "queue"]
+"""Where a value came from: the user's own fields, the user's embedded block, a built-in default, KaiwoConfig,
+the cluster's nodes, a plugin's contribution, Kaiwo's own bookkeeping, or the queue system."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One object to create, and what to tell the user about it.
+
+    Attributes:
+        child: the object, complete but for ownership and the annotations that the core adds.
+        warnings: what was ignored or overridden, one sentence each.
+        origins: JSON path (``spec.template.spec.containers[0].image``) to its origin, and in words which
+            field or plugin.
+        secondary: objects beside the child, by kind, each named like the workload and complete but for
+            ownership; kinds that the backend lists as ``secondary``. One that is not rendered any more
+            is deleted.
+    """
+
+    child: Object
+    warnings: tuple[str, ...] = ()
+    origins: Mapping[str, tuple[Origin, str]] = field(default_factory=dict)
+    secondary: Mapping[Resource, Object] = field(default_factory=dict)
