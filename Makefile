@@ -21,9 +21,10 @@ test: lint
 	$(PYTEST)
 
 # What talks to Kueue, KubeRay or AppWrapper once more, against the generation before.
+# MATRIX_SLICE names test files to run instead of all.
 test-matrix: $(STAMP)
 	$(BIN)/kaiwo sandbox build --generation older
-	KAIWO_SANDBOX_GENERATION=older $(PYTEST) -m matrix
+	KAIWO_SANDBOX_GENERATION=older $(PYTEST) -m matrix $(MATRIX_SLICE)
 
 # Everything that needs no control plane: seconds.
 test-pure: $(STAMP)
