@@ -134,7 +134,7 @@ class StatusHistory:
         via: Sequence[str] = (),
         conditions: Mapping[str, str] | None = None,
         new_child: bool = False,
-        timeout: float = 120.0,  # noqa: ASYNC109  part of the message, and one number for the caller
+        timeout: float = 120.0,
     ) -> Object:
         """Wait for the next status with a word and one of some reasons, and check all of it.
 

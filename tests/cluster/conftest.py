@@ -140,7 +140,7 @@ class Lab:
         """Create a KaiwoJob."""
         return await self.client.create(KAIWO_JOB, self.job(name, **job))
 
-    async def reaches(self, name: str, *words: str, reason: str = "", timeout: float = 90.0) -> Object:  # noqa: ASYNC109
+    async def reaches(self, name: str, *words: str, reason: str = "", timeout: float = 90.0) -> Object:
         """Wait until the workload has one of the statuses, and the reason if one is given; its status."""
 
         def there(obj: Object | None) -> bool:

@@ -132,7 +132,7 @@ def _originals(event: CacheEvent) -> list[Key]:
 async def eventually(done: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait for something that has no event of its own."""
     async with asyncio.timeout(seconds):
-        while not done():  # noqa: ASYNC110 -- state of another process, so to say
+        while not done():
             await asyncio.sleep(0.05)
 
 
@@ -147,7 +147,7 @@ async def data_of(client: Client, namespace: str, name: str) -> object:
 async def wait_for_data(client: Client, namespace: str, name: str, expected: object) -> None:
     """Wait until a ConfigMap has this data."""
     async with asyncio.timeout(20):
-        while await data_of(client, namespace, name) != expected:  # noqa: ASYNC110 -- the API server's state
+        while await data_of(client, namespace, name) != expected:
             await asyncio.sleep(0.05)
 
 

@@ -105,7 +105,7 @@ async def test_a_delete_that_was_never_reported_is_found(
 
 
 @pytest.mark.parametrize("fault", ["truncate_stream", "stall_stream", "expire_stream"])
-async def test_a_broken_stream_loses_nothing(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_a_broken_stream_loses_nothing(
     client: Client,
     through: Client,
     proxy: FaultProxy,
@@ -143,7 +143,7 @@ async def test_a_repeated_event_wakes_nobody(
 
 
 @pytest.mark.parametrize("status", [410, 429, 500, 503, 403])
-async def test_no_answer_ends_the_reflector(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_no_answer_ends_the_reflector(
     client: Client,
     through: Client,
     proxy: FaultProxy,
@@ -161,7 +161,7 @@ async def test_no_answer_ends_the_reflector(  # noqa: PLR0917 -- pytest passes f
         await watched.holds("a")
 
 
-async def test_a_list_that_expires_between_two_pages_is_begun_again(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_a_list_that_expires_between_two_pages_is_begun_again(
     client: Client,
     through: Client,
     proxy: FaultProxy,
@@ -227,7 +227,7 @@ async def test_a_kind_that_appears_later_is_picked_up(
         assert not cache.synced(kind)
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd)
         async with asyncio.timeout(30):
-            while not cache.synced(kind):  # noqa: ASYNC110 -- the API server decides when it serves the kind
+            while not cache.synced(kind):
                 await asyncio.sleep(0.1)
         assert reflector.problem == ""
     finally:

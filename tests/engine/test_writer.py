@@ -212,7 +212,7 @@ async def test_a_lost_answer_does_not_make_a_second_job(
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_an_object_of_somebody_else_is_never_touched(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_an_object_of_somebody_else_is_never_touched(
     bench: Bench,
     client: Client,
     proxy: FaultProxy,
@@ -358,7 +358,7 @@ async def test_a_delete_hits_exactly_the_object_that_was_meant(
 
 @pytest.mark.parametrize("lose_answer", [False, True])
 @pytest.mark.parametrize("writes", [0, 1, 2])
-async def test_a_crash_between_any_two_writes_ends_in_the_same_state(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_a_crash_between_any_two_writes_ends_in_the_same_state(
     connection: Any,
     proxy: FaultProxy,
     client: Client,

@@ -62,7 +62,7 @@ def manifests(
     \b
       kaiwo manifests --from-cluster | kubectl apply --server-side -f -
       kaiwo manifests crds rbac --plugins batch_job,gpu_amd
-    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    """
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
     if previous and from_cluster:
         raise Failure("--previous and --from-cluster exclude each other", "leave one out", code=USAGE)

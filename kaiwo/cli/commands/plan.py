@@ -101,7 +101,7 @@ def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, 
     \b
       kaiwo plan -f job.yaml --explain
       kaiwo plan -f job.yaml --offline --nodes nodes.yaml
-    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    """
     plugins = kit.plugins(names)
     if kit.settings().output in ("wide", "name") and explain:
         raise Failure("--explain goes with -o yaml or -o json", "leave -o out", code=USAGE)

@@ -62,7 +62,7 @@ def submit(*, wait: bool, timeout: float | None, dry_run: str | None, **request:
       kaiwo submit -f job.yaml --queue team-a
       kaiwo submit -f jobs/ --dry-run
       sed s/SIZE/8/ job.yaml | kaiwo submit -f -
-    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
     manifests = collect.take(

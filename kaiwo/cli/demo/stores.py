@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing: the demo's table is on the screen."""
 
     def do_GET(self) -> None:
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._object(self.server.objects[key])
 
-    do_HEAD = do_GET  # noqa: N815  the name that http.server calls
+    do_HEAD = do_GET
 
     def do_POST(self) -> None:
         """What git asks for with a body."""

@@ -38,7 +38,7 @@ class Server:
                 self.wfile.write(body)
                 self.close_connection = True
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            def log_message(self, format: str, *args: Any) -> None:
                 """Keep the test's output clean."""
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

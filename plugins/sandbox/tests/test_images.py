@@ -65,7 +65,7 @@ class FakeRegistry:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            def log_message(self, format: str, *args: Any) -> None:
                 """Keep the test's output clean."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

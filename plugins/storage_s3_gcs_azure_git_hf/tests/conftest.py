@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Http
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.serve(key)
 
-    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+    do_HEAD = do_GET
 
     def serve(self, key: str) -> None:
         objects = self.server.objects
@@ -326,7 +326,7 @@ def moto() -> Iterator[str]:
 def _wait(url: str) -> None:
     for _ in range(480):
         try:
-            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - a loopback server of this test
+            urllib.request.urlopen(url, timeout=5).close()
         except OSError:
             time.sleep(0.25)
         else:

@@ -37,7 +37,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Host
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def _reply(self, status: int, body: bytes, **headers: str) -> None:
@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._backend(body)
 
-    do_POST = do_GET  # noqa: N815 - the name that http.server calls
+    do_POST = do_GET
 
     def _backend(self, body: bytes) -> None:
         place = urllib.parse.urlsplit(self.path)

@@ -23,7 +23,7 @@ TOKEN = "CANARYTOKEN"
 class _Handler(BaseHTTPRequestHandler):
     server: Moved
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:
@@ -39,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    do_POST = do_GET  # noqa: N815 - the name that http.server calls
+    do_POST = do_GET
 
 
 class Moved(ThreadingHTTPServer):
@@ -93,7 +93,7 @@ def test_credentials_stay_at_the_server_that_the_user_wrote(
 
 def _asking(url: str) -> urllib.request.Request:
     """A request as for large files: a body, and credentials that are for its server alone."""
-    request = urllib.request.Request(f"{url}/old.git", b"body")  # noqa: S310 - a loopback server of this test
+    request = urllib.request.Request(f"{url}/old.git", b"body")
     request.add_unredirected_header("Authorization", TOKEN)
     return request
 

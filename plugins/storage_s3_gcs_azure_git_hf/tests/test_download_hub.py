@@ -30,7 +30,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Hub
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def _reply(self, status: int, body: bytes = b"", **headers: str) -> None:
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         etag = hashlib.sha1(body, usedforsecurity=False).hexdigest()
         return self._reply(200, body, **{"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
 
-    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+    do_HEAD = do_GET
 
     def _cdn(self) -> None:
         body, status, extra = self.server.large, 200, {}
@@ -180,7 +180,7 @@ def assert_failed(download: Any, done: Any, code: int, *words: str) -> None:
 
 def test_a_killed_run_goes_on_where_it_was(download: Any, hub: Hub, cdn: Hub) -> None:
     """What came before is not fetched again, and the content is right."""
-    hub.model = cdn.large = random.Random(1).randbytes(20 * 1024**2)  # noqa: S311 - content, no secret
+    hub.model = cdn.large = random.Random(1).randbytes(20 * 1024**2)
     cdn.pause = 0.01
     item = {"repoId": "a/b", "files": ["model.safetensors"]}
     env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}"}
@@ -312,7 +312,7 @@ def test_a_repository_larger_than_the_volume_is_refused_before_the_first_byte(
 
 def test_a_private_repository_that_was_renamed(download: Any, hub: Hub, cdn: Hub) -> None:
     """Its large files too; the Hub's own redirects keep the token, the CDN does not see it."""
-    hub.model = cdn.large = random.Random(2).randbytes(20 * 1024**2)  # noqa: S311 - content, no secret
+    hub.model = cdn.large = random.Random(2).randbytes(20 * 1024**2)
     done = run(download, hub, {"repoId": "old/name"}, HF_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
     [link] = (download.root / "hf" / "hub" / "models--old--name").rglob("model.safetensors")

@@ -61,7 +61,7 @@ def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objec
 
 def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objects: Any) -> None:
     """Many serve none; the file is larger than a part, and its content is checked all the same."""
-    body = random.Random(1).randbytes(500_000)  # noqa: S311 - content, no secret
+    body = random.Random(1).randbytes(500_000)
     objects.content["file"] = body
 
     def plain(handler: Any) -> bool:

@@ -151,7 +151,7 @@ class Admin:
         name: str,
         holds: Callable[[Object | None], Any],
         namespace: str | None = None,
-        timeout: float = _PATIENCE,  # noqa: ASYNC109  handed on
+        timeout: float = _PATIENCE,
     ) -> Object:
         """Wait until something holds for an object; the object."""
         found = await until(self.client, kind, namespace, name, lambda obj: bool(holds(obj)), timeout=timeout)
@@ -163,7 +163,7 @@ class Admin:
         reason: str = "",
         *,
         generation: int = 0,
-        timeout: float = _PATIENCE,  # noqa: ASYNC109  handed on
+        timeout: float = _PATIENCE,
     ) -> Object:
         """Wait until the KaiwoQueueConfig says a word, and its Ready condition a reason; the status."""
 

@@ -133,7 +133,7 @@ class World:
         """The spec of a workload of a form."""
         return {"image": "registry.example/it:1", **form.spec, **more}
 
-    async def sees(self, resource: Resource, name: str, holds: Any, timeout: float = 120.0) -> Any:  # noqa: ASYNC109  handed on
+    async def sees(self, resource: Resource, name: str, holds: Any, timeout: float = 120.0) -> Any:
         """Wait until something holds for an object."""
         namespace = self.namespace if resource.namespaced else None
         return await until(self.client, resource, namespace, name, holds, timeout=timeout)

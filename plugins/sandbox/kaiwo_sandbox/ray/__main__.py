@@ -55,7 +55,7 @@ def make_server(api: Api, port: int) -> ThreadingHTTPServer:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - names that the base class calls
+        do_GET = do_POST = do_PUT = do_DELETE = _answer
 
         def log_request(self, *_: object) -> None:
             """Write nothing: KubeRay asks every two seconds."""
