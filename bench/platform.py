@@ -44,7 +44,7 @@ class Platform(Server):
 
     def _start(self) -> None:
         nodes = [amd_node(f"amd-{number}") for number in range(NODES)]
-        sandbox = Sandbox.up(f"bench-{os.getpid()}", nodes=nodes, addons=("kueue",), owned=True, say=say)
+        sandbox = Sandbox.up(f"bench-{os.getpid()}", nodes=nodes, addons=("kueue",), owned=True, progress=say)
         self._programs.callback(sandbox.down)
         known = state.load(sandbox.directory)
         if known is None:

@@ -303,14 +303,14 @@ def api_server(control_plane: Sandbox, crd_files: list[Path]) -> Sandbox:
 
 
 def _answer(sandbox: Sandbox, obj: dict[str, Any], namespace: str = "default") -> int:
-    from kaiwo_sandbox.api import ApiError
+    from kaiwo_sandbox.api import SandboxApiError
 
     group = obj["apiVersion"]
     place = "" if obj["kind"] == "KaiwoConfig" else f"namespaces/{namespace}/"
     path = f"/apis/{group}/{place}{_PLURALS[obj['kind']]}?dryRun=All&fieldValidation=Strict"
     try:
         sandbox.api.create(path, obj)
-    except ApiError as error:
+    except SandboxApiError as error:
         return error.status
     return 201
 

@@ -58,12 +58,12 @@ def eventually(attempt: Callable[[], bool], what: str) -> None:
 
 def answer(sandbox: Sandbox, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """Status and object, or status and message of a refusal."""
-    from kaiwo_sandbox.api import ApiError
+    from kaiwo_sandbox.api import SandboxApiError
 
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
     try:
         return 200, sandbox.api.request(method, path, body, content_type=kind)
-    except ApiError as error:
+    except SandboxApiError as error:
         return error.status, str(error)
 
 

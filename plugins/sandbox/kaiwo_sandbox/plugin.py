@@ -1,4 +1,4 @@
-"""What the host sees of the sandbox: one command."""
+"""The hooks of the sandbox plugin."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ KAIWO_API = 1
 
 @hookimpl
 def kaiwo_commands() -> list[Command]:
-    """The command group `kaiwo sandbox`."""
+    """Add the command group `kaiwo sandbox`."""
     return [
         Command(
             name="sandbox",
             load="kaiwo_sandbox.commands:sandbox",
-            help="A real control plane with fake GPU nodes on this machine.",
+            help="Run a Kubernetes control plane with fake GPU nodes on this machine.",
         )
     ]

@@ -1,6 +1,6 @@
-"""Reading images from a container registry over the OCI distribution API, without a container engine.
+"""A client for container registries (OCI distribution API) that needs no container engine.
 
-Everything is asked for by digest and checked against it, so a registry cannot hand out something else.
+It requests all content by digest and verifies the digest.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 _REFERENCE = re.compile(r"(?P<host>[^/@\s]+)/(?P<name>[^@\s]+)@(?P<digest>sha256:[0-9a-f]{64})")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
-_MANIFESTS = (
+_MANIFEST_TYPES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-_LARGEST_MANIFEST = 4 << 20  # the distribution specification asks registries to accept at least this much
-_LARGEST_LAYER = 1 << 30
+_MAX_MANIFEST_BYTES = 4 << 20  # the distribution specification asks registries to accept this size
+_MAX_LAYER_BYTES = 1 << 30
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 60
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ImageReference:
     """An image by digest: ``HOST[:PORT]/NAME@sha256:DIGEST``."""
 
     host: str
@@ -47,109 +47,108 @@ class Reference:
     digest: str
 
     def __str__(self) -> str:
-        """The reference as it is written."""
+        """Format the reference as users write it."""
         return f"{self.host}/{self.name}@{self.digest}"
 
 
-def parse(text: str, *, where: str) -> Reference:
-    """Parse an image reference.
+def parse(text: str, *, field: str) -> ImageReference:
+    """Parse an image reference; `field` is its place in the file, for error messages.
 
     Raises:
-        SandboxError: it names no registry, or no digest.
+        SandboxError: the registry or the digest is missing.
     """
     match = _REFERENCE.fullmatch(text)
     if match is None:
         raise SandboxError(
-            f"{where}: {text!r} is not an image by digest.",
-            why="A tag can be moved to another image; only HOST/NAME@sha256:DIGEST names exactly one.",
-            next_step="Write the digest that the project publishes for its release.",
+            f'{field}: expected an image by digest (HOST/NAME@sha256:DIGEST), got "{text}"',
+            hint="copy the digest that the project publishes for its release; tags can be moved",
         )
-    return Reference(match["host"], match["name"], match["digest"])
+    return ImageReference(match["host"], match["name"], match["digest"])
 
 
-class Registry:
-    """Anonymous reading of one repository."""
+class ImageRegistryClient:
+    """Anonymous read access to one image."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: ImageReference) -> None:
         scheme = "http" if _is_loopback(reference.host) else "https"
         self._reference = reference
         self._base = f"{scheme}://{reference.host}/v2/{reference.name}"
         self._token: str | None = None
 
     def layers(self) -> list[dict[str, Any]]:
-        """The descriptors of the image's layers for this machine, lowest first.
+        """Read the descriptors of the image's layers for this machine, lowest first.
 
         Raises:
-            SandboxError: the registry fails, or the image is not made for this machine.
+            SandboxError: the registry failed, or the image has no variant for this machine.
         """
         document = self._manifest(self._reference.digest)
         if "manifests" in document:
             document = self._manifest(self._choose(document["manifests"]))
         layers = document.get("layers")
         if not isinstance(layers, list) or not all(_is_descriptor(layer) for layer in layers):
-            raise self._failure("its manifest lists no layers")
+            raise self._error("its manifest lists no layers")
         return layers
 
     def download(self, digest: str, target: Path) -> None:
-        """Write the blob to `target` and check it.
+        """Download a blob to `target` and verify its digest.
 
         Raises:
-            SandboxError: the registry fails, or sends something else.
+            SandboxError: the registry failed, or the digest differs.
         """
-        found = hashlib.sha256()
+        checksum = hashlib.sha256()
         size = 0
-        with self._open(f"{self._base}/blobs/{digest}", accept="*/*") as answer, target.open("wb") as file:
-            while chunk := answer.read(_CHUNK):
+        with self._open(f"{self._base}/blobs/{digest}", accept="*/*") as response, target.open("wb") as file:
+            while chunk := response.read(_CHUNK):
                 size += len(chunk)
-                if size > _LARGEST_LAYER:
-                    raise self._failure(f"layer {digest} is larger than {_LARGEST_LAYER} bytes")
-                found.update(chunk)
+                if size > _MAX_LAYER_BYTES:
+                    raise self._error(f"layer {digest} is larger than {_MAX_LAYER_BYTES} bytes")
+                checksum.update(chunk)
                 file.write(chunk)
-        if f"sha256:{found.hexdigest()}" != digest:
-            raise self._failure(f"what came as {digest} has another checksum")
+        if f"sha256:{checksum.hexdigest()}" != digest:
+            raise self._error(f"layer {digest} has another checksum")
 
     def _choose(self, manifests: Any) -> str:
-        architecture = _MACHINES.get(platform.machine(), platform.machine())
+        architecture = _GO_ARCHITECTURES.get(platform.machine(), platform.machine())
         entries = (
             [entry for entry in manifests if _is_descriptor(entry)] if isinstance(manifests, list) else []
         )
         for entry in entries:
-            made_for = entry.get("platform") or {}
-            if (made_for.get("os"), made_for.get("architecture")) == ("linux", architecture):
+            variant = entry.get("platform") or {}
+            if (variant.get("os"), variant.get("architecture")) == ("linux", architecture):
                 return str(entry["digest"])
-        raise self._failure(f"it has no variant for linux/{architecture}")
+        raise self._error(f"it has no variant for linux/{architecture}")
 
     def _manifest(self, digest: str) -> dict[str, Any]:
-        with self._open(f"{self._base}/manifests/{digest}", accept=", ".join(_MANIFESTS)) as answer:
-            text = answer.read(_LARGEST_MANIFEST + 1)
+        with self._open(f"{self._base}/manifests/{digest}", accept=", ".join(_MANIFEST_TYPES)) as response:
+            text = response.read(_MAX_MANIFEST_BYTES + 1)
         if f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
-            raise self._failure(f"the manifest that came as {digest} has another checksum")
+            raise self._error(f"manifest {digest} has another checksum")
         try:
             document = json.loads(text)
         except ValueError as error:
-            raise self._failure("its manifest is not JSON") from error
+            raise self._error("its manifest is not JSON") from error
         if not isinstance(document, dict):
-            raise self._failure("its manifest is not an object")
+            raise self._error("its manifest is not an object")
         return document
 
     def _open(self, url: str, *, accept: str) -> IO[bytes]:
-        """Open a URL; on 401 get the anonymous token that the registry asks for, once."""
+        """Open a URL; after the first response 401, request an anonymous token and try again."""
         try:
             return self._request(url, accept)
         except urllib.error.HTTPError as error:
             with error:
                 challenge = error.headers.get("WWW-Authenticate", "")
                 if error.code != http.client.UNAUTHORIZED or self._token is not None:
-                    raise self._failure(f"{url} answered {error.code} {error.reason}") from error
+                    raise self._error(f"GET {url}: {error.code} {error.reason}") from error
         except (OSError, http.client.HTTPException) as error:
-            raise self._failure(f"{url}: {error}") from error
+            raise self._error(f"GET {url}: {error}") from error
         self._token = self._fetch_token(challenge)
         return self._open(url, accept=accept)
 
     def _request(self, url: str, accept: str) -> IO[bytes]:
         request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - http(s), see __init__
         if self._token:
-            # Blobs are redirected to storage that must not see the token.
+            # The registry redirects blobs to other hosts, and those must not receive the token.
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         opened: IO[bytes] = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)  # noqa: S310 - as above
         return opened
@@ -160,23 +159,21 @@ class Registry:
         secure = realm.startswith("https://")
         local = realm.startswith("http://") and _is_loopback(urllib.parse.urlsplit(realm).netloc)
         if not challenge.lower().startswith("bearer ") or not (secure or local):
-            raise self._failure("the registry asks for a login that an anonymous reader cannot give")
+            raise self._error("the registry requires a login; only anonymous access is supported")
         query = {key: value for key, value in fields.items() if key in {"service", "scope"}}
         query.setdefault("scope", f"repository:{self._reference.name}:pull")
         try:
-            with self._request(f"{realm}?{urllib.parse.urlencode(query)}", "application/json") as answer:
-                document = json.loads(answer.read(_LARGEST_MANIFEST))
+            with self._request(f"{realm}?{urllib.parse.urlencode(query)}", "application/json") as response:
+                document = json.loads(response.read(_MAX_MANIFEST_BYTES))
             return str(document.get("token") or document["access_token"])
         except (OSError, http.client.HTTPException, ValueError, KeyError, AttributeError) as error:
-            raise self._failure("the registry's token service gave no token") from error
+            raise self._error("the registry's token service returned no token") from error
 
-    def _failure(self, why: str) -> SandboxError:
+    def _error(self, detail: str) -> SandboxError:
         return SandboxError(
-            f"Image {self._reference} could not be read.",
-            why=f"{why}.",
-            next_step=(
-                "Check the reference and the connection, or unset KAIWO_SANDBOX_IMAGES to build with Go."
-            ),
+            f"cannot read image {self._reference}",
+            detail=detail,
+            hint="check the reference and the connection, or unset KAIWO_SANDBOX_IMAGES to build with Go",
         )
 
 

@@ -1,11 +1,9 @@
-"""What the sandbox is made of: which programs exist, which set builds each, and from which package."""
+"""The programs of a sandbox, the Go package of each, and the binary set that builds it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
-
-from kaiwo_sandbox.errors import SandboxError
 
 KUBERNETES = "v1.36.3"
 
@@ -23,19 +21,19 @@ _VERSION_FLAGS = " ".join(
         ("buildDate", "1970-01-01T00:00:00Z"),
     )
 )
-"""Without these the server calls itself v0.0.0, and clients that parse its version misbehave."""
+"""Linker flags with the version. Without them /version reports v0.0.0, and clients parse that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One binary: its name in the sandbox and the Go package it is built from."""
+    """One program: its name in the sandbox and the Go package that it is built from."""
 
     name: str
     package: str
 
     @property
     def built_as(self) -> str:
-        """The file name that Go gives it: the last element of the path that is no major version."""
+        """The file name that ``go build`` gives it: the last path element that is not a major version."""
         elements = self.package.split("/")
         last = elements[-1]
         return elements[-2] if last[:1] == "v" and last[1:].isdigit() else last
@@ -43,7 +41,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ManifestSource:
-    """Files of a Go module that an addon needs at run time."""
+    """Files of a Go module that an addon needs at run time, such as its CRDs."""
 
     addon: str
     module: str
@@ -52,18 +50,18 @@ class ManifestSource:
 
 @dataclass(frozen=True, slots=True)
 class BinarySet:
-    """Programs that one wrapper module builds together, so that what they share is compiled once.
+    """Programs that one wrapper module builds together, so that shared packages are compiled once.
 
     Attributes:
-        name: the set's directory under ``kaiwo_sandbox/builds``.
-        programs: what it builds.
+        name: the directory of the wrapper module under ``kaiwo_sandbox/builds``.
+        programs: the programs to build.
         ldflags: linker flags.
-        minutes: how long a cold build takes on two cores, measured.
-        manifests: files that are copied from its modules beside the binaries.
-        source: a Go file under ``kaiwo_sandbox/builds`` that is the set's only program, in place of packages
-            of other modules.
-        earlier: keys of earlier definitions of this set that built the same programs from the same modules.
-            A cache that has one of them needs no build.
+        minutes: duration of a cold build on two cores, measured.
+        manifests: files that are copied from the modules to the cache.
+        source: a Go file under ``kaiwo_sandbox/builds`` with the set's only program. Without it the programs
+            are packages of other modules.
+        earlier: cache keys of earlier definitions of this set with the same programs and modules. A cache
+            with one of these keys needs no build.
     """
 
     name: str
@@ -76,7 +74,7 @@ class BinarySet:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The wrapper module: its files by name."""
+        """The files of the wrapper module, by name."""
         builds = resources.files("kaiwo_sandbox.builds")
         found = {name: builds.joinpath(self.name, name).read_bytes() for name in ("go.mod", "go.sum")}
         if self.source is not None:
@@ -85,13 +83,13 @@ class BinarySet:
 
 
 _STRIPPED = "-s -w"
-_OWN_MODULES = "kaiwo.silogen.ai/sandbox"
+_MODULE_PREFIX = "kaiwo.silogen.ai/sandbox"
 _APPWRAPPER_MODULE = "github.com/project-codeflare/appwrapper"
 _KUBERAY_MODULE = "github.com/ray-project/kuberay/ray-operator"
 _KUEUE_FILES = ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml")
 _APPWRAPPER_FILES = ("config/crd/bases/*.yaml", "config/webhook/manifests.yaml")
 _APPWRAPPER_SOURCE = "appwrapper.go"
-"""The project's own program serves webhooks on every address of the machine at a fixed port."""
+"""The project's own program serves webhooks on all addresses of the machine at a fixed port."""
 
 
 def _kuberay(name: str) -> BinarySet:
@@ -107,7 +105,7 @@ def _kuberay(name: str) -> BinarySet:
 def _appwrapper(name: str) -> BinarySet:
     return BinarySet(
         name=name,
-        programs=(Program("appwrapper-controller", f"{_OWN_MODULES}/{name}"),),
+        programs=(Program("appwrapper-controller", f"{_MODULE_PREFIX}/{name}"),),
         ldflags=_STRIPPED,
         minutes=1.5,
         manifests=(ManifestSource("appwrapper", _APPWRAPPER_MODULE, _APPWRAPPER_FILES),),
@@ -145,50 +143,8 @@ OLDER_KUBERAY = _kuberay("older-kuberay")
 SETS = (CORE, APPWRAPPER, KUBERAY, OLDER_KUEUE, OLDER_APPWRAPPER, OLDER_KUBERAY)
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One column of the version matrix: which controllers run on the same Kubernetes.
-
-    Attributes:
-        name: what ``--generation`` calls it.
-        addons: the set that each addon comes from.
-        versions: the release of each addon, without a leading "v".
-    """
-
-    name: str
-    addons: dict[str, BinarySet]
-    versions: dict[str, str]
-
-
-NEWER = Generation(
-    "newer",
-    {"kueue": CORE, "appwrapper": APPWRAPPER, "kuberay": KUBERAY},
-    {"kueue": "0.18.2", "appwrapper": "1.2.2", "kuberay": "1.6.1"},
-)
-OLDER = Generation(
-    "older",
-    {"kueue": OLDER_KUEUE, "appwrapper": OLDER_APPWRAPPER, "kuberay": OLDER_KUBERAY},
-    {"kueue": "0.12.3", "appwrapper": "1.1.2", "kuberay": "1.4.2"},
-)
-GENERATIONS = {each.name: each for each in (NEWER, OLDER)}
-
-
-def generation(name: str) -> Generation:
-    """The generation of that name.
-
-    Raises:
-        SandboxError: there is none.
-    """
-    if name not in GENERATIONS:
-        raise SandboxError(
-            f"There is no generation {name!r}.",
-            why=f"The sandbox has {' and '.join(GENERATIONS)}.",
-            next_step="Correct --generation, or KAIWO_SANDBOX_GENERATION for tests.",
-        )
-    return GENERATIONS[name]
-
-
 ADDON_PROGRAMS = {"kueue": "kueue", "kuberay": "ray-operator", "appwrapper": "appwrapper-controller"}
-"""The program of each addon."""
+"""The program of each addon, by addon name."""
 
-BARE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+CORE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+"""The programs of every sandbox."""

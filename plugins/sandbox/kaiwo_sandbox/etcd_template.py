@@ -1,8 +1,8 @@
-"""A copy of etcd's data taken right after the first start, so that the next start and a reset take seconds.
+"""etcd templates: copies of etcd's data right after a first start, which make later starts and resets quick.
 
-etcd is stopped with SIGSTOP while its files are copied: it then writes nothing, and a data directory copied
-like that is what it would find after a crash, which it recovers from. A copy serves one combination of
-programs, addons and certificate authority, because service account tokens in it are signed by that authority.
+SIGSTOP pauses etcd while its files are copied. The copy is what etcd would find after a crash, and etcd
+recovers from that. A template belongs to one combination of programs, addons and certificate authority,
+because that authority signed the service account tokens in it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import signal
 from typing import TYPE_CHECKING
 
-from kaiwo_sandbox.catalogue import NEWER
+from kaiwo_sandbox.generations import NEWER
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import cache_dir, make_private
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kaiwo_sandbox.process import Process
 
 VERSION = "2"
-"""Raised whenever the objects that a fresh sandbox starts with change."""
+"""Raise it when the initial objects of a sandbox change."""
 
 _DATA, _PORTS = "etcd", "ports.json"
 
@@ -33,20 +33,20 @@ def _root() -> Path:
     return make_private(cache_dir()) / "templates"
 
 
-def _kind(addons: Sequence[str], generation: str) -> str:
-    return (
-        "-".join([*sorted(addons), *([] if generation == NEWER.name else [generation])]) if addons else "bare"
-    )
+def _prefix(addons: Sequence[str], generation: str) -> str:
+    if not addons:
+        return "bare"
+    return "-".join([*sorted(addons), *([] if generation == NEWER.name else [generation])])
 
 
 def location(*, binaries_key: str, addons: Sequence[str], generation: str, authority: str) -> Path:
-    """Where the copy for this combination lies, if there is one."""
+    """The path of the template for this combination, which need not exist."""
     digest = hashlib.sha256(f"{VERSION}\n{binaries_key}\n{authority}".encode()).hexdigest()[:16]
-    return _root() / f"{_kind(addons, generation)}.{digest}"
+    return _root() / f"{_prefix(addons, generation)}.{digest}"
 
 
 def restore(template: Path, data: Path) -> bool:
-    """Replace the data directory of a stopped etcd by the copy; False if there is none."""
+    """Replace the data directory of a stopped etcd; return False if the template does not exist."""
     with locked(_root() / "lock"):
         if not template.is_dir():
             return False
@@ -56,7 +56,7 @@ def restore(template: Path, data: Path) -> bool:
 
 
 def ports(template: Path) -> dict[str, int]:
-    """The ports of the sandbox that the copy was taken from; webhook addresses in it hold them."""
+    """The ports of the sandbox that the template was made from; webhook addresses in it contain them."""
     try:
         found: dict[str, int] = json.loads((template / _PORTS).read_text())
     except (OSError, ValueError):
@@ -64,8 +64,8 @@ def ports(template: Path) -> dict[str, int]:
     return found
 
 
-def save(template: Path, etcd: Process, data: Path, used: Mapping[str, int]) -> None:
-    """Copy the data of a running etcd, in place of older copies for the same addons."""
+def save(template: Path, etcd: Process, data: Path, used_ports: Mapping[str, int]) -> None:
+    """Copy the data of a running etcd and remove older templates for the same addons."""
     with locked(_root() / "lock"):
         if template.is_dir():
             return
@@ -76,7 +76,7 @@ def save(template: Path, etcd: Process, data: Path, used: Mapping[str, int]) -> 
             shutil.copytree(data, fresh / _DATA)
         finally:
             etcd.signal(signal.SIGCONT)
-        (fresh / _PORTS).write_text(json.dumps(dict(used)))
+        (fresh / _PORTS).write_text(json.dumps(dict(used_ports)))
         for older in _root().glob(f"{template.name.partition('.')[0]}.*"):
             if older != fresh:
                 shutil.rmtree(older, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Asking a controller on this machine whether it works."""
+"""Readiness probes for the controllers of a sandbox."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TIMEOUT_SECONDS = 5.0
-_NO_REVIEW = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"})
+_EMPTY_REVIEW = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"})
 
 
-def answers(port: int, path: str) -> bool:
-    """Whether `path` (``/readyz`` or ``/healthz``) on `port` answers 200."""
+def is_ready(port: int, path: str) -> bool:
+    """Whether `path` (``/readyz`` or ``/healthz``) on `port` returns status 200."""
     with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=_TIMEOUT_SECONDS)) as connection:
         try:
             connection.request("GET", path)
@@ -29,17 +29,17 @@ def answers(port: int, path: str) -> bool:
             return False
 
 
-def serves(port: int, paths: Iterable[str], ca_file: Path) -> bool:
-    """Whether the webhook server on `port` knows all `paths`; /readyz is true before they are registered."""
+def serves_webhooks(port: int, paths: Iterable[str], ca_file: Path) -> bool:
+    """Whether the webhook server on `port` serves all `paths`; /readyz succeeds before that."""
     context = ssl.create_default_context(cafile=str(ca_file))
     connection = http.client.HTTPSConnection(LOOPBACK, port, context=context, timeout=_TIMEOUT_SECONDS)
     with closing(connection):
         try:
             for path in paths:
-                connection.request("POST", path, _NO_REVIEW, {"Content-Type": "application/json"})
-                answer = connection.getresponse()
-                answer.read()
-                if answer.status == NOT_FOUND:
+                connection.request("POST", path, _EMPTY_REVIEW, {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                response.read()
+                if response.status == NOT_FOUND:
                     return False
         except (OSError, http.client.HTTPException):
             return False

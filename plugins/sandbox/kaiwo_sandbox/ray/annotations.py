@@ -1,11 +1,11 @@
-"""Annotations that say how a simulated Ray job or application does.
+"""The annotations that control the outcome of simulated Ray jobs and applications.
 
-They stand on the RayJob or RayService, or on the pod template of its head group, and may change any time::
+They belong on the RayJob or RayService or the pod template of its head group, and may change at any time::
 
-    kaiwo-sandbox/ray-run-time: 2s           a job ends that long after its submitter started (default 1 s)
-    kaiwo-sandbox/ray-job-status: FAILED     with that status (default SUCCEEDED; RUNNING: it never ends)
-    kaiwo-sandbox/ray-app-status: UNHEALTHY  all Serve applications have that status (default RUNNING)
-    kaiwo-sandbox/ray-message: text          with that message
+    kaiwo-sandbox/ray-run-time: 2s           time from the submitter's start to a job's end (default 1 s)
+    kaiwo-sandbox/ray-job-status: FAILED     final status of a job (default SUCCEEDED; RUNNING never ends)
+    kaiwo-sandbox/ray-app-status: UNHEALTHY  status of all Serve applications (default RUNNING)
+    kaiwo-sandbox/ray-message: text          message of the job or the applications
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEPLOYMENT_OF_APP = {
     "UNHEALTHY": "UNHEALTHY",
     "DELETING": "UPDATING",
 }
-"""Ray Serve's `ApplicationStatus`, and the `DeploymentStatus` that goes with each."""
+"""Ray Serve's `DeploymentStatus` by `ApplicationStatus`."""
 
 _DEFAULT_SECONDS = 1.0
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -41,14 +41,14 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
-    """What the annotations ask for.
+class SimulatedOutcome:
+    """The outcome that annotations specify.
 
     Attributes:
-        run_time: seconds that a job runs.
-        job_status: what it has become then.
-        app_status: of all applications.
-        message: what Ray says about it; always tells that it is simulated.
+        run_time: run time of a job in seconds.
+        job_status: status of the job after that time.
+        app_status: status of all applications.
+        message: message of the job or the applications; it always contains that nothing was computed.
     """
 
     run_time: float = _DEFAULT_SECONDS
@@ -57,32 +57,32 @@ class Behaviour:
     message: str = SIMULATED
 
 
-def read(*sources: Mapping[str, str] | None) -> Behaviour:
-    """The behaviour that annotations ask for; a source before another overrides it.
+def parse(*sources: Mapping[str, str] | None) -> SimulatedOutcome:
+    """Parse annotations; earlier sources override later ones.
 
-    A value that cannot be used makes the job fail and the applications too, with a message that says why.
+    With an invalid value the job and the applications fail, and the message contains the reason.
     """
     found: dict[str, str] = {}
     for source in reversed(sources):
         found.update(source or {})
     seconds = _seconds(found.get(RUN_TIME, ""))
     job, app = found.get(JOB_STATUS, "SUCCEEDED"), found.get(APP_STATUS, "RUNNING")
-    mistake = ""
+    error = ""
     if seconds is None:
-        mistake = f"{RUN_TIME}: {found[RUN_TIME]!r} is not a duration such as 500ms, 2s or 1m30s."
+        error = f"{RUN_TIME}: expected a duration such as 500ms, 2s or 1m30s, got {found[RUN_TIME]!r}"
     elif job not in JOB_STATUSES:
-        mistake = f"{JOB_STATUS}: {job!r} is not one of {', '.join(JOB_STATUSES)}."
+        error = f"{JOB_STATUS}: expected one of {', '.join(JOB_STATUSES)}, got {job!r}"
     elif app not in DEPLOYMENT_OF_APP:
-        mistake = f"{APP_STATUS}: {app!r} is not one of {', '.join(DEPLOYMENT_OF_APP)}."
-    if mistake:
-        return Behaviour(0.0, "FAILED", "DEPLOY_FAILED", mistake)
+        error = f"{APP_STATUS}: expected one of {', '.join(DEPLOYMENT_OF_APP)}, got {app!r}"
+    if error:
+        return SimulatedOutcome(0.0, "FAILED", "DEPLOY_FAILED", error)
     text = found.get(MESSAGE, "").strip()
     message = f"{text} ({SIMULATED[0].lower()}{SIMULATED[1:-1]})" if text else SIMULATED
-    return Behaviour(seconds or 0.0, job, app, message)
+    return SimulatedOutcome(seconds or 0.0, job, app, message)
 
 
 def _seconds(text: str) -> float | None:
-    """Seconds of a duration as Go writes it, the default for none, None when it is no duration."""
+    """Parse a Go duration to seconds; the default for an empty text, None if it is invalid."""
     if not text:
         return _DEFAULT_SECONDS
     if text == "0":
