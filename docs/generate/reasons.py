@@ -1,6 +1,6 @@
 """Reads the words of status, conditions and events out of the code that says them.
 
-The code is read, not run: every call of a type that carries a reason (``Blocked``, ``Observed``,
+The code is read, not run: every call of a type that carries a reason (``Blocked``, ``Outcome``,
 ``Condition`` and so on) is looked at, and the literal words that can stand there are collected.
 """
 
@@ -66,7 +66,7 @@ class _Shape:
 
 _SHAPES: Mapping[str, _Shape] = {
     "Blocked": _Shape(0, "status", "ERROR", "condition", "Schedulable", truth_default="False"),
-    "Observed": _Shape(1, 0),
+    "Outcome": _Shape(1, 0),
     "Verdict": _Shape("reason", "status"),
     "Finding": _Shape(0),
     "Admission": _Shape(1),
@@ -79,7 +79,7 @@ _SHAPES: Mapping[str, _Shape] = {
 }
 _NAMES = {
     "Blocked": {"reason": 0, "condition": 2, "status": 3},
-    "Observed": {"status": 0, "reason": 1},
+    "Outcome": {"status": 0, "reason": 1},
     "Condition": {"type": 0, "status": 1, "reason": 2},
 }
 """Positions of parameters that are also given by keyword."""

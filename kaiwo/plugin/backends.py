@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Allocation, Blocked
-    from kaiwo.plugin.observation import Observation, Observed
+    from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rbac import PolicyRule
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 
@@ -92,7 +92,7 @@ class Backend:
     check: Callable[[Workload], tuple[tuple[str, str], ...]] | None = None
     allocate: Callable[[AllocationInput], Allocation | Blocked] | None = None
     render: Callable[[RenderInput], Rendered] | None = None
-    observe: Callable[[Observation], Observed] | None = None
+    observe: Callable[[Observation], Outcome] | None = None
     write: Literal["create", "apply"] = "create"
     patch_paths: tuple[tuple[str, ...], ...] = ()
     mutable: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ class Observation:
         now: the moment of looking, UTC.
         secondary: live objects of the backend's ``secondary`` kinds that are named like the workload.
         warning_event: reason and message of the newest Warning event about the child; None when there is
-            none, or when nobody asked for it (:attr:`Observed.needs_events`).
+            none, or when nobody asked for it (:attr:`Outcome.needs_events`).
         gone: the last failed pods of a KaiwoJob that exist no more, as they were; an operator that was
             started later knows of none.
     """
@@ -52,7 +52,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Outcome:
     """What a live child means for its workload.
 
     Attributes:
@@ -68,7 +68,7 @@ class Observed:
         requeue_after: seconds after which to look again though nothing happened, None for never.
         needs_events: neither the child nor its pods say why it does not go on, but an event about it may:
             the newest warning is read, and the child is observed once more with it.
-        pod_maker: kind and name of the object that makes the pods on behalf of the child, whose warnings are
+        pod_owner: kind and name of the object that makes the pods on behalf of the child, whose warnings are
             read, too; None where the child makes them itself.
     """
 
@@ -81,4 +81,4 @@ class Observed:
     passed: tuple[str, ...] = ()
     requeue_after: float | None = None
     needs_events: bool = False
-    pod_maker: tuple[str, str] | None = None
+    pod_owner: tuple[str, str] | None = None

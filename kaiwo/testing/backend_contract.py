@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from kaiwo.api.status import Status
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Allocation, Blocked
-from kaiwo.plugin.observation import Observation, Observed
+from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput, Resolved
 from kaiwo.testing.builders import NOW, job, service
 from kaiwo.testing.claims import claim
@@ -163,13 +163,13 @@ class _Asked(dict[str, Any]):
         return {}
 
 
-def _observed(backend: Backend, workload: Workload, child: Object) -> Observed:
+def _observed(backend: Backend, workload: Workload, child: Object) -> Outcome:
     before = copy.deepcopy(child)
     observation = Observation(workload=workload, child=child, pods=(), admission=None, queued=False, now=NOW)
     found = _called(f"observe, with the status {child.get('status')!r},", backend.observe, observation)
-    claim(isinstance(found, Observed), f"{workload.name}: observe returned {type(found).__name__}")
+    claim(isinstance(found, Outcome), f"{workload.name}: observe returned {type(found).__name__}")
     claim(child == before, f"{workload.name}: observe changed the child")
-    observed: Observed = found
+    observed: Outcome = found
     claim(observed.status in get_args(Status), f"{workload.name}: {observed.status!r} is no status")
     claim("\n" not in observed.message, f"{workload.name}: the message has more than one line")
     return observed

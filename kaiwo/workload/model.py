@@ -252,7 +252,7 @@ class Plan:
             it does not go on. None where nothing is to be asked.
         later: what is written once the downloads succeeded, should nothing else change until then.
         follow: name of the pod whose log tells how far the download is, empty for none.
-        pod_maker: kind and name of an object that makes the child's pods, about which there may be one, too;
+        pod_owner: kind and name of an object that makes the child's pods, about which there may be one, too;
             None for none.
     """
 
@@ -266,4 +266,4 @@ class Plan:
     needs_events: Object | None = None
     later: tuple[Write, ...] = ()
     follow: str = ""
-    pod_maker: tuple[str, str] | None = None
+    pod_owner: tuple[str, str] | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kaiwo.api.status import Status
 from kaiwo.plugin.facts import Allocation, Blocked
-from kaiwo.plugin.observation import Observed
+from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.queues import Admission, QueueAssignment
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.plugin.sources import SecretReference
@@ -100,9 +100,9 @@ def tuned(
     return answer
 
 
-def observed(backend: Backend, seen: Observation) -> Observed:
+def observed(backend: Backend, seen: Observation) -> Outcome:
     """What the backend makes of a live child."""
-    answer: Observed = _ask(backend.name, "read the state of", (Observed,), backend.observe, seen)
+    answer: Outcome = _ask(backend.name, "read the state of", (Outcome,), backend.observe, seen)
     if answer.status not in _WORDS:
         raise PluginError(backend.name, "read the state of", f"{answer.status!r} is no status")
     return answer

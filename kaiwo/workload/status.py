@@ -77,7 +77,7 @@ class Verdict:
         backend: name of the backend of the child, empty without a child.
         queue: the queue that the child was given to, empty without one.
         child_uid: uid of the child; None to keep what was recorded of one, empty when there is none.
-        started: see :class:`kaiwo.plugin.observation.Observed`.
+        started: see :class:`kaiwo.plugin.observation.Outcome`.
         run_started: likewise.
         completed: likewise.
         passed: likewise.

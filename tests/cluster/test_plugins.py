@@ -31,7 +31,7 @@ BAD_PLUGIN = '''
     from kaiwo.engine.resource import JOB
     from kaiwo.plugin import hookimpl
     from kaiwo.plugin.backends import Backend
-    from kaiwo.plugin.observation import Observed
+    from kaiwo.plugin.observation import Outcome
     from kaiwo.plugin.rendering import Rendered
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.lifecycle import TransitionListener
@@ -62,7 +62,7 @@ BAD_PLUGIN = '''
         return Rendered(child={"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
 
     def observe(seen):
-        return Observed(status="SPLENDID", reason="", message="")
+        return Outcome(status="SPLENDID", reason="", message="")
 
     def recognise(node):
         raise ValueError("cannot read this node")

@@ -13,7 +13,7 @@ from kaiwo.api.field import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.facts import Allocation, Blocked
-from kaiwo.plugin.observation import Observation, Observed
+from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import system_labels
@@ -51,10 +51,10 @@ def render(given: RenderInput) -> Rendered:
     return Rendered(child(given))
 
 
-def observe(observation: Observation) -> Observed:
+def observe(observation: Observation) -> Outcome:
     """What a backend should say of a child that nobody has started."""
     del observation
-    return Observed("STARTING", "Created", "the Job has no pod yet")
+    return Outcome("STARTING", "Created", "the Job has no pod yet")
 
 
 GOOD = Backend(
@@ -89,23 +89,23 @@ def rendering(change: Callable[[Object], Any]) -> Backend:
 
 def observing(status: str) -> Backend:
     """A backend that always says this."""
-    return replace(GOOD, observe=lambda _: Observed(status, "Guessed", "it says"))
+    return replace(GOOD, observe=lambda _: Outcome(status, "Guessed", "it says"))
 
 
-def reads_conditions(observation: Observation) -> Observed:
+def reads_conditions(observation: Observation) -> Outcome:
     """Fails where a status makes no sense."""
     for condition in observation.child.get("status", {}).get("conditions", []):
         condition["type"]
     return observe(observation)
 
 
-def reads_ready(observation: Observation) -> Observed:
+def reads_ready(observation: Observation) -> Outcome:
     """Reads a field of the status."""
     lenient_map(observation.child.get("status")).get("ready")
     return observe(observation)
 
 
-def changes_child(observation: Observation) -> Observed:
+def changes_child(observation: Observation) -> Outcome:
     """Writes notes into what it was given."""
     observation.child["seen"] = True
     return observe(observation)

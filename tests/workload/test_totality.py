@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kaiwo.plugin.facts import Allocation, Blocked
-from kaiwo.plugin.observation import Observed
+from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.testing import job
@@ -139,7 +139,7 @@ def test_a_back_end_cannot_create_anything_but_its_own_child(world: World) -> No
         assert world.status["reason"] == "PluginError"
 
 
-@pytest.mark.parametrize("lie", [raising, lambda _: None, lambda _: Observed("DANCING", "x", "y")])
+@pytest.mark.parametrize("lie", [raising, lambda _: None, lambda _: Outcome("DANCING", "x", "y")])
 def test_a_back_end_that_cannot_read_its_child_keeps_the_status(world: World, lie: Any) -> None:
     """The last known state stays while the plugin fails."""
     world.settle()

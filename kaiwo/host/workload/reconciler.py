@@ -245,7 +245,7 @@ class WorkloadReconciler:
                 warning_event_uid=memory.warning_event_uid,
             )
             decided = plan(workload, self._registry, facts)
-            about, maker = decided.needs_events, decided.pod_maker
+            about, maker = decided.needs_events, decided.pod_owner
             if not decided.writes and about and await self._ask(about, memory, maker):
                 continue
             if not decided.writes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.observation import Observed
+from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.observation import Observation
 
 
-def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: bool) -> Observed | None:
+def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: bool) -> Outcome | None:
     """The state of a child that waits, None when it does not.
 
     Args:
@@ -26,14 +26,14 @@ def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: 
     admission = seen.admission
     if seen.queued and admission is not None and admission.state in ("pending", "evicted"):
         if suspended or not any(pod_status.runs(pod) for pod in pods):
-            return Observed("PENDING", admission.reason, admission.message)
+            return Outcome("PENDING", admission.reason, admission.message)
         return None
     if not suspended:
         return None
     if seen.queued and admission is None:
-        return Observed("PENDING", "Queued", f"{what} waits for its queue")
+        return Outcome("PENDING", "Queued", f"{what} waits for its queue")
     if seen.queued and admission is not None and admission.state == "admitted":
         return None  # the moment before it is started, told in the words of the moment after
     if seen.queued and admission is not None:
-        return Observed("PENDING", admission.reason, admission.message)
-    return Observed("PENDING", "Suspended", f"{what} is suspended; set its spec.suspend to false to start it")
+        return Outcome("PENDING", admission.reason, admission.message)
+    return Outcome("PENDING", "Suspended", f"{what} is suspended; set its spec.suspend to false to start it")

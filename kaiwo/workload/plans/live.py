@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.status import TERMINAL
-from kaiwo.plugin.observation import Observation, Observed
+from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, decode
 from kaiwo.workload.defaults import queue_facts
@@ -60,11 +60,11 @@ def plan_live(case: PlanContext, switched: str) -> Plan:
         # The last known state stays while nobody can read it.
         queueing = _Queueing()
         word = case.workload.status.status or "STARTING"
-        observed = Observed(word, "PluginError", str(error), requeue_after=RETRY_SECONDS)
+        observed = Outcome(word, "PluginError", str(error), requeue_after=RETRY_SECONDS)
     ended = observed.status in TERMINAL
     metadata = lenient_map(live.get("metadata"))
     if metadata.get("deletionTimestamp") and not ended:
-        observed = replacement.replacing(case, record) or Observed(
+        observed = replacement.replacing(case, record) or Outcome(
             "PENDING",
             "ChildDeleting",
             f"{case.backend.child.kind} {case.workload.name} is being deleted; then it is created again",
@@ -109,7 +109,7 @@ def _with_tuning(case: PlanContext, change: Update) -> Update:
 
 def _plan(
     case: PlanContext,
-    observed: Observed,
+    observed: Outcome,
     queueing: _Queueing,
     change: Update,
     volumes: Volumes,
@@ -157,11 +157,11 @@ def _plan(
         backend=case.backend.name,
         rendered=change.rendered,
         needs_events=case.facts.live if observed.needs_events else volumes.needs_events,
-        pod_maker=observed.pod_maker if observed.needs_events else None,
+        pod_owner=observed.pod_owner if observed.needs_events else None,
     )
 
 
-def _too_early(case: PlanContext, observed: Observed, queueing: _Queueing) -> float | None:
+def _too_early(case: PlanContext, observed: Outcome, queueing: _Queueing) -> float | None:
     """Seconds until it is told that a queue has not looked at a child yet; None when it is told at once."""
     admission = queueing.admission
     if not queueing.queued or admission is None or not admission.undecided or observed.status != "PENDING":
@@ -173,7 +173,7 @@ def _too_early(case: PlanContext, observed: Observed, queueing: _Queueing) -> fl
     return min(left, FIRST_WORD) if left > 0 else None
 
 
-def _queued_before(workload: Workload, observed: Observed, queueing: _Queueing) -> tuple[str, ...]:
+def _queued_before(workload: Workload, observed: Outcome, queueing: _Queueing) -> tuple[str, ...]:
     """The wait in a queue, where the first status of a workload comes after it."""
     first = not workload.status.status and observed.status != "PENDING"
     return ("PENDING",) if first and queueing.queued else ()
@@ -196,7 +196,7 @@ def _observe(
     case: PlanContext,
     live: Object,
     queueing: _Queueing,
-) -> Observed:
+) -> Outcome:
     seen = Observation(
         workload=case.workload,
         child=live,
@@ -233,7 +233,7 @@ def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Co
 _AT_WORK = ("STARTING", "RUNNING", "READY")
 
 
-def _admitted(workload: Workload, queueing: _Queueing, observed: Observed) -> Condition | None:
+def _admitted(workload: Workload, queueing: _Queueing, observed: Outcome) -> Condition | None:
     admission = queueing.admission
     if not queueing.queued or admission is None:
         return None
@@ -250,7 +250,7 @@ def _admitted(workload: Workload, queueing: _Queueing, observed: Observed) -> Co
     return Condition("Admitted", "False", admission.reason, admission.message, generation)
 
 
-def _outside_quota(workload: Workload, queueing: _Queueing, observed: Observed) -> tuple[PlannedEvent, ...]:
+def _outside_quota(workload: Workload, queueing: _Queueing, observed: Outcome) -> tuple[PlannedEvent, ...]:
     if queueing.admission is None or queueing.admission.state != "unmanaged":
         return ()
     before = find_condition(workload.status.conditions, "Admitted")

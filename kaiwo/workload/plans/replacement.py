@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.plugin.observation import Observed
+from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.applied_record import fingerprint
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import is_ours
@@ -62,7 +62,7 @@ def plan_scaled_to_zero(case: PlanContext) -> Plan:
     )
 
 
-def replacing(case: PlanContext, record: AppliedRecord | None) -> Observed | None:
+def replacing(case: PlanContext, record: AppliedRecord | None) -> Outcome | None:
     """The state of a child that is being deleted because a change needs another one; None otherwise."""
     if case.backend.frozen is None or record is None:
         return None
@@ -70,7 +70,7 @@ def replacing(case: PlanContext, record: AppliedRecord | None) -> Observed | Non
     if not fields:
         return None
     names = ", ".join(f"spec.{name}" for name in fields)
-    return Observed(
+    return Outcome(
         "PENDING",
         REPLACING,
         f"{names} changed, which needs a new {case.backend.child.kind}: the old one is being deleted, and "
@@ -78,7 +78,7 @@ def replacing(case: PlanContext, record: AppliedRecord | None) -> Observed | Non
     )
 
 
-def told(workload: Workload, observed: Observed) -> tuple[PlannedEvent, ...]:
+def told(workload: Workload, observed: Outcome) -> tuple[PlannedEvent, ...]:
     """The event of a replacement, once."""
     if observed.reason != REPLACING or workload.status.reason == REPLACING:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.observation import Finding, Observed
+from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import holding, lenient_map
 from kaiwo.workload.observe import pod_status
 
@@ -25,7 +25,7 @@ _OWN_CONTROLLER = "kubernetes.io/job-controller"
 _STARTING = "no container of Job {} runs yet"
 
 
-def observe(seen: Observation) -> Observed:
+def observe(seen: Observation) -> Outcome:
     """The status of a Job: the first that holds of ended, waiting for the queue, suspended, active."""
     metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
     status = lenient_map(seen.child.get("status"))
@@ -59,11 +59,11 @@ def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]
 
 def _ended(
     seen: Observation, begun: datetime | None, word: str, finding: Finding, completed: datetime | None
-) -> Observed:
+) -> Outcome:
     # Pods of an ended Job may be terminating already; they still tell when they ran.
     pods = _own(seen)
     started = pod_status.started(pods)
-    return Observed(
+    return Outcome(
         status=word,
         reason=finding.reason,
         message=finding.message,
@@ -83,7 +83,7 @@ def _ran_unseen(seen: Observation, word: str) -> bool:
     return told.start_time is None and (word == "COMPLETE" or told.status != "STARTING")
 
 
-def _failing(seen: Observation, failing: Object, begun: datetime | None, name: str) -> Observed:
+def _failing(seen: Observation, failing: Object, begun: datetime | None, name: str) -> Outcome:
     """The Job has failed, and its last pods are being stopped: those that go tell why for the last time."""
     pods = _own(seen)
     going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
@@ -93,11 +93,11 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
     return replace(kept, reason=cause.reason, message=cause.message) if cause else kept
 
 
-def _kept(seen: Observation, begun: datetime | None, name: str) -> Observed:
+def _kept(seen: Observation, begun: datetime | None, name: str) -> Outcome:
     """What was told last, for a moment in which nothing new is known: one state, one write."""
     told = seen.workload.status
     known = told.status in ("STARTING", "RUNNING")
-    return Observed(
+    return Outcome(
         status=told.status if known else "STARTING",
         reason=told.reason if known else "Starting",
         message=told.message if known else _STARTING.format(name),
@@ -141,34 +141,34 @@ def _of(child: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in pods if not (owners := pod_status.controllers(pod)) or uid in owners]
 
 
-def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> Observed | None:
+def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> Outcome | None:
     """The Job may not start: its queue holds it, or somebody suspended it."""
     admission = seen.admission
     if seen.queued and admission is not None and admission.state in ("pending", "evicted"):
         if not any(pod_status.runs(pod) for pod in pods) or spec.get("suspend"):
-            return Observed("PENDING", admission.reason, admission.message)
+            return Outcome("PENDING", admission.reason, admission.message)
         return None
     if not spec.get("suspend"):
         return None
     if seen.queued and admission is None:
-        return Observed("PENDING", "Queued", f"Job {name} waits for its queue")
+        return Outcome("PENDING", "Queued", f"Job {name} waits for its queue")
     if seen.queued and admission is not None:
         if admission.state == "admitted":
             # The moment before it is started, in the words of the moment after: one state, one write.
-            return Observed("STARTING", "Starting", _STARTING.format(name))
-        return Observed("PENDING", admission.reason, admission.message)
-    return Observed(
+            return Outcome("STARTING", "Starting", _STARTING.format(name))
+        return Outcome("PENDING", admission.reason, admission.message)
+    return Outcome(
         "PENDING", "Suspended", f"Job {name} is suspended; set its spec.suspend to false to start it"
     )
 
 
-def _without_pods(spec: Object, status: Object, begun: datetime | None, name: str) -> Observed | None:
+def _without_pods(spec: Object, status: Object, begun: datetime | None, name: str) -> Outcome | None:
     """The state of a Job that is not to have pods here; None for the usual one."""
     if spec.get("parallelism") == 0:
         text = (
             f"Job {name} has parallelism 0, so it makes no pods; raise spec.job.spec.parallelism to start it"
         )
-        return Observed("PENDING", "Suspended", text)
+        return Outcome("PENDING", "Suspended", text)
     manager = spec.get("managedBy")
     if not manager or manager == _OWN_CONTROLLER:
         return None
@@ -176,15 +176,15 @@ def _without_pods(spec: Object, status: Object, begun: datetime | None, name: st
     ready = status.get("ready")
     if isinstance(ready, int) and ready > 0:
         text = f"{who}; {ready} of its pods are ready"
-        return Observed("RUNNING", "Running", text, started=begun, run_started=begun, passed=("STARTING",))
-    return Observed("STARTING", "Starting", f"{who}; none of its pods is ready yet", run_started=begun)
+        return Outcome("RUNNING", "Running", text, started=begun, run_started=begun, passed=("STARTING",))
+    return Outcome("STARTING", "Starting", f"{who}; none of its pods is ready yet", run_started=begun)
 
 
 def _told(seen: Observation) -> Finding:
     return Finding(seen.workload.status.reason, seen.workload.status.message)
 
 
-def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Observed:
+def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Outcome:
     going = [] if pods else _own(seen)
     if going and (seen.workload.status.status == "STARTING" or any(pod_status.runs(pod) for pod in going)):
         # The last pods are being deleted and have no successors yet.
@@ -203,7 +203,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         message = f"Job {name} runs"
         if finding:
             message = f"{len(running)} of {len(pods)} pods run; {finding.message}"
-        return Observed(
+        return Outcome(
             status="RUNNING",
             reason=finding.reason if finding else "Running",
             message=message,
@@ -214,7 +214,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         )
     if ending := _settling(seen, pods):
         return ending
-    return Observed(
+    return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else _STARTING.format(name),
@@ -225,7 +225,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
     )
 
 
-def _settling(seen: Observation, pods: list[Object]) -> Observed | None:
+def _settling(seen: Observation, pods: list[Object]) -> Outcome | None:
     """The moment between the end of the last container and the Job's own verdict: nothing is told anew.
 
     Without it every job would seem to start once more just before it ends.
@@ -237,7 +237,7 @@ def _settling(seen: Observation, pods: list[Object]) -> Observed | None:
     left = SETTLING_SECONDS - (seen.now - ended).total_seconds()
     if left <= 0:
         return None
-    return Observed(
+    return Outcome(
         status="RUNNING",
         reason=told.reason or "Running",
         message=told.message or "",

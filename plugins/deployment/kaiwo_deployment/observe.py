@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.observation import Finding, Observed
+from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 
@@ -29,7 +29,7 @@ _REPLICA_SET = re.compile(r'[Rr]eplica ?[Ss]et "([^"]+)"')
 """Every message of the condition Progressing names the current revision's ReplicaSet so."""
 
 
-def observe(seen: Observation) -> Observed:
+def observe(seen: Observation) -> Outcome:
     """The status of a Deployment: the first that holds of scaled to zero, queued, ready, stuck, active."""
     metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
     status = lenient_map(seen.child.get("status"))
@@ -41,18 +41,18 @@ def observe(seen: Observation) -> Observed:
         pods = _of_current_revision(pods, progressing)
     started = pod_status.started(pods)
     if wanted == 0:
-        return Observed(
+        return Outcome(
             "PENDING", "ScaledToZero", f"Deployment {name} is scaled to zero; set spec.replicas to start it"
         )
     if spec.get("paused") and not pods and not _count(status.get("replicas")):
         text = f"Deployment {name} is paused, so it makes no pods; set spec.deployment.spec.paused to false"
-        return Observed("PENDING", "Suspended", text)
+        return Outcome("PENDING", "Suspended", text)
     serving = _count(status.get("availableReplicas"))
     queued = _queued(seen, pods, serving, name)
     if queued is not None and not serving and all(pod_status.gated(pod) for pod in pods):
         return queued
     if known and _is_ready(status, wanted):
-        return Observed("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
+        return Outcome("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
     stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
     wake: float | None = None
     if known and stuck and not any(pod_status.gated(pod) for pod in pods):
@@ -85,21 +85,21 @@ def _of_current_revision(pods: list[Object], progressing: Object) -> list[Object
     return [pod for pod in pods if _owner(pod) == current]
 
 
-def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> Observed | None:
+def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> Outcome | None:
     """The pods wait for their queue."""
     gated = [pod for pod in pods if pod_status.gated(pod)]
     admission = seen.admission
     if admission is not None and admission.state in ("pending", "evicted") and (gated or not serving):
-        return Observed("PENDING", admission.reason, admission.message)
+        return Outcome("PENDING", admission.reason, admission.message)
     if gated and len(gated) == len(pods) and not serving and admission and admission.state == "admitted":
         return None  # the moment before they are let go, told in the words of the moment after
     if gated:
         what = f"{len(gated)} of {len(pods)} pods of Deployment {name} wait for admission by their queue"
         if admission is not None and _SOME_WAIT in admission.message:
             what = admission.message
-        return Observed("PENDING", "Queued", what)
+        return Outcome("PENDING", "Queued", what)
     if seen.queued and not pods and admission is None:
-        return Observed("PENDING", "Queued", f"Deployment {name} waits for its queue")
+        return Outcome("PENDING", "Queued", f"Deployment {name} waits for its queue")
     return None
 
 
@@ -128,22 +128,22 @@ def _trouble(seen: Observation, pods: list[Object]) -> tuple[Finding | None, flo
 
 def _stuck(
     seen: Observation, pods: list[Object], name: str, spec: Object, started: datetime | None
-) -> Observed:
+) -> Outcome:
     deadline = _count(spec.get("progressDeadlineSeconds"), PROGRESS_DEADLINE)
     message = f"Deployment {name} made no progress for {deadline} s (ProgressDeadlineExceeded)"
     finding, _ = _trouble(seen, pods)
     if finding:
         message = f"{message}; {finding.message}"
-    return Observed("ERROR", "ProgressDeadlineExceeded", message, started=started)
+    return Outcome("ERROR", "ProgressDeadlineExceeded", message, started=started)
 
 
 def _active(
     seen: Observation,
     pods: list[Object],
     wanted: int,
-    queued: Observed | None,
+    queued: Outcome | None,
     wake: float | None,
-) -> Observed:
+) -> Outcome:
     running = [pod for pod in pods if pod_status.runs(pod)]
     finding, later = _trouble(seen, pods)
     if finding is None and queued is not None:
@@ -160,7 +160,7 @@ def _active(
         message = f"{len(running)} of {wanted} pods run, not all are ready"
         if lenient_map(seen.child.get("spec")).get("paused"):
             message += "; the Deployment is paused, what changed waits until its paused is false"
-        return Observed(
+        return Outcome(
             status="RUNNING",
             reason=finding.reason if finding else "Running",
             message=f"{message}; {finding.message}" if finding else message,
@@ -168,16 +168,16 @@ def _active(
             passed=("STARTING",),
             requeue_after=min(wakes, default=None),
             needs_events=refused,
-            pod_maker=_maker(seen.child),
+            pod_owner=_maker(seen.child),
         )
-    return Observed(
+    return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else f"no container of Deployment {seen.workload.name} runs yet",
         started=pod_status.started(pods),
         requeue_after=min(wakes, default=None),
         needs_events=refused,
-        pod_maker=_maker(seen.child),
+        pod_owner=_maker(seen.child),
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.observation import Finding, Observation, Observed
+from kaiwo.plugin.observation import Finding, Observation, Outcome
 from kaiwo.plugin.queues import Admission
 from kaiwo.testing import service
 from kaiwo.testing.builders import NOW
@@ -74,7 +74,7 @@ def seen(
     admission: Any = None,
     warning_event: Finding | None = None,
     **spec: Any,
-) -> Observed:
+) -> Outcome:
     """What is made of a Deployment."""
     child = {
         "metadata": {"name": "chat", "uid": "u", "generation": 3},
@@ -111,7 +111,7 @@ RUN, RUN2 = pod("a"), pod("b")
         (seen(status(2, 2, 1), RUN, GATED, queued=True, admission=ADMITTED), "RUNNING", "Queued"),
     ],
 )
-def test_what_a_live_deployment_means(found: Observed, word: str, reason: str) -> None:
+def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) -> None:
     """One row per documented state, and the combinations that are easily mistaken."""
     assert (found.status, found.reason) == (word, reason)
     assert "\n" not in found.message
@@ -184,7 +184,7 @@ def test_the_newest_refusal_of_pods_is_told() -> None:
         }
     )
     found = seen(state)
-    assert (found.needs_events, found.pod_maker) == (True, ("ReplicaSet", NEW))
+    assert (found.needs_events, found.pod_owner) == (True, ("ReplicaSet", NEW))
     found = seen(state, warning_event=Finding("FailedCreate", 'pods "x" is forbidden: exceeded quota'))
     assert found.message == "each pod is forbidden: exceeded quota"
     assert found.requeue_after == 30.0

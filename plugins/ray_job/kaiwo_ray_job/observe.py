@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.observation import Finding, Observed
+from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import waiting
@@ -28,7 +28,7 @@ _USUAL = ("", "New", "Initializing", "Waiting", "Running", "Suspended")
 """Deployment statuses that every RayJob passes through on its way to run: no news, and so no writes."""
 
 
-def observe(seen: Observation) -> Observed:
+def observe(seen: Observation) -> Outcome:
     """The status of a RayJob: the first that holds of ended, waiting, active."""
     metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
     status = lenient_map(seen.child.get("status"))
@@ -49,11 +49,11 @@ def observe(seen: Observation) -> Observed:
     return _active(seen, status, pods, name)
 
 
-def _silent(seen: Observation, metadata: Object, name: str) -> Observed:
+def _silent(seen: Observation, metadata: Object, name: str) -> Outcome:
     """KubeRay has not said anything yet: an event may tell why, and in the end silence is an answer too."""
     if seen.warning_event is not None and seen.warning_event.reason.startswith(_REFUSED):
         text = f"KubeRay does not take RayJob {name}: {seen.warning_event.message}"
-        return Observed("ERROR", seen.warning_event.reason, text)
+        return Outcome("ERROR", seen.warning_event.reason, text)
     times = [
         pod_status.moment(metadata.get("creationTimestamp")),
         pod_status.moment(seen.admission.since) if seen.admission else None,
@@ -63,9 +63,9 @@ def _silent(seen: Observation, metadata: Object, name: str) -> Observed:
     if left > 0:
         text, early = _STARTING.format(name), left - SILENCE + pod_status.WARNING_TIMEOUT
         if early > 0:
-            return Observed("STARTING", "Starting", text, requeue_after=early)
-        return Observed("STARTING", "Starting", text, requeue_after=left, needs_events=True)
-    return Observed(
+            return Outcome("STARTING", "Starting", text, requeue_after=early)
+        return Outcome("STARTING", "Starting", text, requeue_after=left, needs_events=True)
+    return Outcome(
         "ERROR",
         "RayJobIgnored",
         f"KubeRay gave RayJob {name} no status for {SILENCE:.0f} s: its operator does not run, or it refuses "
@@ -91,11 +91,11 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
 
 
-def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Observed:
+def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Outcome:
     # The pods of an ended RayJob may be terminating already; they still tell when they ran.
     started = pod_status.started(seen.pods)
     begun = pod_status.moment(status.get("startTime"))
-    return Observed(
+    return Outcome(
         status=word,
         reason=finding.reason,
         message=finding.message,
@@ -106,7 +106,7 @@ def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Ob
     )
 
 
-def _active(seen: Observation, status: Object, pods: list[Object], name: str) -> Observed:
+def _active(seen: Observation, status: Object, pods: list[Object], name: str) -> Outcome:
     begun = pod_status.moment(status.get("startTime"))
     finding = pod_status.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
@@ -123,7 +123,7 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
     runs = status.get("jobStatus") == "RUNNING" and any(pod_status.runs(pod) for pod in pods)
     if runs:
         text = f"RayJob {name} runs"
-        return Observed(
+        return Outcome(
             status="RUNNING",
             reason=finding.reason if finding else "Running",
             message=f"{text}; {finding.message}" if finding else text,
@@ -136,7 +136,7 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
     text = (_WAITING if state == "Waiting" else _STARTING).format(name)
     if isinstance(state, str) and state not in _USUAL:
         text = f"RayJob {name} is not running yet ({state})"
-    return Observed(
+    return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else _said(text, status),
@@ -144,5 +144,5 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
         run_started=begun,
         requeue_after=wake,
         needs_events=needs_events,
-        pod_maker=pod_status.ray_cluster(status),
+        pod_owner=pod_status.ray_cluster(status),
     )

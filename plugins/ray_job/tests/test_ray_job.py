@@ -412,7 +412,7 @@ def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
     found = seen({"jobDeploymentStatus": "Initializing", "startTime": begun})
     assert (found.status, found.reason) == ("STARTING", "NoPods")
     found = seen({"jobDeploymentStatus": "Initializing", "startTime": begun, "rayClusterName": "train-abc"})
-    assert (found.needs_events, found.pod_maker) == (True, ("RayCluster", "train-abc"))
+    assert (found.needs_events, found.pod_owner) == (True, ("RayCluster", "train-abc"))
 
 
 def test_kuberays_event_tells_what_it_does_not_take() -> None:

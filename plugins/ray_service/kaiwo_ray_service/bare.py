@@ -15,7 +15,7 @@ from kaiwo_ray_service.render import BLOCK, ray_service
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.observation import Observation, Observed
+    from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import RenderInput
 
 _QUEUE_NAME = "kueue.x-k8s.io/queue-name"
@@ -37,7 +37,7 @@ def render(inp: RenderInput) -> Rendered:
     return Rendered(child, warnings=tuple(warnings), origins=origins.known())
 
 
-def observe(seen: Observation) -> Observed:
+def observe(seen: Observation) -> Outcome:
     """The status of a bare RayService."""
     spec = lenient_map(seen.child.get("spec"))
     suspended = bool(lenient_map(spec.get(_CONFIG)).get("suspend"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.observation import Finding, Observed
+from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import waiting
@@ -20,16 +20,16 @@ _NODE_TYPE = "ray.io/node-type"
 _UNHEALTHY = ("UNHEALTHY", "DEPLOY_FAILED")
 
 
-def observe(seen: Observation) -> Observed:
+def observe(seen: Observation) -> Outcome:
     """The status of a wrapped RayService: the first that holds of failed, reset, waiting, active."""
     status, spec = lenient_map(seen.child.get("status")), lenient_map(seen.child.get("spec"))
     name, phase = seen.workload.name, status.get("phase")
     if phase == "Failed":
         text = _condition_text(status, "Unhealthy") or "too many resets, or it could not be deployed"
-        return Observed("FAILED", "WrapperFailed", f"AppWrapper {name} failed: {text}", completed=seen.now)
+        return Outcome("FAILED", "WrapperFailed", f"AppWrapper {name} failed: {text}", completed=seen.now)
     if phase == "Resetting":
         text = _condition_text(status, "Unhealthy") or "its pods were not healthy for too long"
-        return Observed(
+        return Outcome(
             "STARTING", "WrapperReset", f"AppWrapper {name} deletes the service and starts it again: {text}"
         )
     pods = pod_status.current(seen.pods)
@@ -43,13 +43,13 @@ def observe(seen: Observation) -> Observed:
             f"the API server does not take the RayService in AppWrapper {name}; 'kubectl create "
             "--dry-run=server' with spec.rayService as a RayService of its own tells why"
         )
-        return Observed("STARTING", "FailedCreate", text)
+        return Outcome("STARTING", "FailedCreate", text)
     return active(seen, lenient_map(seen.secondary.get(RAY_SERVICE)), pods)
 
 
-def _new(name: str) -> Observed:
+def _new(name: str) -> Outcome:
     """The first moments of a wrapper: its controller suspends it before it starts what is inside."""
-    return Observed("PENDING", "Starting", f"AppWrapper {name} is about to be started")
+    return Outcome("PENDING", "Starting", f"AppWrapper {name} is about to be started")
 
 
 def _is_refused(status: Object) -> bool:
@@ -80,7 +80,7 @@ def applications(service: Object) -> Mapping[str, Object]:
     return {}
 
 
-def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
+def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
     """The status of a RayService that was started: broken applications, ready, running, starting.
 
     Args:
@@ -94,7 +94,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
         if item.get("status") in _UNHEALTHY:
             text = " ".join(str(item.get("message") or "").split())
             said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
-            return Observed("ERROR", "ApplicationUnhealthy", said, started=started)
+            return Outcome("ERROR", "ApplicationUnhealthy", said, started=started)
     finding = pod_status.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
     wake: float | None = None
     needs_events = False
@@ -109,7 +109,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
         finding, wake, needs_events = absence.finding, absence.requeue_after, absence.needs_events
     if _is_ready(service, apps):
         text = f"RayService {name} serves"
-        return Observed(
+        return Outcome(
             status="READY",
             reason=finding.reason if finding else "Ready",
             message=f"{text}; {finding.message}" if finding else text,
@@ -122,7 +122,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
         text = f"the workers of RayService {name} run, it does not serve yet" + (
             f" ({waits})" if waits else ""
         )
-        return Observed(
+        return Outcome(
             status="RUNNING",
             reason=finding.reason if finding else "Running",
             message=f"{text}; {finding.message}" if finding else text,
@@ -130,14 +130,14 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Observed:
             passed=("STARTING",),
             requeue_after=wake,
         )
-    return Observed(
+    return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else f"no worker of RayService {name} runs yet",
         started=started,
         requeue_after=wake,
         needs_events=needs_events,
-        pod_maker=_ray_cluster(service),
+        pod_owner=_ray_cluster(service),
     )
 
 
