@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import msgspec
 
     from kaiwo.engine.credentials import Connection
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.engine.telemetry import Metrics
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]

@@ -18,9 +18,9 @@ from kaiwo.engine.workqueue import Key, WorkQueue
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Resource
     from kaiwo.engine.store import Cache
-    from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -231,5 +231,5 @@ class Controller:
         try:
             return tuple(watch.keys(event)) if watch.keys is not None else ()
         except Exception:  # noqa: BLE001 -- one odd object must not stop the watch
-            _log.exception("%s: no keys for %s of %r", self.name, event.type, event.entry)
+            _log.exception("%s: no keys for %s of %r", self.name, event.type, event.latest)
             return ()

@@ -19,7 +19,7 @@ class EngineError(Exception):
     """The root of everything the engine raises on purpose."""
 
     @property
-    def steady(self) -> str:
+    def stable_message(self) -> str:
         """What went wrong, in the same words whenever the same goes wrong."""
         return str(self)
 
@@ -97,7 +97,7 @@ class ApiError(EngineError):
         return tuple(sorted(told, key=lambda cause: (cause.field, cause.message, cause.reason)))
 
     @property
-    def steady(self) -> str:
+    def stable_message(self) -> str:
         """The API server's own text; of several complaints, these in their order."""
         found = self.details.get("causes")
         if not isinstance(found, list) or len(found) <= 1:

@@ -21,8 +21,8 @@ from kaiwo.engine.resource import EVENT
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
-    from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
 

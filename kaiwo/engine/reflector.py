@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.client import Client
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.store import Store
-    from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ class CacheEvent:
     witnessed: bool = True
 
     @property
-    def entry(self) -> CachedObject:
+    def latest(self) -> CachedObject:
         """The newest known state: of a deleted object, the last."""
         found = self.new or self.old
         assert found is not None  # noqa: S101 -- an event without any entry is never made
@@ -178,7 +178,7 @@ class Store:
             try:
                 handler(event)
             except Exception:  # noqa: BLE001 -- a reader's defect must not leave the store half updated
-                _log.exception("a reader of %s failed at %s of %r", self.resource, event.type, event.entry)
+                _log.exception("a reader of %s failed at %s of %r", self.resource, event.type, event.latest)
 
     def _index(self, old: CachedObject | None, new: CachedObject | None) -> None:
         if old is not None:

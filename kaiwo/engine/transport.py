@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from kaiwo.engine.credentials import Connection
-    from kaiwo.engine.telemetry import Metrics
+    from kaiwo.engine.metrics import Metrics
 
 ATTEMPTS = 4
 """Tries of a safe request. More would only hold back the caller, whose own back-off goes on for ever."""

@@ -91,7 +91,7 @@ class ClusterFacts:
         return self._storage_classes
 
     def _node(self, event: CacheEvent) -> None:
-        name = event.entry.name
+        name = event.latest.name
         before = self._nodes.get(name)
         if event.new is None:
             self._nodes.pop(name, None)
@@ -105,9 +105,9 @@ class ClusterFacts:
 
     def _priority_class(self, event: CacheEvent) -> None:
         if event.new is None:
-            self._priority_classes.discard(event.entry.name)
+            self._priority_classes.discard(event.latest.name)
         elif event.old is None:
-            self._priority_classes.add(event.entry.name)
+            self._priority_classes.add(event.latest.name)
         else:
             return
         self._named = None
@@ -115,9 +115,9 @@ class ClusterFacts:
 
     def _storage_class(self, event: CacheEvent) -> None:
         before = self._storage_classes
-        after = {name: known for name, known in before.items() if name != event.entry.name}
+        after = {name: known for name, known in before.items() if name != event.latest.name}
         if event.new is not None:
-            after[event.entry.name] = storage_class(event.new.full())
+            after[event.latest.name] = storage_class(event.new.full())
         if after != before:
             self._storage_classes = after
             self._changed()

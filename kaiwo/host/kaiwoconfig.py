@@ -83,7 +83,7 @@ class LiveConfig:
         self._listeners.append(listener)
 
     def _seen(self, event: CacheEvent) -> None:
-        if event.entry.name != SINGLETON or event.new is None:
+        if event.latest.name != SINGLETON or event.new is None:
             return
         try:
             resolved, settings = self.read(event.new.full())
@@ -124,23 +124,23 @@ class ConfigController:
 
     def __init__(
         self,
-        engine: Manager,
+        manager: Manager,
         live: LiveConfig,
         plugins: Plugins,
         *,
         now: Callable[[], datetime],
         drift: Callable[[], Awaitable[Sequence[str]]],
     ) -> None:
-        """Prepare; `controller` is what the engine runs.
+        """Prepare; `controller` is what the manager runs.
 
         Args:
-            engine: reads and writes.
+            manager: reads and writes.
             live: the values in force.
             plugins: whose states are reported.
             now: the time, UTC.
             drift: reads the installed CRDs and says how they differ from what the loaded plugins need.
         """
-        self._engine = engine
+        self._manager = manager
         self._live = live
         self._plugins = plugins
         self._now = now
@@ -150,11 +150,11 @@ class ConfigController:
         )
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
-        return (Key("", event.entry.name),)
+        return (Key("", event.latest.name),)
 
     async def reconcile(self, key: Key) -> float | None:
         """Look at one KaiwoConfig."""
-        entry = self._engine.cache.get(KAIWO_CONFIG, None, key.name)
+        entry = self._manager.cache.get(KAIWO_CONFIG, None, key.name)
         if key.name != SINGLETON:
             if entry is not None:
                 await self._write(entry, {"conditions": self._not_the_singleton(entry)})
@@ -173,7 +173,7 @@ class ConfigController:
             "spec": spec,
         }
         try:
-            await self._engine.writer.create_once(KAIWO_CONFIG, wanted)
+            await self._manager.writer.create_once(KAIWO_CONFIG, wanted)
         except NotFound:
             _log.warning(
                 "KaiwoConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
@@ -217,7 +217,7 @@ class ConfigController:
     async def _write(self, entry: CachedObject, status: Object) -> None:
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
-            await self._engine.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+            await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
 
 
 def _some(sentences: Sequence[str]) -> str:

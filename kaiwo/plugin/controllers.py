@@ -43,7 +43,7 @@ class ControllerHost:
     """What the host gives to a plugin's controller.
 
     Attributes:
-        engine: reads, writes, and runs what is added to it.
+        manager: reads, writes, and runs what is added to it.
         vendors: loaded GPU vendors; their code is under a time limit and may raise.
         config: KaiwoConfig in force.
         settings: the plugin's settings in force, None when it has none.
@@ -52,7 +52,7 @@ class ControllerHost:
             their pods and volumes must name it.
     """
 
-    engine: Manager
+    manager: Manager
     vendors: tuple[GpuVendor, ...]
     config: Callable[[], ResolvedConfig]
     settings: Callable[[], BaseModel | None]
@@ -62,12 +62,12 @@ class ControllerHost:
 
 @dataclass(frozen=True, slots=True)
 class ExtraController:
-    """A controller run by the host's engine.
+    """A controller run by the host's manager.
 
     Attributes:
         name: short name, unique among all controllers.
-        build: ``module:function``; called once with a :class:`ControllerHost` before the engine runs, adds
-            watches and controllers to its engine.
+        build: ``module:function``; called once with a :class:`ControllerHost` before the manager runs, adds
+            watches and controllers to it.
         kinds: kinds of the plugin's own.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.

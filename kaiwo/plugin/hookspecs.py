@@ -85,7 +85,7 @@ def kaiwo_queue_systems() -> Sequence[QueueSystem]:
 
 @hookspec
 def kaiwo_controllers() -> Sequence[ExtraController]:
-    """Controllers of the plugin's own, with the CRDs they serve, run by the host's engine.
+    """Controllers of the plugin's own, with the CRDs they serve, run by the host's manager.
 
     Example: ``return [ExtraController(name="pools", build="kaiwo_acme.pools:build")]``.
     """

@@ -25,8 +25,8 @@ from kaiwo.engine.resource import CONFIG_MAP, JOB, LEASE, Resource
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
-    from kaiwo.engine.telemetry import Metrics
     from kaiwo.testing.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster

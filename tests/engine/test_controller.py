@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.resource import CONFIG_MAP
 from kaiwo.engine.store import Cache, CacheEvent
-from kaiwo.engine.telemetry import Metrics
 from kaiwo.engine.workqueue import Key
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ KEYS = [Key("ns", str(number)) for number in range(5)]
 
 def by_name(event: CacheEvent) -> list[Key]:
     """The usual mapping: an object is its own key."""
-    return [Key(event.entry.namespace, event.entry.name)]
+    return [Key(event.latest.namespace, event.latest.name)]
 
 
 def stocked(*names: str) -> Cache:
@@ -161,7 +161,7 @@ async def test_changes_wait_for_their_lull_and_urgent_ones_do_not() -> None:
         await looks.put(clock())
 
     def delay(event: CacheEvent) -> float:
-        return 0.0 if event.entry.labels.get("urgent") else 0.2
+        return 0.0 if event.latest.labels.get("urgent") else 0.2
 
     controller = Controller("test", [], reconcile)
     handle = controller.handler(Watch(CONFIG_MAP, by_name, delay=delay))
@@ -206,8 +206,8 @@ async def test_a_failing_key_function_stops_neither_watch_nor_controller() -> No
     seen: asyncio.Queue[Key] = asyncio.Queue()
 
     def keys(event: CacheEvent) -> list[Key]:
-        if event.entry.name == "odd":
-            raise KeyError(event.entry.name)
+        if event.latest.name == "odd":
+            raise KeyError(event.latest.name)
         return by_name(event)
 
     async def reconcile(key: Key) -> None:

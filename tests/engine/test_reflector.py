@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from kaiwo.engine.client import Client
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
     from kaiwo.engine.store import CacheEvent, Store
-    from kaiwo.engine.telemetry import Metrics
     from kaiwo.testing.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster
@@ -98,7 +98,7 @@ async def test_a_delete_that_was_never_reported_is_found(
         await client.create(CONFIG_MAP, mine("b"))
         await watched.holds("b")
         assert dropped.struck == 1
-        assert [(e.type, e.entry.name) for e in watched.events][-2:] in (
+        assert [(e.type, e.latest.name) for e in watched.events][-2:] in (
             [("DELETED", "a"), ("ADDED", "b")],
             [("ADDED", "b"), ("DELETED", "a")],
         )

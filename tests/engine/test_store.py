@@ -195,7 +195,7 @@ def test_duplicate_and_stale_events_change_nothing() -> None:
     see(store, "MODIFIED", job(version=11))
     see(store, "MODIFIED", job(version=11))
     see(store, "MODIFIED", job(version=7))
-    assert [(e.type, e.entry.resource_version) for e in events] == [("MODIFIED", "11")]
+    assert [(e.type, e.latest.resource_version) for e in events] == [("MODIFIED", "11")]
 
 
 def test_a_list_finds_deletes_that_nobody_reported() -> None:
@@ -203,7 +203,7 @@ def test_a_list_finds_deletes_that_nobody_reported() -> None:
     cache = Cache()
     store, events = filled(cache, job("a"), job("b"))
     store.replace([store.decode(msgspec.json.encode(job("a")))], "20")
-    assert [(e.type, e.entry.name) for e in events] == [("DELETED", "b")]
+    assert [(e.type, e.latest.name) for e in events] == [("DELETED", "b")]
 
 
 def test_a_deletion_that_was_seen_is_told_apart_from_one_that_was_concluded() -> None:
@@ -212,8 +212,8 @@ def test_a_deletion_that_was_seen_is_told_apart_from_one_that_was_concluded() ->
     store, events = filled(cache, job("a"), job("b"))
     see(store, "DELETED", job("a", 11, status={"succeeded": 1}))
     store.replace([], "20")
-    assert [(e.entry.name, e.witnessed) for e in events] == [("a", True), ("b", False)]
-    assert events[0].entry.part("status") == {"succeeded": 1}
+    assert [(e.latest.name, e.witnessed) for e in events] == [("a", True), ("b", False)]
+    assert events[0].latest.part("status") == {"succeeded": 1}
 
 
 def test_a_successor_of_the_same_name_is_a_delete_and_an_add() -> None:
@@ -221,7 +221,7 @@ def test_a_successor_of_the_same_name_is_a_delete_and_an_add() -> None:
     cache = Cache()
     store, events = filled(cache, job(uid="first"))
     store.replace([store.decode(msgspec.json.encode(job(version=15, uid="second")))], "20")
-    assert [(e.type, e.entry.uid) for e in events] == [("DELETED", "first"), ("ADDED", "second")]
+    assert [(e.type, e.latest.uid) for e in events] == [("DELETED", "first"), ("ADDED", "second")]
 
 
 def test_an_own_write_is_read_at_once_and_not_undone_by_an_older_event() -> None:
@@ -354,7 +354,7 @@ def test_a_reader_that_fails_harms_neither_the_store_nor_other_readers() -> None
         raise ZeroDivisionError
 
     cache.subscribe(JOB, broken)
-    cache.subscribe(JOB, lambda event: told.append(event.entry.name))
+    cache.subscribe(JOB, lambda event: told.append(event.latest.name))
     store.replace([store.decode(msgspec.json.encode(job(name))) for name in ("a", "b")], "9")
     assert told == ["a", "b"]
     assert store.synced

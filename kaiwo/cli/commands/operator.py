@@ -93,7 +93,7 @@ def _run(settings: Settings) -> None:
     import asyncio
     import gc
 
-    from kaiwo.engine.telemetry import setup_logging
+    from kaiwo.engine.logging import setup_logging
     from kaiwo.host import process
     from kaiwo.host.operator import Operator
     from kaiwo.plugin.loader import RequiredPluginError, load

@@ -32,7 +32,7 @@ _UNTYPED = "failed to create typed patch object"
 
 def _refusal(write: Write, error: ApiError) -> ApiRejection | None:
     if error.status in _REFUSALS:
-        return ApiRejection(write.resource, error.status, error.reason, error.steady)
+        return ApiRejection(write.resource, error.status, error.reason, error.stable_message)
     if _UNTYPED in error.message:
         return ApiRejection(write.resource, 422, "Invalid", error.message)
     return None
@@ -55,10 +55,10 @@ class WriteRejected(Exception):
 
 
 class PlanExecutor:
-    """Writes for the workloads of one engine."""
+    """Writes for the workloads of one manager."""
 
-    def __init__(self, engine: Manager) -> None:
-        self._engine = engine
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
 
     async def run(
         self, writes: Iterable[Write], view: Snapshot, child: Resource | None, name: str
@@ -94,7 +94,7 @@ class PlanExecutor:
         return done
 
     async def _one(self, write: Write, view: Snapshot, child: Resource | None, name: str) -> str:
-        writer = self._engine.writer
+        writer = self._manager.writer
         if isinstance(write, Create | Apply):
             outcome: Outcome
             if isinstance(write, Create):
@@ -114,14 +114,14 @@ class PlanExecutor:
         return f"deleted {write.resource.kind} {write.name}"
 
     def _entry(self, write: Patch | Delete) -> CachedObject:
-        entry = self._engine.cache.get(write.resource, write.namespace, write.name)
+        entry = self._manager.cache.get(write.resource, write.namespace, write.name)
         if entry is None or entry.uid != write.uid:
             raise StaleSnapshot(f"{write.resource.kind} {write.name} changed meanwhile")
         return entry
 
     def _going(self, write: Delete) -> Object:
         """The deleted object as it is until a watch event says that it is gone."""
-        entry = self._engine.cache.get(write.resource, write.namespace, write.name)
+        entry = self._manager.cache.get(write.resource, write.namespace, write.name)
         if entry is None:
             raise StaleSnapshot(f"{write.resource.kind} {write.name} is gone already")
         obj = entry.full()

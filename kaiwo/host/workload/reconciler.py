@@ -64,13 +64,13 @@ class WorkloadReconciler:
     """All workloads of one kind.
 
     Attributes:
-        controller: what the engine runs.
+        controller: what the manager runs.
     """
 
     def __init__(
         self,
         kind: WorkloadKind,
-        engine: Manager,
+        manager: Manager,
         reader: SnapshotReader,
         registry: Registry,
         *,
@@ -83,7 +83,7 @@ class WorkloadReconciler:
 
         Args:
             kind: the kind.
-            engine: reads and writes.
+            manager: reads and writes.
             reader: reads facts from the cache.
             registry: loaded declarations.
             tell: told about each status that was written.
@@ -93,26 +93,26 @@ class WorkloadReconciler:
         """
         self._kind: WorkloadKind = kind
         self._resource = WORKLOADS[kind]
-        self._engine = engine
+        self._manager = manager
         self._reader = reader
         self._registry = registry
         self._tell = tell
         self._clock = clock
         self._states = ReconcileStates()
-        self._executor = PlanExecutor(engine)
-        self._downloads = DownloadFollower(engine.client, tell=self._further, active=lambda: engine.leading)
+        self._executor = PlanExecutor(manager)
+        self._downloads = DownloadFollower(manager.client, tell=self._further, active=lambda: manager.leading)
         self._children = tuple(child_kinds(kind, registry))
         self._beside = secondary_kinds(kind, registry)
         self._wake_planned = False
         for child in self._children:
-            engine.watch(Watch(child, namespace=namespace))
-            engine.cache.subscribe(
-                child, lambda event: on_child_deleted(event, kind, self._states, engine.cache)
+            manager.watch(Watch(child, namespace=namespace))
+            manager.cache.subscribe(
+                child, lambda event: on_child_deleted(event, kind, self._states, manager.cache)
             )
         if kind == "KaiwoJob":  # what a service's pods died of is told while they are there, and has no end
-            engine.watch(Watch(POD, projection=POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
-            engine.cache.subscribe(POD, lambda event: on_pod_deleted(event, self._states, engine.cache))
-        watches = workload_watches(kind, registry, self._states, engine.cache, namespace)
+            manager.watch(Watch(POD, projection=POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
+            manager.cache.subscribe(POD, lambda event: on_pod_deleted(event, self._states, manager.cache))
+        watches = workload_watches(kind, registry, self._states, manager.cache, namespace)
         self.controller = Controller(
             kind.lower(), watches, self.reconcile, workers=workers, initial=self._never_seen
         )
@@ -121,7 +121,7 @@ class WorkloadReconciler:
         """Workloads that no operator has answered yet: they go first at the start."""
         return [
             Key(entry.namespace, entry.name)
-            for entry in self._engine.cache.list(self._resource)
+            for entry in self._manager.cache.list(self._resource)
             if entry.part("status", "status") is None
         ]
 
@@ -146,7 +146,7 @@ class WorkloadReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Look at one workload."""
-        entry = self._engine.cache.get(self._resource, key.namespace, key.name)
+        entry = self._manager.cache.get(self._resource, key.namespace, key.name)
         if entry is None:
             self._states.forget(key)
             self._downloads.leave(key)
@@ -166,7 +166,7 @@ class WorkloadReconciler:
             return _STALE_RETRY
 
     def _fingerprint(self, entry: CachedObject) -> Fingerprint:
-        cache = self._engine.cache
+        cache = self._manager.cache
         named = (*self._children, *self._beside)
         children = [cache.get(child, entry.namespace, entry.name) for child in named]
         around = [
@@ -204,7 +204,7 @@ class WorkloadReconciler:
             decided = await self._settle(workload, backend, view, memory, now)
         version = await self._write_statuses(entry, decided, now)
         for event in decided.events:
-            self._engine.recorder.event(entry, event.type, event.reason, event.message)
+            self._manager.event_recorder.event(entry, event.type, event.reason, event.message)
         self._remember(memory, before, view, backend, version)
         self._downloads.follow(key, decided.follow, told="%" in str(entry.part("status", "message") or ""))
         status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}
@@ -283,7 +283,7 @@ class WorkloadReconciler:
         if not memory.may_ask(uid, clock):
             return False
         before = memory.warning_event if memory.warning_event_uid == uid else None
-        found = await warning_events.newest(self._engine.client, obj, maker)
+        found = await warning_events.newest(self._manager.client, obj, maker)
         memory.heard(uid, found, clock)
         return found != before
 
@@ -295,11 +295,11 @@ class WorkloadReconciler:
                 raise StaleSnapshot(f"{self._kind} {entry.name} changed between two statuses")
             before: Object = entry.part("status") or {}
             complete: Object = {**dict.fromkeys(before), **status}
-            written = await self._engine.writer.patch_status(entry, complete, own_conditions=OWN_CONDITIONS)
+            written = await self._manager.writer.patch_status(entry, complete, own_conditions=OWN_CONDITIONS)
             version = str(written.live["metadata"].get("resourceVersion") or "")
             self._passed(entry, before.get("status") or "", status, now)
             # Somebody may have written meanwhile: then the cache is ahead of this answer.
-            known = self._engine.cache.get(self._resource, entry.namespace, entry.name)
+            known = self._manager.cache.get(self._resource, entry.namespace, entry.name)
             if known is None or known.uid != entry.uid:
                 raise StaleSnapshot(f"{self._kind} {entry.name} is gone")
             entry = known

@@ -70,10 +70,10 @@ def workload_watches(
     children = child_kinds(kind, registry)
 
     def of_itself(event: CacheEvent) -> Iterable[Key]:
-        return (Key(event.entry.namespace, event.entry.name),)
+        return (Key(event.latest.namespace, event.latest.name),)
 
     def of_child(event: CacheEvent) -> Iterable[Key]:
-        entry = event.entry
+        entry = event.latest
         named = Key(entry.namespace, entry.name)
         owner = _owning_workload(entry, kind)
         if owner is None:
@@ -82,12 +82,12 @@ def workload_watches(
         return (owner, named) if named in states.waiting else (owner,)
 
     def of_run(event: CacheEvent) -> Iterable[Key]:
-        uid = event.entry.labels.get(RUN_ID)
+        uid = event.latest.labels.get(RUN_ID)
         key = states.key_of(uid) if uid else None
         return (key,) if key is not None else ()
 
     def of_owner(event: CacheEvent) -> Iterable[Key]:
-        owner = _owning_workload(event.entry, kind)
+        owner = _owning_workload(event.latest, kind)
         return (owner,) if owner is not None else ()
 
     beside = secondary_kinds(kind, registry)
@@ -182,7 +182,7 @@ def _queue_watches(
 ) -> list[Watch]:
     def of_place(event: CacheEvent) -> Iterable[Key]:
         """The workload whose child or pod has that place in the queue."""
-        entry = event.entry
+        entry = event.latest
         for owner in entry.owners:
             if owner.kind == POD.kind:
                 pod = cache.get(POD, entry.namespace, owner.name)
@@ -226,14 +226,14 @@ def on_child_deleted(event: CacheEvent, kind: WorkloadKind, states: ReconcileSta
     Whether its deletion was seen decides between making it again and giving the run up as lost. A standby
     process sees it too, so that it knows when it takes over.
     """
-    key = _owning_workload(event.entry, kind)
-    owner = event.entry.controller
-    if event.new is not None or key is None or owner is None or event.entry.name != key.name:
+    key = _owning_workload(event.latest, kind)
+    owner = event.latest.controller
+    if event.new is not None or key is None or owner is None or event.latest.name != key.name:
         return  # what is not named like its workload is not its child: a download Job
     if not _goes_on(kind, key, owner.uid, cache):
         return
-    seen = event.witnessed or event.entry.deleted is not None
-    states.of(key, owner.uid).lost = DeletedChild(event.entry.full(), deletion_seen=seen)
+    seen = event.witnessed or event.latest.deleted is not None
+    states.of(key, owner.uid).lost = DeletedChild(event.latest.full(), deletion_seen=seen)
 
 
 def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> None:
@@ -241,13 +241,13 @@ def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> 
 
     A Job's verdict can come after the pod that explains it is gone, and then says only that it failed.
     """
-    uid = event.entry.labels.get(RUN_ID)
+    uid = event.latest.labels.get(RUN_ID)
     key = states.key_of(uid) if uid and event.new is None else None
-    if key is None or uid is None or downloads(event.entry.labels):
+    if key is None or uid is None or downloads(event.latest.labels):
         return
     if not _goes_on("KaiwoJob", key, uid, cache):
         return
-    pod = event.entry.full()
+    pod = event.latest.full()
     if pod_status.failure([pod]) is not None:
         states.of(key, uid).record_failed_pod(pod)
 

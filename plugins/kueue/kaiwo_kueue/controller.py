@@ -65,18 +65,18 @@ _KIND_CHECK = 300.0  # seconds between looks for a kind that this Kueue does not
 
 
 def build(host: ControllerHost) -> None:
-    """Add the plugin's controllers to the host's engine."""
+    """Add the plugin's controllers to the host's manager."""
     pools = NodePools(host)
     nodes = NodeController(host, pools)
-    host.engine.add(nodes.controller)
-    host.engine.add(QueueConfigController(host, pools, nodes).controller)
+    host.manager.add(nodes.controller)
+    host.manager.add(QueueConfigController(host, pools, nodes).controller)
 
 
 class QueueConfigController:
     """Synchronises Kueue's objects.
 
     Attributes:
-        controller: what the engine runs.
+        controller: what the manager runs.
     """
 
     def __init__(self, host: ControllerHost, pools: NodePools, nodes: NodeController) -> None:
@@ -91,11 +91,11 @@ class QueueConfigController:
         self._pools = pools
         self._nodes = nodes
         self._demand = Demand(host)
-        self._executor = Executor(host.engine)
-        self._kueue = Kueue(host.engine.client)
+        self._executor = Executor(host.manager)
+        self._kueue = Kueue(host.manager.client)
         self._pause = 0.0
         watches = [
-            Watch(QUEUE_CONFIG, lambda event: (Key("", event.entry.name),)),
+            Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),)),
             Watch(NAMESPACE, self._of_namespace, NAMESPACE_PROJECTION),
             # Only to know who holds a queue that is being deleted.
             Watch(WORKLOAD, self._of_workload, WORKLOAD_PROJECTION, namespace=host.namespace),
@@ -121,12 +121,12 @@ class QueueConfigController:
         """A workload that ends may be the last that holds a queue which is being deleted."""
         if event.new is not None and not is_over(_conditions(event.new)):
             return ()
-        queues = self._host.engine.cache.list(CLUSTER_QUEUE)
+        queues = self._host.manager.cache.list(CLUSTER_QUEUE)
         return (KEY,) if any(queue.deleted is not None for queue in queues) else ()
 
     async def reconcile(self, key: Key) -> float | None:
         """Look at one KaiwoQueueConfig; the one that counts stands for everything."""
-        entry = self._host.engine.cache.get(QUEUE_CONFIG, None, key.name)
+        entry = self._host.manager.cache.get(QUEUE_CONFIG, None, key.name)
         if key.name != SINGLETON:
             if entry is not None:
                 before = _conditions(entry)
@@ -153,9 +153,9 @@ class QueueConfigController:
         wanted = default_config(
             pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
         )
-        engine = self._host.engine
+        manager = self._host.manager
         try:
-            live = await engine.client.create(QUEUE_CONFIG, wanted, field_manager="kaiwo")
+            live = await manager.client.create(QUEUE_CONFIG, wanted, field_manager="kaiwo")
         except NotFound:
             _log.warning(
                 "KaiwoQueueConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
@@ -163,7 +163,7 @@ class QueueConfigController:
             return _UNSERVED_RETRY
         except AlreadyExists:
             return _STALE_RETRY
-        engine.cache.assume(QUEUE_CONFIG, live)
+        manager.cache.assume(QUEUE_CONFIG, live)
         _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
         return None
 
@@ -181,19 +181,19 @@ class QueueConfigController:
         patch = {key: value for key, value in wanted.items() if spec.get(key) != value}
         if not patch:
             return False
-        engine = self._host.engine
-        live = await engine.client.merge_patch(
+        manager = self._host.manager
+        live = await manager.client.merge_patch(
             QUEUE_CONFIG, None, SINGLETON, {"spec": patch},
             uid=entry.uid, resource_version=entry.resource_version, field_manager="kaiwo",
         )  # fmt: skip
-        engine.cache.assume(QUEUE_CONFIG, live)
+        manager.cache.assume(QUEUE_CONFIG, live)
         _log.info("KaiwoQueueConfig %s follows the nodes: %s", SINGLETON, ", ".join(patch))
         return True
 
     async def _sync(
         self, entry: CachedObject, spec: QueueConfigSpec, missing: Sequence[Resource]
     ) -> float | None:
-        cache = self._host.engine.cache
+        cache = self._host.manager.cache
         live = [found(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
         config = self._host.config()
         demand = self._demand.pairs(config.default_cluster_queue_name)
@@ -230,7 +230,7 @@ class QueueConfigController:
         settings = self._host.settings()
         if isinstance(settings, KueueSettings) and not settings.label_namespaces:
             return []
-        cache = self._host.engine.cache
+        cache = self._host.manager.cache
         todo = []
         for name in sorted({namespace for namespace, _ in demand}):
             entry = cache.get(NAMESPACE, None, name)
@@ -242,7 +242,7 @@ class QueueConfigController:
         """Workloads that a ClusterQueue has admitted and that have not finished, as namespace/name."""
         return sorted(
             f"{entry.namespace}/{entry.name}"
-            for entry in self._host.engine.cache.list(WORKLOAD)
+            for entry in self._host.manager.cache.list(WORKLOAD)
             if entry.part("status", "admission", "clusterQueue") == queue and not is_over(_conditions(entry))
         )
 
@@ -290,7 +290,7 @@ class QueueConfigController:
         before = lenient_map(entry.part("status"))
         if any(before.get(key) != value for key, value in document.items()):
             try:
-                await self._host.engine.writer.patch_status(entry, document, own_conditions=OWN)
+                await self._host.manager.writer.patch_status(entry, document, own_conditions=OWN)
             except Conflict:
                 self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
             else:

@@ -22,13 +22,13 @@ class Demand:
     """
 
     def __init__(self, host: ControllerHost) -> None:
-        """Follow the workloads of a host's engine."""
+        """Follow the workloads of a host's manager."""
         self._of: dict[str, tuple[str, str]] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._listeners: list[Callable[[], None]] = []
         for kind in (KAIWO_JOB, KAIWO_SERVICE):
-            host.engine.watch(Watch(kind, namespace=host.namespace))
-            host.engine.cache.subscribe(kind, self._seen)
+            host.manager.watch(Watch(kind, namespace=host.namespace))
+            host.manager.cache.subscribe(kind, self._seen)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call back when a queue is named in a namespace for the first time."""
@@ -43,7 +43,7 @@ class Demand:
         return frozenset((namespace, queue or default) for namespace, queue in self._counts)
 
     def _seen(self, event: CacheEvent) -> None:
-        entry = event.entry
+        entry = event.latest
         pair: tuple[str, str] | None = None
         if event.new is not None and event.new.part("status", "status") not in TERMINAL:
             queue = event.new.part("spec", "clusterQueue")

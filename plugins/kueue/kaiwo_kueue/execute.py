@@ -43,8 +43,8 @@ class Executor:
         lingering: whether flavors are being deleted that nobody lists.
     """
 
-    def __init__(self, engine: Manager) -> None:
-        self._engine = engine
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
         self.refused: set[Version] = set()
         self.failed = False
         self.again = False
@@ -98,7 +98,7 @@ class Executor:
         for entry in namespaces:
             patch = {"metadata": {"labels": dict(labels)}}
             try:
-                live = await self._engine.client.merge_patch(
+                live = await self._manager.client.merge_patch(
                     entry.resource, None, entry.name, patch, uid=entry.uid, field_manager=FIELD_MANAGER
                 )
             except (ApiError, ConnectionBroken) as error:
@@ -106,12 +106,12 @@ class Executor:
                 problems.append(Problem(LOCAL_QUEUE, entry.name, "NamespaceNotLabelled", text))
                 self.failed = True
                 continue
-            self._engine.cache.assume(entry.resource, live)
+            self._manager.cache.assume(entry.resource, live)
             _log.info("namespace %s: labelled %s", entry.name, labels)
         return problems
 
     async def _one(self, action: Action, owner: str) -> Problem | None:
-        client, cache = self._engine.client, self._engine.cache
+        client, cache = self._manager.client, self._manager.cache
         if isinstance(action, Write):
             return await self._write(action, owner)
         there = action.found
@@ -134,10 +134,10 @@ class Executor:
             return
         self._nudges[there.uid] = now + LINGER
         patch = {"metadata": {"annotations": {NUDGED: datetime.now(UTC).isoformat(timespec="seconds")}}}
-        live = await self._engine.client.merge_patch(
+        live = await self._manager.client.merge_patch(
             there.kind, None, there.name, patch, uid=there.uid, field_manager=FIELD_MANAGER
         )
-        self._engine.cache.assume(there.kind, live)
+        self._manager.cache.assume(there.kind, live)
         _log.info(
             "%s %s is being deleted and nobody lists it: touched for Kueue", there.kind.kind, there.name
         )
@@ -157,7 +157,7 @@ class Executor:
                 "version of Kueue may not know a field. Compare it with the live object"
             )
             return Problem(wanted.kind, wanted.name, "NotKept", text)
-        client = self._engine.client
+        client = self._manager.client
         version = client.in_use(wanted.kind).version
         body = wanted.body(
             version,
@@ -166,7 +166,7 @@ class Executor:
             as_of=there.version if there and action.as_found else "",
         )
         live = await client.apply(wanted.kind, body, field_manager=FIELD_MANAGER, force=True)
-        self._engine.cache.assume(wanted.kind, live)
+        self._manager.cache.assume(wanted.kind, live)
         metadata = live["metadata"]
         self._kept[metadata["uid"], wanted.digest] = metadata.get("generation", 0)
         verb = "created" if there is None else "changed"
@@ -178,11 +178,11 @@ class Executor:
         patch = {
             "metadata": {"labels": {MANAGED_LABEL: None}, "annotations": {APPLIED: None}},
         }
-        live = await self._engine.client.merge_patch(
+        live = await self._manager.client.merge_patch(
             there.kind, there.namespace or None, there.name, patch,
             uid=there.uid, field_manager=FIELD_MANAGER,
         )  # fmt: skip
-        self._engine.cache.assume(there.kind, live)
+        self._manager.cache.assume(there.kind, live)
         _log.info("%s %s is not listed any more, it stays unmanaged", there.kind.kind, there.name)
         return None
 
@@ -192,10 +192,10 @@ class Executor:
         if isinstance(action, Write) and action.found is not None and _is_immutable(error):
             self.refused.add((action.found.uid, action.wanted.digest))
             self.again = True
-            text = f"{kind} {about.name} is being replaced: {error.steady}"
+            text = f"{kind} {about.name} is being replaced: {error.stable_message}"
             return Problem(about.kind, about.name, f"{kind}Replacing", text, "PENDING")
         self.failed = True
-        text = f"{kind} {about.name}: {error.steady}"
+        text = f"{kind} {about.name}: {error.stable_message}"
         _log.warning("%s", text)
         reason = "Refused" if isinstance(error, Invalid) else "WriteFailed"
         return Problem(about.kind, about.name, reason, text)

@@ -56,15 +56,15 @@ class NodePools:
     """What is known of nodes and pools, as of now."""
 
     def __init__(self, host: ControllerHost) -> None:
-        """Follow the nodes of a host's engine."""
+        """Follow the nodes of a host's manager."""
         self._host = host
         self._nodes: dict[str, PoolNode] = {}
         self._listeners: list[Callable[[], None]] = []
         self._known: tuple[tuple[Pool, ...], Merged] | None = None
         self._complained: set[tuple[str, str]] = set()
         self._limit = FLAVOR_LIMIT
-        host.engine.watch(Watch(NODE, projection=_PROJECTION))
-        host.engine.cache.subscribe(NODE, self._seen)
+        host.manager.watch(Watch(NODE, projection=_PROJECTION))
+        host.manager.cache.subscribe(NODE, self._seen)
         host.on_config_change(self._reconfigured)
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -108,7 +108,7 @@ class NodePools:
         return self._known
 
     def _seen(self, event: CacheEvent) -> None:
-        name = event.entry.name
+        name = event.latest.name
         before = self._nodes.get(name)
         after = self._read(event.new) if event.new is not None else None
         if after is None:
@@ -129,7 +129,7 @@ class NodePools:
         )
 
     def _reconfigured(self) -> None:
-        for entry in self._host.engine.cache.list(NODE):
+        for entry in self._host.manager.cache.list(NODE):
             self._nodes[entry.name] = self._read(entry)
         self._changed()
 
@@ -149,7 +149,7 @@ class NodeController:
     """Writes labels and taints of nodes.
 
     Attributes:
-        controller: what the engine runs.
+        controller: what the manager runs.
         waiting: nodes whose new label waits for pods, to the pool they leave.
     """
 
@@ -206,7 +206,7 @@ class NodeController:
     async def _write(self, node: PoolNode, patch: Object, gate: asyncio.Semaphore) -> float | None:
         """Write one node; seconds until it has to be tried again, None when nothing is left to do."""
         async with gate:
-            entry = self._host.engine.cache.get(NODE, None, node.name)
+            entry = self._host.manager.cache.get(NODE, None, node.name)
             if entry is None:
                 return None
             try:
@@ -214,7 +214,7 @@ class NodeController:
                 if old and await self._is_selected(node.name, old):
                     self.waiting[node.name] = old
                     return _RETRY
-                live = await self._host.engine.client.merge_patch(
+                live = await self._host.manager.client.merge_patch(
                     NODE, None, node.name, patch,
                     uid=entry.uid, resource_version=entry.resource_version, field_manager="kaiwo",
                 )  # fmt: skip
@@ -224,13 +224,13 @@ class NodeController:
             except EngineError as error:
                 _log.warning("node %s: its labels cannot be written: %s", node.name, error)
                 return _RETRY
-            self._host.engine.cache.assume(NODE, live)
+            self._host.manager.cache.assume(NODE, live)
             _log.info("node %s: wrote %s", node.name, _words(patch))
             return None
 
     async def _is_selected(self, node: str, pool: str) -> bool:
         """Whether a pod on a node selects a pool; without its label such a pod could not start again."""
-        pods = self._host.engine.client.list(POD, field_selector=f"spec.nodeName={node}")
+        pods = self._host.manager.client.list(POD, field_selector=f"spec.nodeName={node}")
         async for pod in pods:
             spec, status = lenient_map(pod.get("spec")), lenient_map(pod.get("status"))
             ended = status.get("phase") in _ENDED

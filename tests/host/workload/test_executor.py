@@ -61,8 +61,8 @@ def world(*answers: Any, cached: Object | None = None) -> tuple[PlanExecutor, Sn
     store = cache.register(JOB)
     if cached is not None:
         store.observe("ADDED", store.decode(msgspec.json.encode(cached)))
-    engine: Any = SimpleNamespace(cache=cache, writer=writes)
-    return PlanExecutor(engine), Snapshot(child=None, live=None, auxiliaries={}, pods=[]), writes
+    manager: Any = SimpleNamespace(cache=cache, writer=writes)
+    return PlanExecutor(manager), Snapshot(child=None, live=None, auxiliaries={}, pods=[]), writes
 
 
 async def test_answers_are_put_where_the_next_plan_sees_them() -> None:
