@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from kaiwo.api.checks import check_config, check_workload
-from kaiwo.api.compose import KINDS, Kind, compose, known_fields
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.metadata import check_metadata
-from kaiwo.api.names import runs_on_ray
-from kaiwo.api.pydantic_errors import explain, nearest
+from kaiwo.api.kind_models import KINDS, Kind, compose, known_fields
+from kaiwo.api.metadata_checks import check_metadata
+from kaiwo.api.name_rules import runs_on_ray
+from kaiwo.api.spec_checks import check_config, check_workload
+from kaiwo.api.validation_errors import explain, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pydantic import BaseModel
 
-    from kaiwo.api.base import Model
-    from kaiwo.api.field import Field
+    from kaiwo.api.base_model import Model
+    from kaiwo.api.plugin_fields import Field
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from kaiwo.api.common import CommonSpec, JobSpec, ServiceSpec
 from kaiwo.api.errors import InvalidWorkload, Problem
-from kaiwo.api.pydantic_errors import explain
 from kaiwo.api.status import WorkloadStatus
+from kaiwo.api.validation_errors import explain
+from kaiwo.api.workload_spec import CommonSpec, JobSpec, ServiceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.resource import Object
 
 GROUP = "kaiwo.silogen.ai"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import SINGLETON
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files.yaml_documents import parse

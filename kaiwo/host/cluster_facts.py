@@ -13,7 +13,7 @@ from kaiwo.workload.storage.claims import storage_class
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.vendors import GpuVendor

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition, merge_conditions
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import SINGLETON
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.resolved_config import ResolvedConfig
+from kaiwo.api.validation_errors import explain
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.workqueue import Key
-from kaiwo.host.kinds import KAIWO_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import prometheus_client
 
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
@@ -32,7 +33,6 @@ from kaiwo.host.cluster_facts import (
 )
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
-from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners, run_lifecycles

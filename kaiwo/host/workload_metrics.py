@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import Histogram
 from prometheus_client.core import GaugeMetricFamily
 
-from kaiwo.host.kinds import WORKLOADS
+from kaiwo.api.crds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

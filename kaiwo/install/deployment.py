@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.install.manifest import RenderedManifest, head, labels
+from kaiwo.install.rendered_manifest import RenderedManifest, head, labels
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.plugin.rbac import PolicyRule
 
 _GROUP = next(iter(WORKLOADS.values())).group

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaiwo.install.manifest import RenderedManifest, head
+from kaiwo.install.rendered_manifest import RenderedManifest, head
 
 
 def namespace(name: str) -> RenderedManifest:

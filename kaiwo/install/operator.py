@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.install.deployment import deployment, probe, resources
-from kaiwo.install.manifest import OPERATOR, RenderedManifest
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.selection import NAMES_VARIABLE
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from kaiwo.install.manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.namespace import namespace
 from kaiwo.install.operator import operator_deployment
+from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
 from kaiwo.install.user_roles import user_roles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.install.host_rules import HOST_RULES
-from kaiwo.install.manifest import OPERATOR, RenderedManifest, head
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from kaiwo.install.deployment import deployment, probe, resources
-from kaiwo.install.manifest import SCHEDULER, RenderedManifest, head
+from kaiwo.install.rendered_manifest import SCHEDULER, RenderedManifest, head
 from kaiwo.install.roles import binding, cluster_binding, lease_role, service_account
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kaiwo.host.kinds import WORKLOADS
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.install.host_rules import READ
-from kaiwo.install.manifest import RenderedManifest, head
+from kaiwo.install.rendered_manifest import RenderedManifest, head
 from kaiwo.install.roles import API_VERSION, RBAC
 
 _CHANGE = ("create", "update", "patch", "delete", "deletecollection")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.field import Field, WorkloadKind
+    from kaiwo.api.plugin_fields import Field, WorkloadKind
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Allocation, Blocked

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, get_args
 
-from kaiwo.api.field import Field, WorkloadKind
+from kaiwo.api.plugin_fields import Field, WorkloadKind
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command

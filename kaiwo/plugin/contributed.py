@@ -12,7 +12,7 @@ from kaiwo.plugin.checks import RefusedPlugin
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from kaiwo.api.field import Field
+    from kaiwo.api.plugin_fields import Field
     from kaiwo.plugin.registry import LoadedPlugin
 
 
@@ -63,7 +63,7 @@ def _check_defaults(settings: type[BaseModel]) -> None:
 
 def _is_hosts(field: Field) -> bool:
     """Whether a field of the host is at the path, or on the way to it and no section of fields."""
-    from kaiwo.api.field import Contributed
+    from kaiwo.api.plugin_fields import Contributed
     from kaiwo.api.workload import SPECS
 
     model: type[BaseModel] | None = SPECS[field.kind]

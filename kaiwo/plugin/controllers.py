@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Resource
     from kaiwo.plugin.rbac import PolicyRule

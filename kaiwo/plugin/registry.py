@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

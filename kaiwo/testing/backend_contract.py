@@ -11,8 +11,8 @@ from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput, Resolved
+from kaiwo.testing.assertions import require
 from kaiwo.testing.builders import NOW, job, service
-from kaiwo.testing.claims import claim
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.metadata import NAME, RUN_ID, TYPE
 
@@ -51,27 +51,27 @@ def assert_backend_contract(
     Raises:
         AssertionError: what does not hold, with the workload's name.
     """
-    claim(workloads, "give at least one workload")
+    require(workloads, "give at least one workload")
     parts = [backend.allocate, backend.render, backend.observe]
-    claim(backend.built or not any(parts), f"{backend.name}: allocate, render and observe come together")
+    require(backend.built or not any(parts), f"{backend.name}: allocate, render and observe come together")
     for build in (job, service):
         workload = Workload.from_object(build())
-        claim(type(backend.chosen(workload)) is bool, f"{backend.name}: chosen answers with True or False")
+        require(type(backend.chosen(workload)) is bool, f"{backend.name}: chosen answers with True or False")
     for given in workloads:
         workload = Workload.from_object(given)
-        claim(workload.kind == backend.kind, f"{workload.name}: {backend.name} serves {backend.kind}")
-        claim(backend.chosen(workload), f"{workload.name}: {backend.name} does not choose it")
+        require(workload.kind == backend.kind, f"{workload.name}: {backend.name} serves {backend.kind}")
+        require(backend.chosen(workload), f"{workload.name}: {backend.name} does not choose it")
         _check_problems(backend, workload)
         if backend.built:
             before = copy.deepcopy(given)
             child = _check_child(backend, workload, _allocation(backend, workload, vendors, nodes))
             _check_observed(backend, workload, child)
-            claim(given == before, f"{workload.name}: {backend.name} changed the workload")
+            require(given == before, f"{workload.name}: {backend.name} changed the workload")
 
 
 def _check_problems(backend: Backend, workload: Workload) -> None:
     problems = backend.check(workload) if backend.check else ()
-    claim(problems == (), f"{workload.name}: {backend.name} refuses it: {problems}")
+    require(problems == (), f"{workload.name}: {backend.name} refuses it: {problems}")
 
 
 def _allocation(
@@ -84,15 +84,15 @@ def _allocation(
         default_resource_key=vendors[0].resource_keys[0] if vendors else "",
     )
     found = _called("allocate", backend.allocate, given)
-    claim(
+    require(
         found == _called("allocate", backend.allocate, given),
         f"{workload.name}: allocate answered differently",
     )
     refusal = f"{found.reason}: {found.message}" if isinstance(found, Blocked) else ""
-    claim(not refusal, f"{workload.name}: cannot run: {refusal}")
-    claim(isinstance(found, Allocation), f"{workload.name}: allocate returned {type(found).__name__}")
+    require(not refusal, f"{workload.name}: cannot run: {refusal}")
+    require(isinstance(found, Allocation), f"{workload.name}: allocate returned {type(found).__name__}")
     allocation: Allocation = found
-    claim(allocation.gpus == 0 or allocation.resource_key, f"{workload.name}: GPUs without a resource key")
+    require(allocation.gpus == 0 or allocation.resource_key, f"{workload.name}: GPUs without a resource key")
     return allocation
 
 
@@ -104,28 +104,28 @@ def _check_child(backend: Backend, workload: Workload, allocation: Allocation) -
         settings=backend.settings() if backend.settings else None,
     )
     rendered = _called("render", backend.render, given)
-    claim(isinstance(rendered, Rendered), f"{workload.name}: render returned {type(rendered).__name__}")
+    require(isinstance(rendered, Rendered), f"{workload.name}: render returned {type(rendered).__name__}")
     again = _called("render", backend.render, given)
-    claim(rendered == again, f"{workload.name}: render answered differently the second time")
+    require(rendered == again, f"{workload.name}: render answered differently the second time")
     child: Object = rendered.child
-    claim(child.get("apiVersion") == backend.child.api_version, f"{workload.name}: apiVersion of the child")
-    claim(child.get("kind") == backend.child.kind, f"{workload.name}: kind of the child")
-    claim(
+    require(child.get("apiVersion") == backend.child.api_version, f"{workload.name}: apiVersion of the child")
+    require(child.get("kind") == backend.child.kind, f"{workload.name}: kind of the child")
+    require(
         child.get("metadata", {}).get("name") == workload.name, f"{workload.name}: the child is named like it"
     )
-    claim("status" not in child, f"{workload.name}: the child has a status")
-    claim(json.loads(json.dumps(child)) == child, f"{workload.name}: the child is not plain JSON")
-    claim(not list(_nulls(child)), f"{workload.name}: null at {', '.join(_nulls(child))}")
+    require("status" not in child, f"{workload.name}: the child has a status")
+    require(json.loads(json.dumps(child)) == child, f"{workload.name}: the child is not plain JSON")
+    require(not list(_nulls(child)), f"{workload.name}: null at {', '.join(_nulls(child))}")
     for path, metadata in [("the child", child["metadata"]), *_pod_templates(child)]:
         labels = metadata.get("labels", {})
         for label in (NAME, TYPE, RUN_ID):
-            claim(label in labels, f"{workload.name}: {path} lacks the label {label}")
+            require(label in labels, f"{workload.name}: {path} lacks the label {label}")
     return child
 
 
 def _check_observed(backend: Backend, workload: Workload, child: Object) -> None:
     fresh = _observed(backend, workload, child)
-    claim(
+    require(
         fresh.status not in _PROVEN_BY_PODS,
         f"{workload.name}: {fresh.status} is claimed of a new child without any pod",
     )
@@ -143,7 +143,7 @@ def _check_observed(backend: Backend, workload: Workload, child: Object) -> None
         status = _Asked()
         _observed(backend, workload, {**child, "status": status})
         unsaid = sorted(status.fields - {"conditions", *backend.reads})
-        claim(not unsaid, f"{workload.name}: observe reads {unsaid}, which `reads` does not name")
+        require(not unsaid, f"{workload.name}: observe reads {unsaid}, which `reads` does not name")
 
 
 class _Asked(dict[str, Any]):
@@ -167,11 +167,11 @@ def _observed(backend: Backend, workload: Workload, child: Object) -> Outcome:
     before = copy.deepcopy(child)
     observation = Observation(workload=workload, child=child, pods=(), admission=None, queued=False, now=NOW)
     found = _called(f"observe, with the status {child.get('status')!r},", backend.observe, observation)
-    claim(isinstance(found, Outcome), f"{workload.name}: observe returned {type(found).__name__}")
-    claim(child == before, f"{workload.name}: observe changed the child")
+    require(isinstance(found, Outcome), f"{workload.name}: observe returned {type(found).__name__}")
+    require(child == before, f"{workload.name}: observe changed the child")
     observed: Outcome = found
-    claim(observed.status in get_args(Status), f"{workload.name}: {observed.status!r} is no status")
-    claim("\n" not in observed.message, f"{workload.name}: the message has more than one line")
+    require(observed.status in get_args(Status), f"{workload.name}: {observed.status!r} is no status")
+    require("\n" not in observed.message, f"{workload.name}: the message has more than one line")
     return observed
 
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine import errors
 from kaiwo.engine.resource import EVENT
-from kaiwo.host.kinds import WORKLOADS
-from kaiwo.testing.claims import claim
+from kaiwo.testing.assertions import require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
 
@@ -164,18 +164,18 @@ class StatusHistory:
             ) from None
         said = {str(status["status"]) for status in self.history[self._at : found]}
         extra = said - {self._word, word, *via}
-        claim(not extra, f"{self._name} said {extra} on the way to {word}:\n{self.tale()}")
+        require(not extra, f"{self._name} said {extra} on the way to {word}:\n{self.tale()}")
         status = self.history[found]
         self._at, self._word = found + 1, word
         where = f"{word}/{status.get('reason')} of {self._name}: {status}\n{self.tale()}"
         shown = {item["type"]: f"{item['status']}/{item['reason']}" for item in status.get("conditions", ())}
         wanted = (FINE if conditions is None else conditions).items()
         reason = str(status.get("reason", ""))
-        claim(shown == {kind: text.replace("{reason}", reason) for kind, text in wanted}, where)
+        require(shown == {kind: text.replace("{reason}", reason) for kind, text in wanted}, where)
         self._check_times(status, times, where)
         child = str(status.get("childUID") or "")
         if child:
-            claim(
+            require(
                 not self._child or (child != self._child) == new_child, f"childUID was {self._child}: {where}"
             )
             self._child = child
@@ -200,15 +200,15 @@ class StatusHistory:
     def _check_times(self, status: Object, times: Times, where: str) -> None:
         start: str = status.get("startTime", "")
         end: str = status.get("completionTime", "")
-        claim(bool(start) == (times not in ("none", "unstarted")), f"startTime: {where}")
-        claim(bool(end) == (times in ("ended", "unstarted")), f"completionTime: {where}")
+        require(bool(start) == (times not in ("none", "unstarted")), f"startTime: {where}")
+        require(bool(end) == (times in ("ended", "unstarted")), f"completionTime: {where}")
         if times == "kept":
-            claim(start == self._start, f"startTime was {self._start}: {where}")
+            require(start == self._start, f"startTime was {self._start}: {where}")
         if times == "restarted":
-            claim(start > self._start, f"startTime was {self._start}: {where}")
+            require(start > self._start, f"startTime was {self._start}: {where}")
         if times == "ended":
             lasted = datetime.fromisoformat(end) - datetime.fromisoformat(start)
-            claim(abs(status["duration"] - lasted.total_seconds()) <= 1, f"duration: {where}")
+            require(abs(status["duration"] - lasted.total_seconds()) <= 1, f"duration: {where}")
         self._start = start or self._start
 
     def silent(self, *words: str) -> None:
@@ -218,7 +218,7 @@ class StatusHistory:
             AssertionError: one was.
         """
         said = {status["status"] for status in self.history} & set(words)
-        claim(not said, f"{self._name} said {said}:\n{self.tale()}")
+        require(not said, f"{self._name} said {said}:\n{self.tale()}")
 
     async def told(self, *warnings: str) -> None:
         """Check the events: one per transition, and these reasons of warnings beside.
@@ -248,7 +248,7 @@ class StatusHistory:
             reason = event["reason"]
             word = {name: key for key, name in _TOLD.items()}.get(reason)
             bad = word in (None, "FAILED", "ERROR")
-            claim(event["type"] == ("Warning" if bad else "Normal"), str(event))
+            require(event["type"] == ("Warning" if bad else "Normal"), str(event))
             found[reason] = 1 if reason in warnings else found.get(reason, 0) + event["count"]
         return found
 

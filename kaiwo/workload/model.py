@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.config import ResolvedConfig
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import Backend

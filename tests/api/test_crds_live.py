@@ -9,10 +9,10 @@ import pytest
 import yaml
 from pydantic import Field
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
+from kaiwo.api.cel_rules import object_rules
 from kaiwo.api.crd_compat import crd_differences, keep_known
 from kaiwo.api.crds import CrdKind, render_crd
-from kaiwo.api.rules import object_rules
 from kaiwo.api.scalars import Opaque
 from kaiwo.engine.resource import Resource
 

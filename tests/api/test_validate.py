@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field as PydanticField
 
-from kaiwo.api.base import Model
-from kaiwo.api.field import Field, WorkloadKind
+from kaiwo.api.base_model import Model
+from kaiwo.api.plugin_fields import Field, WorkloadKind
 from kaiwo.api.scalars import Opaque
 from kaiwo.api.validate import Validator, validate
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.api.common import CommonSpec, JobSpec
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import NEVER, Workload
+from kaiwo.api.workload_spec import CommonSpec, JobSpec
 
 OBJECT: dict[str, Any] = {
     "apiVersion": "kaiwo.silogen.ai/v1alpha1",

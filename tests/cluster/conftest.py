@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.crds import render_crds
+from kaiwo.api.crds import KAIWO_JOB, render_crds
 from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import EVENT, JOB
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess, until
 

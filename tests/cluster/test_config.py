@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.errors import Invalid, NotFound
-from kaiwo.host.kinds import KAIWO_CONFIG
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.host.kinds import KAIWO_CONFIG
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ BAD_PLUGIN = '''
 
     import time
 
-    from kaiwo.api.field import Field
+    from kaiwo.api.plugin_fields import Field
     from kaiwo.engine.resource import JOB
     from kaiwo.plugin import hookimpl
     from kaiwo.plugin.backends import Backend

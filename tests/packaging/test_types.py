@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kaiwo.testing.installation import Installation, build_wheels, install
+from kaiwo.testing.wheels import WheelEnvironment, build_wheels, install
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
@@ -24,14 +24,16 @@ def packages(project: Path) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+def host(tmp_path_factory: pytest.TempPathFactory) -> WheelEnvironment:
     """An environment with the host from its wheel, without a plugin and without the source tree."""
     # test_wheels.py builds every wheel, but may run in another process. Examples need only this one.
     wheels = build_wheels([ROOT], tmp_path_factory.mktemp("built"))
     return install(wheels, ["kaiwo"], ROOT / "constraints.txt", tmp_path_factory.mktemp("installed"))
 
 
-def strict_type_check(host: Installation, package: str, directory: Path) -> subprocess.CompletedProcess[str]:
+def strict_type_check(
+    host: WheelEnvironment, package: str, directory: Path
+) -> subprocess.CompletedProcess[str]:
     """Run mypy on a package in a directory; it sees only what is installed in the environment."""
     return subprocess.run(
         [
@@ -63,7 +65,7 @@ def test_every_package_is_marked_as_typed(project: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda project: project.name)
 def test_a_third_party_can_check_its_plugin_strictly(
-    example: Path, host: Installation, tmp_path: Path
+    example: Path, host: WheelEnvironment, tmp_path: Path
 ) -> None:
     """Each example passes ``mypy --strict`` beside an installed Kaiwo, without settings of its own."""
     (package,) = packages(example)
@@ -74,7 +76,7 @@ def test_a_third_party_can_check_its_plugin_strictly(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_wrong_type_in_a_plugin_is_found(host: Installation, tmp_path: Path) -> None:
+def test_a_wrong_type_in_a_plugin_is_found(host: WheelEnvironment, tmp_path: Path) -> None:
     """The types of declarations reach the author: a vendor with a number for a name is an error."""
     package = tmp_path / "kaiwo_gpu_acme"
     package.mkdir()

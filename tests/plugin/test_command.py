@@ -21,7 +21,7 @@ def kaiwo_gpu_vendors():
     return [GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=lambda node: ())]
 """
 DECLARED = """
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin.backends import Backend
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 IMPORTS = """
 from pydantic import BaseModel
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB, Resource
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command

@@ -32,7 +32,7 @@ def test_kaiwo_backends(install: Callable[..., str]) -> None:
         install,
         """
         from pydantic import BaseModel
-        from kaiwo.api.field import Field
+        from kaiwo.api.plugin_fields import Field
         from kaiwo.engine.resource import JOB
         from kaiwo.plugin.backends import Backend
         from kaiwo.plugin.rbac import PolicyRule

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo import testing
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.facts import Allocation, Blocked

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 import kaiwo_batch_job.plugin
 from kaiwo import testing
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.commands import Command

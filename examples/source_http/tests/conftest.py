@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kaiwo.testing.installation import WheelEnvironment, build_wheels, install
+from kaiwo.testing.wheels import WheelEnvironment, build_wheels, install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

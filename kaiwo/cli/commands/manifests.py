@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.install.manifest import RenderedManifest
     from kaiwo.install.render import InstallOptions, Part
+    from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.plugin.registry import Plugins
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
@@ -89,9 +89,9 @@ def manifests(
 
 
 def _installation(namespace: str | None, image: str | None, scheduler_image: str | None) -> InstallOptions:
-    from kaiwo.api.names import PLAIN
-    from kaiwo.install.manifest import DEFAULT_NAMESPACE
+    from kaiwo.api.name_rules import PLAIN
     from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
+    from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
 
     problem = PLAIN.problem(namespace) if namespace else None
     if problem:

@@ -105,7 +105,7 @@ def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, 
     plugins = kit.plugins(names)
     if kit.settings().output in ("wide", "name") and explain:
         raise Failure("--explain goes with -o yaml or -o json", "leave -o out", code=USAGE)
-    from kaiwo.api.metadata import GENERATED
+    from kaiwo.api.metadata_checks import GENERATED
 
     manifests = collect.take(
         collect.InputRequest(**request), plugins, _context_namespace, "nothing was planned", lambda: GENERATED

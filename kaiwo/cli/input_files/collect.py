@@ -109,7 +109,7 @@ def take(
     )
     kit.warn_broken(plugins)
     complaints += twice(manifests)
-    from kaiwo.api.metadata import generated
+    from kaiwo.api.metadata_checks import generated
     from kaiwo.api.validate import Validator
 
     complaints += check(manifests, Validator(plugins.fields(), plugins.settings_models()), plugins)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.status import TERMINAL
 from kaiwo.api.workload import Workload
@@ -20,7 +21,6 @@ from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import Conflict
 from kaiwo.engine.resource import POD
 from kaiwo.engine.workqueue import Key
-from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.workload import warning_events
 from kaiwo.host.workload.download_progress import DownloadFollower
 from kaiwo.host.workload.executor import PlanExecutor, StaleSnapshot, WriteRejected
@@ -42,7 +42,7 @@ from kaiwo.workload.status import OWN_CONDITIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.api.status import TERMINAL
 from kaiwo.api.workload import API_VERSION
 from kaiwo.engine.cached_object import Projection
@@ -19,7 +20,6 @@ from kaiwo.engine.resource import (
 )
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.cluster_facts import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
-from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.host.workload import event_delays
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
@@ -30,7 +30,7 @@ from kaiwo.workload.observe import pod_status
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Resource
     from kaiwo.engine.store import Cache, CacheEvent

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kaiwo.api.download import item_key
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.validation_errors import explain
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest

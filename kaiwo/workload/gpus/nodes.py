@@ -13,7 +13,7 @@ from kaiwo.workload.json_access import lenient_map, lenient_maps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.vendors import GpuVendor
 

@@ -122,7 +122,7 @@ def test_it_runs_what_asks_for_no_ray(spec: dict[str, Any], chosen: bool) -> Non
 
 def decided(**spec: Any) -> Any:
     """The plan of a job on the two nodes."""
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
 
     nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
     facts = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes)

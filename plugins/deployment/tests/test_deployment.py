@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import kaiwo_deployment.plugin
 import kaiwo_gpu_amd.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import DEPLOYMENT, SERVICE
 from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.validation_errors import explain
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 from kaiwo_kueue.topology import TopologyRule
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:

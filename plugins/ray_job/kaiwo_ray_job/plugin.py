@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend

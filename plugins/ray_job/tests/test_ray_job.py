@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import kaiwo_gpu_amd.plugin
 import kaiwo_ray_job.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.observation import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem

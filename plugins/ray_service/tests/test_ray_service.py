@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 import kaiwo_gpu_amd.plugin
 import kaiwo_ray_service.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.observation import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem

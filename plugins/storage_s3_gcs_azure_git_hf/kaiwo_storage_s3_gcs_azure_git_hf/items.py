@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 from kaiwo.api.errors import Problem
 from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     BucketName,

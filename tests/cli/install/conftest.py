@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
+from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.resource import Resource
-from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess, until
 

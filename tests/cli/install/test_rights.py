@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
 from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, POD, SECRET, SERVICE
-from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:

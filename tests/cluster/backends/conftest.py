@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.resource import EVENT, POD
-from kaiwo.host.kinds import WORKLOADS
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine.errors import Conflict, NotFound
 from kaiwo.engine.resource import JOB, NAMESPACE, NODE
-from kaiwo.host.kinds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_SERVICE
 from kaiwo.engine.resource import EVENT, NODE, POD
-from kaiwo.host.kinds import KAIWO_SERVICE
 from kaiwo.testing.operator import until
 from kaiwo_sandbox.nodes import amd_node
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.resource import NODE, POD
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,

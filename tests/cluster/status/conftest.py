@@ -19,7 +19,7 @@ from kaiwo_ray_service.kinds import APP_WRAPPER
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import JOB, PERSISTENT_VOLUME_CLAIM, Resource
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kaiwo.api.base import Model
+    from kaiwo.api.base_model import Model
 
 M = TypeVar("M", bound="Model")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.host.kinds import WORKLOADS
+from kaiwo.api.crds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

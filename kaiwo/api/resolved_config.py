@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from kaiwo.api.checks import check_config
-from kaiwo.api.core import ResourceRequirements
+from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.duration import parse_duration
 from kaiwo.api.errors import InvalidConfig, Problem
 from kaiwo.api.kaiwoconfig import ExpectedGpus, KaiwoConfigSpec, StorageSection
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.spec_checks import check_config
+from kaiwo.api.validation_errors import explain
 from kaiwo.engine.quantity import parse_quantity
 
 if TYPE_CHECKING:

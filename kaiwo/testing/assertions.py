@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def claim(condition: object, message: str) -> None:
+def require(condition: object, message: str) -> None:
     """Fail the test unless the condition holds.
 
     Raises:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kaiwo.api.base import Model
-from kaiwo.api.core import EnvVar, LocalObjectReference, ResourceRequirements, SecretVolume
-from kaiwo.api.rules import entrypoint_rules
+from kaiwo.api.base_model import Model
+from kaiwo.api.cel_rules import entrypoint_rules
+from kaiwo.api.core_types import EnvVar, LocalObjectReference, ResourceRequirements, SecretVolume
 from kaiwo.api.scalars import (
     LABEL_VALUE,
     Count,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.api.errors import Problem, join_path, render, shorten
-from kaiwo.api.names import ON_RAY, PLAIN, NameRule, label_key_problem, label_value_problem, runs_on_ray
+from kaiwo.api.name_rules import ON_RAY, PLAIN, NameRule, label_key_problem, label_value_problem, runs_on_ray
 
 
 @pytest.mark.parametrize("rule", [PLAIN, ON_RAY])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.pydantic_errors import nearest
+from kaiwo.api.validation_errors import nearest
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:

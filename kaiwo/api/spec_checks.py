@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.core_checks import check_env, check_resources, check_secret_volumes, check_volumes
+from kaiwo.api.cel_rules import TOPOLOGY_MESSAGE
+from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_volumes, check_volumes
 from kaiwo.api.errors import Problem, join_path
 from kaiwo.api.kaiwoconfig import SINGLETON
-from kaiwo.api.metadata import labels_problems
-from kaiwo.api.pydantic_errors import nearest
-from kaiwo.api.rules import TOPOLOGY_MESSAGE
+from kaiwo.api.metadata_checks import labels_problems
 from kaiwo.api.shebang import command_of
+from kaiwo.api.validation_errors import nearest
 from kaiwo.api.workload import GROUP
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
 
 Found = tuple[list[Problem], list[Problem]]
 """Problems and warnings."""

@@ -11,19 +11,19 @@ from pydantic import BaseModel, ConfigDict, create_model
 from pydantic import Field as PydanticField
 
 from kaiwo.api import kaiwoconfig, workload
-from kaiwo.api.base import Model
-from kaiwo.api.common import JobSpec, ServiceSpec
-from kaiwo.api.field import Contributed
+from kaiwo.api.base_model import Model
 from kaiwo.api.kaiwoconfig import KaiwoConfigSpec, KaiwoConfigStatus
+from kaiwo.api.plugin_fields import Contributed
 from kaiwo.api.scalars import Opaque
 from kaiwo.api.status import WorkloadStatus
+from kaiwo.api.workload_spec import JobSpec, ServiceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pydantic.fields import FieldInfo
 
-    from kaiwo.api.field import Field
+    from kaiwo.api.plugin_fields import Field
 
 Kind = Literal["KaiwoJob", "KaiwoService", "KaiwoConfig"]
 KINDS: tuple[Kind, ...] = ("KaiwoJob", "KaiwoService", "KaiwoConfig")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.names import ON_RAY, PLAIN, NameRule, is_ray_block
+from kaiwo.api.name_rules import ON_RAY, PLAIN, NameRule, is_ray_block
 from kaiwo.api.scalars import MAX_ENTRYPOINT_BYTES
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kaiwo.api.config import ResolvedConfig
 from kaiwo.api.errors import InvalidConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.quantity import parse_quantity
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.names import label_key_problem, label_value_problem, rule_for
-from kaiwo.api.pydantic_errors import nearest
+from kaiwo.api.name_rules import label_key_problem, label_value_problem, rule_for
+from kaiwo.api.validation_errors import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
