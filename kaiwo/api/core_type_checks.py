@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.validation_errors import nearest
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def _env_source(source: dict[Any, Any], place: str) -> Iterator[Problem]:
     given = [str(key) for key, value in source.items() if value is not None]
     for key in given:
         if key not in ENV_SOURCES:
-            near = nearest(key, ENV_SOURCES)
-            hint = f'did you mean "{near}"?' if near else "known: " + ", ".join(sorted(ENV_SOURCES))
+            hint = did_you_mean(key, ENV_SOURCES) or "known: " + ", ".join(sorted(ENV_SOURCES))
             yield Problem(f"{place}.{key}", "is not a known source", hint)
     if len(given) != 1:
         yield Problem(

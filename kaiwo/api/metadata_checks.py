@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.name_rules import label_key_problem, label_value_problem, rule_for
-from kaiwo.api.validation_errors import nearest
+from kaiwo.api.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,11 +54,10 @@ def check_metadata(meta: object, *, ray: bool | None) -> Iterator[Problem]:
         return
     for key in meta:
         if key not in KNOWN:
-            near = nearest(str(key), KNOWN)
             yield Problem(
                 join_path(("metadata", str(key))),
                 "is not a known field",
-                f'did you mean "{near}"?' if near else "use labels or annotations for data of your own",
+                did_you_mean(str(key), KNOWN) or "use labels or annotations for data of your own",
             )
     yield from _name(meta, ray=ray)
     namespace = meta.get("namespace")

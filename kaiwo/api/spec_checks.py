@@ -11,7 +11,7 @@ from kaiwo.api.errors import Problem, join_path
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata_checks import labels_problems
 from kaiwo.api.shebang import command_of
-from kaiwo.api.validation_errors import nearest
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.api.workload import GROUP
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 
@@ -60,16 +60,15 @@ def check_config(obj: Mapping[str, Any], settings: Collection[str]) -> Found:
     problems.extend(
         _positive((_mapping(spec.get("ray")) or {}).get("headPodMemory"), "spec.ray.headPodMemory")
     )
-    for plugin in _mapping(spec.get("plugins")) or {}:
-        if plugin not in settings:
-            near = nearest(str(plugin), settings)
-            warnings.append(
-                Problem(
-                    f"spec.plugins.{plugin}",
-                    "belongs to no loaded plugin that has settings",
-                    f'did you mean "{near}"?' if near else "it is kept for when the plugin is loaded",
-                )
-            )
+    warnings.extend(
+        Problem(
+            f"spec.plugins.{plugin}",
+            "belongs to no loaded plugin that has settings",
+            did_you_mean(str(plugin), settings) or "it is kept for when the plugin is loaded",
+        )
+        for plugin in _mapping(spec.get("plugins")) or {}
+        if plugin not in settings
+    )
     return problems, warnings
 
 

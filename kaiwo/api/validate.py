@@ -12,7 +12,8 @@ from kaiwo.api.kind_models import KINDS, Kind, compose, known_fields
 from kaiwo.api.metadata_checks import check_metadata
 from kaiwo.api.name_rules import runs_on_ray
 from kaiwo.api.spec_checks import check_config, check_workload
-from kaiwo.api.validation_errors import explain, nearest
+from kaiwo.api.suggestion import did_you_mean
+from kaiwo.api.validation_errors import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -127,8 +128,7 @@ def _kind(value: Any) -> Kind | Problem:
             return kind
     if value is None:
         return Problem("kind", "is required", f"one of {', '.join(KINDS)}")
-    near = nearest(str(value), KINDS)
-    hint = f'did you mean "{near}"?' if near else f"Kaiwo's kinds are {', '.join(KINDS)}"
+    hint = did_you_mean(str(value), KINDS) or f"Kaiwo's kinds are {', '.join(KINDS)}"
     return Problem("kind", f"{shorten(value)} is none of Kaiwo's kinds", hint)
 
 

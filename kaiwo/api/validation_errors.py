@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.scalars import PATTERN_WORDS
+from kaiwo.api.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -41,13 +41,6 @@ def explain(
     return list(problems.values())
 
 
-def nearest(name: str, known: Collection[str]) -> str:
-    """The known name that is meant in all likelihood, empty if none is near; case does not count."""
-    folded = {item.lower(): item for item in known}
-    found = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else ""
-
-
 def _problem(
     path: str, detail: ErrorDetails, location: tuple[str | int, ...], known: Collection[str]
 ) -> Problem:
@@ -55,9 +48,7 @@ def _problem(
     bounds: dict[str, Any] = detail.get("ctx", {})
     if kind == "extra_forbidden":
         name = str(location[-1]) if location else ""
-        near = nearest(name, known)
-        hint = f'did you mean "{near}"?' if near else _listing(known)
-        return Problem(path, "is not a known field", hint)
+        return Problem(path, "is not a known field", did_you_mean(name, known) or _listing(known))
     if kind == "missing":
         return Problem(path, "is required", "add it")
     if kind == "value_error":

@@ -74,12 +74,11 @@ class LazyGroup(click.Group):
             if options.settings(ctx).watch and options.WATCH not in command.params:
                 raise click.UsageError(f"{name} takes no --watch", ctx=ctx)
             return name, command, args[1:]
-        import difflib
+        from kaiwo.api.suggestion import did_you_mean
 
         known = self.list_commands(ctx)
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; there are: {', '.join(known)}"
-        raise click.UsageError(f'no such command "{name}"{hint}', ctx=ctx)
+        hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
+        raise click.UsageError(f'no such command "{name}"; {hint}', ctx=ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands from the table's words, importing none."""

@@ -10,11 +10,11 @@ Looked for at ``--config``, then the path in ``KAIWOCONFIG``, then ``~/.config/k
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.input_files.yaml_scalars import DocumentError
@@ -97,8 +97,7 @@ def _read(text: str, path: Path) -> UserConfig:
         line, column = document.position((key,))
         where = f"{path}:{line}:{column}: {key}"
         if key not in KEYS:
-            near = _nearest(key)
-            hint = f'did you mean "{near}"?' if near else f"known keys: {', '.join(KEYS)}"
+            hint = did_you_mean(key, KEYS) or f"known keys: {', '.join(KEYS)}"
             problems.append(f"{where}: unknown key; {hint}")
         elif value is not None and not isinstance(value, str):
             written = document.written.get((key,), value)
@@ -114,9 +113,3 @@ def _read(text: str, path: Path) -> UserConfig:
         namespace=values.get("namespace"),
         source=path,
     )
-
-
-def _nearest(key: str) -> str:
-    """The key that is meant in all likelihood, also for a part of its name; empty if none is near."""
-    parts = [known for known in KEYS if len(key) > 1 and key.lower() in known.lower()]
-    return next(iter([*parts, *difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)]), "")

@@ -7,7 +7,6 @@ the operator runs is in KaiwoConfig instead.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 from dataclasses import dataclass, field, fields
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin.selection import PluginSelection, SelectionError
 
 if TYPE_CHECKING:
@@ -355,6 +355,5 @@ def _unknown_keys(content: dict[str, Any], where: str, problems: list[str]) -> N
     known = [*(item.metadata["key"] for item in SETTINGS), *_PLUGIN_KEYS]
     for key in content:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            hint = did_you_mean(str(key), known) or f"known: {', '.join(known)}"
             problems.append(f"{where}: {key}: unknown setting; {hint}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin import hookspecs
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.checks import RefusedPlugin, checked_declarations, require
@@ -26,7 +27,7 @@ from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
 from kaiwo.plugin.rendering import PodContribution
-from kaiwo.plugin.selection import PluginSelection, nearest
+from kaiwo.plugin.selection import PluginSelection
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor
 
@@ -172,10 +173,8 @@ def _ask(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None
     manager.register(module, name=candidate.name)
     callers = {caller.name: caller for caller in manager.get_hookcallers(module) or ()}
     for name in callers:
-        hint = nearest(name, list(HOOKS))
-        require(
-            name in HOOKS, f"implements {name}, which is no hook{f'; did you mean {hint}?' if hint else ''}"
-        )
+        hint = did_you_mean(name, HOOKS)
+        require(name in HOOKS, f"implements {name}, which is no hook{f'; {hint}' if hint else ''}")
     found: dict[str, Any] = {}
     for hook, (attribute, declaration_type) in HOOKS.items():
         if hook not in callers or (hooks is not None and hook not in hooks):
@@ -213,8 +212,7 @@ def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> lis
     installed = sorted({candidate.name for candidate in candidates})
     states = []
     for name in sorted({*(selection.names or ()), *selection.disabled, *selection.required} - set(installed)):
-        hint = nearest(name, installed)
-        advice = f"did you mean {hint}?" if hint else f"installed are {', '.join(installed) or 'none'}"
+        advice = did_you_mean(name, installed) or f"installed are {', '.join(installed) or 'none'}"
         states.append(
             PluginState(
                 name,

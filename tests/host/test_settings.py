@@ -90,7 +90,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load(flags={"log_format": "xml"}, environ={"KAIWO_LEASE_NAME": "Nope!"}, file=file)
     problems = "\n".join(caught.value.problems)
-    assert "metricsAdress: unknown setting; did you mean metricsAddress?" in problems
+    assert 'metricsAdress: unknown setting; did you mean "metricsAddress"?' in problems
     assert f"{file}: workers: [1] is not a whole number" in problems
     assert "--log-format: 'xml'" in problems
     assert "environment: KAIWO_LEASE_NAME: 'Nope!'" in problems

@@ -140,7 +140,7 @@ def test_a_required_plugin_that_is_not_selected_or_not_installed_stops_the_start
     install("acme", ACME)
     with pytest.raises(RequiredPluginError, match="acme is not-selected"):
         load(only(required=frozenset({"acme"})))
-    with pytest.raises(RequiredPluginError, match="did you mean acme"):
+    with pytest.raises(RequiredPluginError, match='did you mean "acme"'):
         load(only("acme", required=frozenset({"acmee"})))
 
 
@@ -150,7 +150,7 @@ def test_an_unknown_name_is_listed_with_the_nearest(install: Callable[..., str],
     install("acme", ACME)
     found = state(load(only(written)), written)
     assert found.state == "broken"
-    assert found.message == "no installed distribution has a plugin of this name; did you mean acme?"
+    assert found.message == 'no installed distribution has a plugin of this name; did you mean "acme"?'
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_an_unknown_hook_is_refused_with_the_nearest(install: Callable[..., str]
     """A misspelt hook would otherwise do nothing, for ever."""
     install("acme", "\n@hookimpl\ndef kaiwo_gpu_vendor():\n    return []\n")
     message = state(load(only("acme")), "acme").message
-    assert message == "implements kaiwo_gpu_vendor, which is no hook; did you mean kaiwo_gpu_vendors?"
+    assert message == 'implements kaiwo_gpu_vendor, which is no hook; did you mean "kaiwo_gpu_vendors"?'
 
 
 def test_a_hook_with_arguments_or_a_wrapper_is_refused(install: Callable[..., str]) -> None:

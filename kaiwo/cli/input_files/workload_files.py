@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files.field_paths import Path, dot, undot
 from kaiwo.cli.input_files.yaml_documents import Document, parse
@@ -273,8 +273,7 @@ def _accepted(
         refuse((), f"{what} ({api_version}) is no workload of Kaiwo; {_kubectl(name)}")
         return None
     if kind not in BY_KIND:
-        near = difflib.get_close_matches(kind, [*BY_KIND, *_ADMINISTRATORS], n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"write one of {', '.join(BY_KIND)}"
+        hint = did_you_mean(kind, [*BY_KIND, *_ADMINISTRATORS]) or f"write one of {', '.join(BY_KIND)}"
         if kind in _ADMINISTRATORS:
             hint = _kubectl(name)
         refuse(("kind",), f'"{kind}" is no workload; {hint}')

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment
@@ -106,8 +106,8 @@ def _unknown(queue: str, namespace: str, entries: dict[str, Object], facts: Queu
         if not entry.get("namespaces") or namespace in entry["namespaces"]
     }
     usable |= {_name(obj) for obj in facts.objects[LOCAL_QUEUE] if not _is_kaiwos(obj)}
-    near = difflib.get_close_matches(queue, sorted(usable), n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = did_you_mean(queue, sorted(usable))
+    hint = f"{near} " if near else ""
     if any(_name(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
         text = (
             f"spec.clusterQueue: ClusterQueue {queue} is there, but namespace {namespace} has no LocalQueue "

@@ -67,7 +67,7 @@ def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
 @pytest.mark.parametrize(
     ("around", "spec", "reason", "words"),
     [
-        (facts(), {"clusterQueue": "kaivo"}, "ClusterQueueNotFound", ("kaivo", "did you mean kaiwo")),
+        (facts(), {"clusterQueue": "kaivo"}, "ClusterQueueNotFound", ("kaivo", 'did you mean "kaiwo"?')),
         (facts(), {"clusterQueue": "team"}, "WrongQueueNamespace", ("team", "a only", "default")),
         (facts(), {"clusterQueue": "unlisted"}, "ClusterQueueNotFound", ("LocalQueue", "unlisted")),
         (facts(objects={kinds.LOCAL_QUEUE: ()}), {}, "QueuePreparing", ("LocalQueue", "default")),
