@@ -134,20 +134,7 @@ def _check_backend(where: str, item: Backend) -> None:
             field.kind == item.kind,
             f"{where}: field {'.'.join(field.path)} is of {field.kind!r}, not its own kind",
         )
-    _check_callable(where, item, "chosen")
-    _check_callable(
-        where,
-        item,
-        "check",
-        "allocate",
-        "render",
-        "observe",
-        "frozen",
-        "tune",
-        "merge",
-        "select",
-        optional=True,
-    )
+    _check_callable(where, item, "implementation", optional=True)
     require(isinstance(item.max_name_length, int), f"{where}: max_name_length is not a number")
     require(item.name_pattern in ("dns1123", "dns1035"), f"{where}: name_pattern is {item.name_pattern!r}")
     require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, not create or apply")

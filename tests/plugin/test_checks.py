@@ -34,7 +34,7 @@ FIELD = Field("KaiwoJob", ("acmeJob",), dict, "A block.")
 
 
 def backend(**changes):
-    given = dict(name="acme", kind="KaiwoJob", child=JOB, fields=(FIELD,), chosen=lambda workload: False)
+    given = dict(name="acme", kind="KaiwoJob", child=JOB, fields=(FIELD,))
     return Backend(**given | changes)
 
 
@@ -81,8 +81,7 @@ RUBBISH = [
         "[backend(fields=(Field('KaiwoJob', ('acme-job',), dict, ''),))]",
         "not a tuple of JSON names",
     ),
-    ("backends", "[backend(chosen=True)]", "chosen is not callable"),
-    ("backends", "[backend(render='x:y')]", "render is not callable"),
+    ("backends", "[backend(implementation='x:y')]", "implementation is not callable"),
     ("backends", "[backend(write='put')]", "write is 'put', not create or apply"),
     ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any'"),
     ("backends", "[backend(max_name_length='63')]", "max_name_length is not a number"),

@@ -34,7 +34,7 @@ class Item(BaseModel):
 
 def backend(name, *path):
     field = Field("KaiwoJob", path, dict, "A block.")
-    return Backend(name=name, kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda workload: False)
+    return Backend(name=name, kind="KaiwoJob", child=JOB, fields=(field,))
 
 
 def source(name, *path):
