@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 PROJECT = "kaiwo"
 
 API_MAJOR = 1
-"""The major version of this contract; a plugin module states the one it was written for as ``KAIWO_API``."""
+API_MINOR = 0
+"""The version of the plugin API. A plugin states in its module as ``KAIWO_API`` the version it was made for:
+``1`` or ``"1.0"``. A plugin for another major version, or for a newer minor version, is not loaded.
+``docs/decisions/plugin-api-versions.md`` says which change raises which number."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

@@ -15,7 +15,6 @@ from kaiwo.install.roles import declared, merged, operator_roles
 from kaiwo.install.scheduler import configuration, gpu_keys
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
-from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.registry import LoadedPlugin, Plugins
 from kaiwo.plugin.vendors import GpuVendor
@@ -35,15 +34,9 @@ PLAIN = Backend(
     kind="KaiwoJob",
     child=JOB,
     fields=(),
-    chosen=lambda _: True,
     rules=(PolicyRule(("acme.com",), ("runs",), ("get",), "runs"),),
 )
-BUILT = replace(
-    PLAIN,
-    allocate=lambda _: Allocation(),
-    render=lambda _: pytest.fail("not called"),
-    observe=lambda _: pytest.fail("not called"),
-)
+BUILT = replace(PLAIN, implementation=lambda _: pytest.fail("not called"))
 
 
 def plugin(name: str, **declarations: object) -> LoadedPlugin:

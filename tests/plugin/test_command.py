@@ -28,7 +28,7 @@ from kaiwo.plugin.backends import Backend
 @hookimpl
 def kaiwo_backends():
     field = Field("KaiwoJob", ("laterJob",), dict, "For later.")
-    return [Backend(name="later", kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda w: False)]
+    return [Backend(name="later", kind="KaiwoJob", child=JOB, fields=(field,))]
 """
 RAISES = "\nraise RuntimeError('no driver here')\n"
 

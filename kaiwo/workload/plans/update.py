@@ -238,7 +238,8 @@ def _made(
 def _replaces(case: PlanContext, made: create.Made) -> bool:
     """Whether the live child would have to be replaced to become what was rendered."""
     live: Object = case.facts.live or {}
-    return plugin_calls.frozen(case.backend, live) != plugin_calls.frozen(case.backend, made.rendered.child)
+    wanted = plugin_calls.immutable_part(case.backend, made.rendered.child)
+    return plugin_calls.immutable_part(case.backend, live) != wanted
 
 
 def _guarded(combined: Object, live: Object, desired: Object) -> Object:

@@ -103,9 +103,9 @@ def test_what_is_created(name: str, obj: Any) -> None:
 
 def test_it_serves_kaiwoservices_without_ray() -> None:
     """A KaiwoService is a Deployment unless it asks for Ray or embeds a RayService."""
-    assert not BACKEND.chosen(Workload.from_object(service(ray=True, deployment={"spec": {}})))
-    assert not BACKEND.chosen(Workload.from_object(service(rayService={})))
-    assert BACKEND.chosen(Workload.from_object(service(ray=False, deployment={"spec": {}})))
+    assert not BACKEND.load().serves(Workload.from_object(service(ray=True, deployment={"spec": {}})))
+    assert not BACKEND.load().serves(Workload.from_object(service(rayService={})))
+    assert BACKEND.load().serves(Workload.from_object(service(ray=False, deployment={"spec": {}})))
 
 
 def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kaiwo.cli import kit
 from kaiwo.cli.output.annotate import annotated
 from kaiwo.plugin.rendering import RenderInput
+from kaiwo.testing.overrides import override_methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,7 +260,7 @@ def test_a_plugin_that_hangs_is_told_and_ended(cli: Cli, monkeypatch: pytest.Mon
             pass
         raise AssertionError
 
-    hanging = replace(plugin, backends=(replace(backend, render=render),))
+    hanging = replace(plugin, backends=(override_methods(backend, render=render),))
     monkeypatch.setattr(kit, "plugins", lambda *_: replace(found, loaded=(hanging,)))
     monkeypatch.setattr("kaiwo.cli.commands.plan._PLUGIN_SECONDS", 0.1)
     result = cli("plan", "--offline", "-f", "job.yaml", "--set", "gpus=0")

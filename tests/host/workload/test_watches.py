@@ -33,8 +33,7 @@ def never(*_: Any) -> Any:
 
 
 BACKEND = Backend(
-    name="jobs", kind="KaiwoJob", child=JOB, fields=(),
-    chosen=never, allocate=never, render=never, observe=never,
+    name="jobs", kind="KaiwoJob", child=JOB, fields=(), implementation=never
 )  # fmt: skip
 
 

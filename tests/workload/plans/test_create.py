@@ -10,6 +10,7 @@ from kaiwo.engine.resource import JOB, PERSISTENT_VOLUME_CLAIM, Resource
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem
 from kaiwo.testing import config, job
+from kaiwo.testing.overrides import override_methods
 from kaiwo.workload.model import ApiRejection, Create
 
 if TYPE_CHECKING:
@@ -173,8 +174,9 @@ def test_an_installed_but_unselected_plugin_is_named(world: World) -> None:
 
 def test_a_declared_back_end_does_not_run_anything(world: World) -> None:
     """Fields alone make no Job."""
-    declared = dataclasses.replace(world.registry.backends[0], allocate=None, render=None, observe=None)
+    declared = dataclasses.replace(world.registry.backends[0], implementation=None)
     world.registry = dataclasses.replace(world.registry, backends=(declared,))
+    world.obj["spec"]["job"] = {}
     assert "not built yet" in refused(world, "BackendNotLoaded")
 
 
@@ -190,8 +192,8 @@ def test_an_unused_block_is_ignored_with_a_warning(world: World) -> None:
         world.registry.backends[0],
         name="ray_job",
         fields=(dataclasses.replace(world.registry.backends[0].fields[0], path=("rayJob",)),),
-        chosen=lambda workload: "rayJob" in workload.blocks,
     )
+    ray = override_methods(ray, serves=lambda workload: "rayJob" in workload.blocks)
     world.registry = dataclasses.replace(world.registry, backends=(*world.registry.backends, ray))
     world.obj["spec"] |= {"job": {}, "rayJob": {}}
     plan = world.plan()
