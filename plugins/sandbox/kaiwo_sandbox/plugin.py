@@ -20,6 +20,6 @@ def kaiwo_commands() -> list[Command]:
         Command(
             name="demo",
             load="kaiwo_sandbox.demo:demo",
-            help="See workloads run, wait and fail in a guided demo with fake GPU nodes.",
+            help="See workloads run, queue and fail in a guided demo.",
         ),
     ]
