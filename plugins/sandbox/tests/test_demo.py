@@ -188,6 +188,14 @@ def test_a_small_screen_shortens_the_longest_reasons() -> None:
     assert [len(reason) for reason in reasons] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(("disabled", "listed"), [("", True), ("sandbox", False)])
+def test_the_command_belongs_to_the_plugin(disabled: str, listed: bool) -> None:
+    """Without the sandbox plugin, `kaiwo --help` does not list the demo."""
+    environment = {**os.environ, "KAIWO_PLUGINS_DISABLED": disabled}
+    shown = subprocess.run([KAIWO, "--help"], env=environment, capture_output=True, text=True, check=True)
+    assert ("  demo " in shown.stdout) == listed
+
+
 def test_missing_plugins_are_reported_with_the_command_that_installs_them() -> None:
     """The demo needs the plugins of its workloads, and does not start without them."""
     _require_plugins(BARE)
