@@ -37,7 +37,6 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "plugins": CommandEntry("kaiwo.cli.commands.plugins:plugins", "List the plugins and their state."),
     "operator": CommandEntry("kaiwo.cli.commands.operator:operator", "Run the operator."),
-    "demo": CommandEntry("kaiwo.cli.demo:demo", "A guided first run on a control plane of its own."),
     "version": CommandEntry(
         "kaiwo.cli.commands.version:version", "Print the versions of the command and the cluster."
     ),

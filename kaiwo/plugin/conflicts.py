@@ -27,7 +27,6 @@ HOST_COMMANDS = (
     "cancel",
     "completion",
     "delete",
-    "demo",
     "describe",
     "doctor",
     "exec",

@@ -14,7 +14,7 @@ from kaiwo_sandbox import addons as addons_module
 from kaiwo_sandbox import binaries as binaries_module
 from kaiwo_sandbox import generations, teardown
 from kaiwo_sandbox import nodes as nodes_module
-from kaiwo_sandbox.errors import SandboxError
+from kaiwo_sandbox.failures import errors_as_failures
 from kaiwo_sandbox.sandbox import DEFAULT_NAME, Sandbox
 
 if TYPE_CHECKING:
@@ -26,18 +26,8 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""
-        try:
+        with errors_as_failures():
             return super().invoke(ctx)
-        except SandboxError as error:
-            raise kit.Failure(error.text, error.hint) from error
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            resource = error.filename or "a file or connection"
-            raise kit.Failure(
-                f"cannot use {resource}: {error.strerror or error}",
-                "check the disk and the permissions of ~/.cache/kaiwo and ~/.local/state/kaiwo",
-            ) from error
 
 
 def _progress(line: str) -> None:

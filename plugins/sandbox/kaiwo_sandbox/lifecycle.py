@@ -128,13 +128,7 @@ def _create_initial_objects(
         items += addon.static_objects(Path(state.manifests[addon.name]))
     objects.create_all(api, items)
     definitions = [item for item in items if item["kind"] == "CustomResourceDefinition"]
-    server = process.recorded(directory)["kube-apiserver"]
-    readiness.wait_until(
-        "discovery of the addons' CRDs",
-        lambda: readiness.crds_are_served(api, definitions),
-        directory=directory,
-        program=server,
-    )
+    readiness.wait_for_crds(api, definitions, directory=directory)
 
 
 def _apply_webhook_objects(

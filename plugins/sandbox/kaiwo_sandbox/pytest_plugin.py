@@ -3,7 +3,7 @@
 `control_plane` is one sandbox for the whole test session. It starts with the first test that uses it and is
 deleted at the end, even if the session is killed. `platform` is another one with Kueue, KubeRay and
 AppWrapper. `namespace` is a new namespace in the control plane for each test, `platform_namespace` one in the
-platform.
+platform. `run_download_pod` runs a download pod of the control plane on this machine.
 
 `KAIWO_SANDBOX_GENERATION=older` runs the older releases of the addons. `KAIWO_SANDBOX_REUSE=NAME[,NAME]` uses
 running sandboxes instead and does not delete them, which makes local runs faster.
@@ -24,6 +24,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kaiwo_sandbox.downloads.local_node import RunPod
     from kaiwo_sandbox.sandbox import Sandbox
 
 REUSE_VARIABLE = "KAIWO_SANDBOX_REUSE"
@@ -129,6 +130,20 @@ def namespace(control_plane: Sandbox, request: pytest.FixtureRequest) -> Iterato
 def platform_namespace(platform: Sandbox, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a new namespace in the platform, which is deleted after the test."""
     yield from _namespace_in(platform, request)
+
+
+@pytest.fixture
+def run_download_pod(control_plane: Sandbox) -> RunPod:
+    """A function that runs a live download pod of the control plane as a process and reports its status.
+
+    Its arguments are the pod and an empty directory, which becomes `/` of the container. It returns the exit
+    code and the output, or None if a volume cannot be mounted.
+    """
+    from functools import partial
+
+    from kaiwo_sandbox.downloads.local_node import run_pod
+
+    return partial(run_pod, control_plane.api)
 
 
 def _namespace_in(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[str]:

@@ -23,7 +23,14 @@ _POLL_SECONDS = 0.1
 _CONTROLLER_LOGS = "see logs/kwok.log and logs/kube-controller-manager.log in the sandbox's directory"
 
 
-def wait_until(subject: str, ready: Callable[[], bool], *, directory: Path, program: Process) -> None:
+def wait_until(
+    subject: str,
+    ready: Callable[[], bool],
+    *,
+    directory: Path,
+    program: Process,
+    hint: str = "run kaiwo sandbox down, then kaiwo sandbox up; the machine may be overloaded",
+) -> None:
     """Poll `ready` every 0.1 s until it is true, as long as `program` runs.
 
     Args:
@@ -31,6 +38,7 @@ def wait_until(subject: str, ready: Callable[[], bool], *, directory: Path, prog
         ready: the condition.
         directory: the sandbox's directory.
         program: the process that makes it ready.
+        hint: what to do after a failure.
 
     Raises:
         SandboxError: the process exited, or the timeout expired. It has the last lines of the log.
@@ -40,17 +48,19 @@ def wait_until(subject: str, ready: Callable[[], bool], *, directory: Path, prog
         if ready():
             return
         if not program.alive():
-            raise _start_error(f"{program.name} exited before {subject} was ready", directory, program)
+            raise _start_error(f"{program.name} exited before {subject} was ready", directory, program, hint)
         if time.monotonic() > deadline:
-            raise _start_error(f"{subject} is not ready after {START_SECONDS:.0f} s", directory, program)
+            raise _start_error(
+                f"{subject} is not ready after {START_SECONDS:.0f} s", directory, program, hint
+            )
         time.sleep(_POLL_SECONDS)
 
 
-def _start_error(message: str, directory: Path, program: Process) -> SandboxError:
+def _start_error(message: str, directory: Path, program: Process, hint: str) -> SandboxError:
     return SandboxError(
         message,
         detail=process.log_tail(directory, program.name) or "its log is empty",
-        hint="run kaiwo sandbox down, then kaiwo sandbox up; the machine may be overloaded",
+        hint=hint,
     )
 
 
@@ -61,6 +71,20 @@ def api_is_ready(api: ApiClient) -> bool:
     except (OSError, SandboxApiError):
         return False
     return True
+
+
+def wait_for_crds(api: ApiClient, definitions: Collection[Object], *, directory: Path) -> None:
+    """Wait until the API server of the sandbox in `directory` serves all these CRDs.
+
+    Raises:
+        SandboxError: the API server exited, or the timeout expired.
+    """
+    wait_until(
+        "discovery of the CRDs",
+        lambda: crds_are_served(api, definitions),
+        directory=directory,
+        program=process.recorded(directory)["kube-apiserver"],
+    )
 
 
 def crds_are_served(api: ApiClient, definitions: Collection[Object]) -> bool:

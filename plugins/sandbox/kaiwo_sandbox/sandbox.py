@@ -168,6 +168,16 @@ class Sandbox:
         if wait:
             readiness.wait_for_nodes(self.api, [node["metadata"]["name"]])
 
+    def create_crds(self, definitions: Sequence[Object]) -> None:
+        """Create CRDs and return when the API server serves them.
+
+        Raises:
+            SandboxApiError: the API server rejected a CRD.
+            SandboxError: it does not serve them in time.
+        """
+        objects.create_all(self.api, definitions)
+        readiness.wait_for_crds(self.api, definitions, directory=self.directory)
+
     def create_namespace(self, name: str) -> None:
         """Create a namespace and return when pods can be created in it.
 

@@ -22,10 +22,10 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(sandbox, arguments, obj=kit.GlobalOptions())
 
 
-def test_the_plugin_declares_the_group_that_the_host_loads() -> None:
-    """`load` names a click group with the promised commands."""
-    (command,) = kaiwo_commands()
-    assert (command.name, command.load) == ("sandbox", "kaiwo_sandbox.commands:sandbox")
+def test_the_plugin_declares_the_commands_that_the_host_loads() -> None:
+    """`load` names a click group with the promised commands, and the demo."""
+    declared = {command.name: command.load for command in kaiwo_commands()}
+    assert declared == {"sandbox": "kaiwo_sandbox.commands:sandbox", "demo": "kaiwo_sandbox.demo:demo"}
     assert {"up", "down", "status", "env", "build"} <= set(sandbox.commands)
 
 
