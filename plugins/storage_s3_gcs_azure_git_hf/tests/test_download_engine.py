@@ -187,7 +187,7 @@ def test_two_runs_do_not_write_to_one_volume(download: Any, objects: Any) -> Non
 )
 def test_globs_match_as_shells_do(glob: str, yes: list[str], no: list[str]) -> None:
     """A star stays inside a folder, two stars cross folders."""
-    matches = globs.compiled(glob).fullmatch
+    matches = globs.compile_glob(glob).fullmatch
     assert [name for name in yes if not matches(name)] == []
     assert [name for name in no if matches(name)] == []
 
@@ -196,7 +196,7 @@ def test_globs_match_as_shells_do(glob: str, yes: list[str], no: list[str]) -> N
 def test_no_glob_crashes(glob: str, name: str) -> None:
     """A pattern works or is refused with a reason."""
     try:
-        globs.compiled(glob).fullmatch(name)
+        globs.compile_glob(glob).fullmatch(name)
     except ValueError as error:
         assert "glob" in str(error)  # noqa: PT017 - either outcome is right
 
@@ -227,6 +227,6 @@ def test_a_torn_journal_costs_a_transfer_and_nothing_else(tail: bytes) -> None:
 )
 def test_some_addresses_are_never_reached(address: str) -> None:
     """Whatever is allowed otherwise."""
-    found = addresses.literal(address)
+    found = addresses.parse_address(address)
     assert found is not None
-    assert addresses.refusal(found, private=True, loopback=True)
+    assert addresses.blocked_reason(found, private=True, loopback=True)

@@ -288,7 +288,7 @@ def test_a_failure_that_passes_is_tried_again(download: Any, host: Host) -> None
     assert download.files() == {"code/a.py": b"two\n", "code/here": b"two\n"}
 
 
-def test_a_failure_that_stays_is_told_in_the_words_of_git(download: Any, host: Host) -> None:
+def test_a_failure_that_stays_is_reported_in_the_words_of_git(download: Any, host: Host) -> None:
     """Exit 6, with the status that the host gave."""
     host.busy = 99
     assert_failed(download, download(item(host)), 6, "git[0]", "503")
@@ -320,7 +320,7 @@ def test_what_does_not_exist_is_exit_3(download: Any, host: Host, more: dict[str
 def test_a_missing_repository_is_exit_3(download: Any, host: Host) -> None:
     """With its URL."""
     items = item(host, repository=f"{host.url}/none.git")
-    assert_failed(download, download(items), 3, "none.git", "does not exist")
+    assert_failed(download, download(items), 3, "none.git", "not found")
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,9 @@ def test_a_path_may_be_spelled_otherwise(download: Any, host: Host, path: str) -
     assert ("code/src/a.py" if path.strip("./") == "" else "code/a.py") in download.files()
 
 
-@pytest.mark.parametrize(("path", "code", "word"), [("sub", 3, "submodule"), (".git/config", 2, "git's own")])
+@pytest.mark.parametrize(
+    ("path", "code", "word"), [("sub", 3, "submodule"), (".git/config", 2, "inside .git")]
+)
 def test_a_path_without_files_fails(download: Any, host: Host, path: str, code: int, word: str) -> None:
     """A submodule is empty here, and git's own files are no part of the tree."""
     assert_failed(download, download(item(host, path=path)), code, word)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors, hub_blobs, progress
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, errors, hub_blobs, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,26 +240,26 @@ def test_large_files_are_read_once_to_be_checked(download: Any, monkeypatch: pyt
     blobs = download.root / "hf" / "hub" / "models--a--b" / "blobs"
     kept = download.root / f"hub-{OID}"
     kept.write_bytes(LARGE)
-    run = SimpleNamespace(stop=threading.Event(), retried=lambda action: action())
-    blob = hub_blobs.Blob("huggingFace[0]", "x", "http://x", OID, len(LARGE), blobs / OID)
+    run = SimpleNamespace(stop=threading.Event(), retry=lambda action: action())
+    blob = hub_blobs.HubBlob("huggingFace[0]", "x", "http://x", OID, len(LARGE), blobs / OID)
     read: list[str] = []
-    real = checks.sha256_of
+    real = checksums.sha256_of
 
     def noted(path: Path) -> str:
         read.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(checks, "sha256_of", noted)
-    hub_blobs.fetch([blob], download.root, cast("Any", run), progress.Progress("json"))
+    monkeypatch.setattr(checksums, "sha256_of", noted)
+    hub_blobs.fetch([blob], download.root, cast("Any", run), progress.DownloadProgress("json"))
     hub_blobs.verify("huggingFace[0]", "x", blobs / OID)
     assert read == [kept.name]
     (blobs / OID).write_bytes(b"touched")
-    with pytest.raises(errors.IntegrityError, match=f"and the Hub says {OID}"):
+    with pytest.raises(errors.IntegrityError, match=f"expected sha256 {OID}"):
         hub_blobs.verify("huggingFace[0]", "x", blobs / OID)
 
 
 def test_only_the_named_files(download: Any, hub: Hub) -> None:
-    """And a file that is not there is told."""
+    """A file that is not there is reported."""
     assert run(download, hub, {"repoId": "a/b", "files": ["config.json"]}).returncode == 0
     assert snapshot(download) == {"config.json": b'{"a": 1}'}
     done = run(download, hub, {"repoId": "a/b", "files": ["none.json"]})
@@ -306,7 +306,7 @@ def test_a_repository_larger_than_the_volume_is_refused_before_the_first_byte(
 ) -> None:
     """Exit 5, as for objects of stores."""
     hub.claimed = 2**60
-    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 5, "are needed", "larger")
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 5, "required", "increase storageSize")
     assert not cdn.sent
 
 

@@ -32,7 +32,7 @@ def test_wrong_credentials_are_refused_at_once(download: Any, objects: Any) -> N
     items["s3"][0]["accessKeyId"] = download.secret("id", "CANARYKEY")
     items["s3"][0]["secretKey"] = download.secret("key", "CANARYSECRET")
     outcome = download(items)
-    download.assert_failed(outcome, 3, "s3[0]", "refused", "credentials")
+    download.assert_failed(outcome, 3, "s3[0]", "access denied", "credentials")
     assert len(objects.requests) == 1
     assert "CANARY" not in outcome.err + outcome.out
 
@@ -89,7 +89,7 @@ def test_a_link_out_of_the_volume_is_not_followed(download: Any, objects: Any) -
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("a: [", "no YAML"),
+        ("a: [", "invalid YAML"),
         ("[]", "version"),
         ("version: 2\nitems: {}", "version"),
         ("version: 1\nitems: {oci: [{}]}", "oci"),

@@ -93,7 +93,7 @@ INVALID: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("source", testing.plugins(plugin).sources, ids=lambda source: source.name)
 def test_every_source_keeps_the_contract_and_refuses_what_cannot_be_fetched(source: Any) -> None:
-    """Items as the documents show them are taken, and mistakes are told before anything runs."""
+    """Items as the documents show them are taken, and mistakes are reported before anything runs."""
     testing.assert_source_contract(source, valid=VALID[source.name], invalid=INVALID[source.name])
 
 

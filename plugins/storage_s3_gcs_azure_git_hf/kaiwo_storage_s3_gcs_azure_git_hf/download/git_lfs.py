@@ -1,0 +1,202 @@
+"""Git LFS: replaces pointers in a tree by the files they point to, checked by SHA-256.
+
+The batch API of Git LFS needs two requests per file at most, so no further program is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import free_space
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
+    ConfigError,
+    DiskFullError,
+    DownloadError,
+    IntegrityError,
+    NetworkError,
+    NotAvailableError,
+    is_disk_full,
+    is_retryable_status,
+)
+from kaiwo_storage_s3_gcs_azure_git_hf.download.urls import crosses_origin
+
+if TYPE_CHECKING:
+    import urllib.request
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress
+
+_MAX_POINTER_BYTES = 1024
+_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n"
+)
+_MEDIA_TYPE = "application/vnd.git-lfs+json"
+_BATCH_SIZE = 100
+_CHUNK_BYTES = 1024**2
+
+
+def fetch(
+    source: GitSource, tree: Path, progress: DownloadProgress, configured_url: Callable[[], str | None]
+) -> None:
+    """Replace the LFS pointers in a tree.
+
+    Args:
+        source: the repository.
+        tree: its tree.
+        progress: counts the bytes.
+        configured_url: reads the LFS server from the repository's .lfsconfig; None for its own server.
+
+    Raises:
+        DownloadError: a file cannot be downloaded, or does not match its pointer.
+    """
+    pointers = _find_pointers(tree)
+    size = sum(size for _, size in pointers.values())
+    progress.expect(size)
+    free_space.check_free_space(source.where, source.volume, size)
+    url = _batch_url(source, configured_url() if pointers else None)
+    names = list(pointers)
+    for start in range(0, len(names), _BATCH_SIZE):
+        batch = names[start : start + _BATCH_SIZE]
+        wanted = {pointers[path] for path in batch}
+        actions = source.session.retry(partial(_request_actions, source, url, wanted))
+        for path in batch:
+            source.session.retry(partial(_download, source, path, pointers[path], actions, progress))
+
+
+def _find_pointers(tree: Path) -> dict[Path, tuple[str, int]]:
+    found = {}
+    for path in tree.rglob("*") if tree.is_dir() else [tree]:
+        if ".git" in path.parts or path.is_symlink() or not path.is_file():
+            continue
+        if path.stat().st_size <= _MAX_POINTER_BYTES and (match := _POINTER.match(path.read_bytes())):
+            found[path] = (match[1].decode(), int(match[2]))
+    return found
+
+
+def _credentials(source: GitSource) -> dict[str, str]:
+    item = source.item
+    if not item.token:
+        return {}
+    user = source.session.secret(source.where, item.username) if item.username else "x-access-token"
+    token = source.session.secret(source.where, item.token)
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{token}".encode()).decode()}
+
+
+def _add_origin_headers(request: urllib.request.Request, headers: dict[str, str]) -> None:
+    """Add headers that are dropped when a redirect leads to another host."""
+    for name, value in headers.items():
+        request.add_unredirected_header(name, str(value))
+
+
+def _batch_url(source: GitSource, configured: str | None) -> str:
+    """The URL of the batch API; one from .lfsconfig was written by whoever can push to the repository."""
+    own = source.item.repository.rstrip("/")
+    url = (configured or f"{own.removesuffix('.git')}.git/info/lfs").rstrip("/")
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigError(
+            source.where,
+            f"lfs.url in .lfsconfig of {own} is not an http or https URL",
+            "choose another commit",
+        )
+    return f"{url}/objects/batch"
+
+
+def _request_actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
+    import urllib.request  # noqa: PLC0415 - slow to import, and most repositories have no LFS files
+
+    from kaiwo_storage_s3_gcs_azure_git_hf.download import http_client  # noqa: PLC0415 - as above
+
+    body = {
+        "operation": "download",
+        "transfers": ["basic"],
+        "objects": [{"oid": oid, "size": size} for oid, size in wanted],
+    }
+    headers = {"Accept": _MEDIA_TYPE, "Content-Type": _MEDIA_TYPE}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the egress proxy checks
+    if not crosses_origin(urlsplit(source.item.repository), urlsplit(url)):
+        _add_origin_headers(request, _credentials(source))
+    try:
+        with http_client.build_opener(*source.session.proxy.address).open(
+            request, timeout=source.session.config.limits.stall_seconds
+        ) as answer:
+            objects = json.load(answer)["objects"]
+            return {entry["oid"]: entry.get("actions", {}).get("download", {}) for entry in objects}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _to_download_error(source, "LFS files", error) from None
+
+
+def _download(
+    source: GitSource,
+    path: Path,
+    pointer: tuple[str, int],
+    actions: dict[str, dict[str, Any]],
+    progress: DownloadProgress,
+) -> None:
+    import urllib.request  # noqa: PLC0415 - as above
+
+    from kaiwo_storage_s3_gcs_azure_git_hf.download import http_client  # noqa: PLC0415 - as above
+
+    oid, size = pointer
+    action = actions.get(oid) or {}
+    url = str(action.get("href", ""))
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise NotAvailableError(
+            source.where, f"LFS file {path.name} not found on the server", "push it with git lfs push"
+        )
+    same = not crosses_origin(urlsplit(source.item.repository), urlsplit(url))
+    request = urllib.request.Request(url)  # noqa: S310 - the egress proxy checks
+    _add_origin_headers(request, {**(_credentials(source) if same else {}), **action.get("header", {})})
+    digest, got = hashlib.sha256(), 0
+    partial = path.with_name(f".{oid}.part")  # a name that no file of the tree has
+    try:
+        with (
+            http_client.build_opener(*source.session.proxy.address).open(
+                request, timeout=source.session.config.limits.stall_seconds
+            ) as answer,
+            partial.open("wb") as out,
+        ):
+            while got <= size and (data := answer.read(_CHUNK_BYTES)):
+                digest.update(data)
+                out.write(data)
+                got += len(data)
+                progress.add(len(data))
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        progress.add(-got)
+        raise _to_download_error(source, f"LFS file {path.name}", error) from None
+    if got != size or digest.hexdigest() != oid:
+        raise IntegrityError(
+            source.where, f"LFS file {path.name} does not match its pointer", "check the copy on the server"
+        )
+    partial.replace(path)
+
+
+def _to_download_error(source: GitSource, what: str, error: Exception) -> DownloadError:
+    name = f"{what} of {source.item.repository}"
+    if blocked := source.session.proxy.last_blocked():
+        return ConfigError(
+            source.where, f"{name}: connection blocked: {blocked}", "use a host that workloads may reach"
+        )
+    import urllib.error  # noqa: PLC0415 - as above
+
+    if isinstance(error, urllib.error.HTTPError) and not is_retryable_status(error.code):
+        return NotAvailableError(
+            source.where,
+            f"{name}: download failed: HTTP {error.code}",
+            "check the token, and that the file exists",
+        )
+    if isinstance(error, OSError) and is_disk_full(error):
+        return DiskFullError(source.where, f"{name}: no space left on the volume", "increase storageSize")
+    return NetworkError(
+        source.where, f"{name}: download failed: no response", "check the host and the network"
+    )
