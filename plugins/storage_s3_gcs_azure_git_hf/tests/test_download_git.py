@@ -70,6 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
                 for wanted in json.loads(body)["objects"]
             ]
             self._reply(200, json.dumps({"objects": objects}).encode())
+        elif self.path.startswith("/lfs/") and host.moved:
+            self._reply(302, b"", Location=host.moved)
         elif self.path.startswith("/lfs/"):
             self._reply(200, host.large)
         else:
@@ -109,6 +111,7 @@ class Host(ThreadingHTTPServer):
     modern = True
     user = "x-access-token"
     large = LARGE
+    moved = ""
     sent = 0
     busy = 0
     silent: threading.Event | None = None
@@ -352,6 +355,15 @@ def test_large_files_that_are_not_what_the_pointer_says_fail(download: Any, host
     """Exit 4."""
     host.large = LARGE[:-1] + b"x"
     assert_failed(download, download(item(host)), 4, "model.bin")
+
+
+def test_lfs_files_are_not_downloaded_over_another_protocol(
+    download: Any, host: Host, ftp: tuple[str, list[bytes]]
+) -> None:
+    """A redirect to an FTP server is exit 2, and nothing connects to it."""
+    host.moved, received = ftp
+    assert_failed(download, download(item(host)), 2, "model.bin", "ftp://")
+    assert received == []
 
 
 @pytest.mark.parametrize("path", [".", "./", "./.", "./src", "src/", "src/./a.py", "src//a.py"])

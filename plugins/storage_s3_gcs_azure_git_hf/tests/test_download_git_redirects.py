@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import threading
-import urllib.error
-import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -92,11 +90,13 @@ def test_credentials_stay_at_the_server_that_the_user_wrote(
     assert not any(second.given)
 
 
-def _request_with_body(url: str) -> urllib.request.Request:
-    """A request as for large files: a body, and credentials that are for its server alone."""
-    request = urllib.request.Request(f"{url}/old.git", b"body")  # noqa: S310 - a loopback server of this test
-    request.add_unredirected_header("Authorization", TOKEN)
-    return request
+def _send(proxy: EgressProxy, url: str) -> None:
+    """Send a request as for LFS files: a body, and credentials that are for its server alone."""
+    with (
+        contextlib.closing(http_client.HttpClient(proxy, 60)) as client,
+        client.send("POST", f"{url}/old.git", credentials={"Authorization": TOKEN}, body=b"body") as response,
+    ):
+        http_client.check_status(response)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,12 @@ def test_a_request_with_a_body_is_sent_again_where_it_is_sent_on(
     """A repository that was renamed keeps its large files; only See Other asks for GET instead."""
     first.status = status
     first.onward = second.url if elsewhere else first.url
-    with contextlib.closing(EgressProxy(private=True)) as proxy, contextlib.suppress(urllib.error.HTTPError):
+    with (
+        contextlib.closing(EgressProxy(private=True)) as proxy,
+        contextlib.suppress(http_client.HttpStatusError),
+    ):
         proxy.register_endpoint(first.url)
-        http_client.build_opener(*proxy.address).open(_request_with_body(first.url), timeout=60).close()
+        _send(proxy, first.url)
     reached = second if elsewhere else first
     assert reached.bodies == [body]
     assert reached.given == ["" if elsewhere else TOKEN]
@@ -124,7 +127,7 @@ def test_nothing_goes_around_the_egress_proxy_whatever_the_environment_says(
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "*")
     with contextlib.closing(EgressProxy(private=True)) as proxy:
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            http_client.build_opener(*proxy.address).open(_request_with_body(first.url), timeout=60)
+        with pytest.raises(http_client.HttpStatusError, match="403"):
+            _send(proxy, first.url)
         assert "loopback" in (proxy.last_blocked() or "")
     assert not first.bodies

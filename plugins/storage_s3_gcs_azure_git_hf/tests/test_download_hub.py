@@ -216,6 +216,17 @@ def test_large_files_fail_as_others_do(download: Any, hub: Hub, cdn: Hub, fault:
     assert_failed(download, done, code, "model.safetensors of a/b", word)
 
 
+def test_a_redirect_to_another_protocol_is_refused(
+    download: Any, hub: Hub, cdn: Hub, ftp: tuple[str, list[bytes]]
+) -> None:
+    """A large file that is redirected to an FTP server: exit 2, and nothing connects to it."""
+    hub.model = cdn.large = bytes(20 * 1024**2)
+    hub.redirect, received = ftp
+    done = run(download, hub, {"repoId": "a/b", "files": ["model.safetensors"]})
+    assert received == []
+    assert_failed(download, done, 2, "model.safetensors of a/b", "ftp://")
+
+
 def test_a_repository_comes_into_the_cache_through_the_cdn(download: Any, hub: Hub, cdn: Hub) -> None:
     """The layout that the Hub's users read; a second run fetches no content."""
     done = run(download, hub, {"repoId": "a/b"})

@@ -119,6 +119,7 @@ def test_each_request_of_a_kept_connection_is_checked(proxy: EgressProxy, server
 @pytest.mark.parametrize(
     "head",
     [b"\r\n\r\n", b"GET\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n", b"GET http://a:b/ HTTP/1.1\r\n\r\n",
+     b"GET ftp://127.0.0.1/ HTTP/1.1\r\n\r\n",
      b"POST http://127.0.0.1/ HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"x" * 70_000],
 )  # fmt: skip
 def test_what_is_no_request_is_not_forwarded(proxy: EgressProxy, head: bytes) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import egress_proxy, object_headers
+from kaiwo_storage_s3_gcs_azure_git_hf.download import egress_proxy, http_client, object_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,18 +85,18 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture
 def ask() -> Iterator[Callable[..., Any]]:
-    """Asks for the headers of an object below a URL, through an egress proxy."""
+    """Makes readers of the headers of objects below a URL, which connect through an egress proxy."""
     proxy = egress_proxy.EgressProxy(private=True)
-    readers: list[object_headers.HeaderReader] = []
+    clients: list[http_client.HttpClient] = []
 
-    def given_by(url: str, **fields: str) -> object_headers.HeaderReader:
+    def reader(url: str, **fields: str) -> object_headers.HeaderReader:
         assert proxy.register_endpoint(url) is None
-        readers.append(object_headers.HeaderReader(proxy, lambda key: (f"{url}/{key}", fields), 10))
-        return readers[-1]
+        clients.append(http_client.HttpClient(proxy, 10))
+        return object_headers.HeaderReader(clients[-1], lambda key: (f"{url}/{key}", fields))
 
-    yield given_by
-    for reader in readers:
-        reader.close()
+    yield reader
+    for client in clients:
+        client.close()
     proxy.close()
 
 
@@ -104,11 +104,11 @@ def ask() -> Iterator[Callable[..., Any]]:
 def secure(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
     """A server's certificate that the client trusts, for localhost and 127.0.0.1."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    object_headers._tls_context.cache_clear()
+    http_client.tls_context.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     yield context
-    object_headers._tls_context.cache_clear()
+    http_client.tls_context.cache_clear()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"], ids=["direct", "through the egress proxy"])
@@ -133,9 +133,9 @@ def test_certificates_are_checked(
     url = f"https://{host}:{server.port}"
     trusting = ask(url)
     assert trusting.read("a")["content-length"] == "5"
-    trusting.close()
+    trusting._client.close()
     monkeypatch.delenv("SSL_CERT_FILE")
-    object_headers._tls_context.cache_clear()
+    http_client.tls_context.cache_clear()
     with pytest.raises(ConnectionError, match="SSLCertVerificationError"):
         ask(url).read("a")
 
@@ -209,7 +209,7 @@ def test_headers_go_no_further_than_their_server_and_its_encryption(
     first: str, then: str, *, lost: bool
 ) -> None:
     """What signs a request is for one server, and not for who listens on the proxy."""
-    assert object_headers.crosses_origin(urlsplit(first), urlsplit(then)) == lost
+    assert http_client.crosses_origin(urlsplit(first), urlsplit(then)) == lost
 
 
 @pytest.mark.parametrize("location", ["http://[::1", "http://a:99999/", "http://a:0/", "https://:1", "x:"])

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import egress_proxy, object_headers, objects, signing
+from kaiwo_storage_s3_gcs_azure_git_hf.download import (
+    egress_proxy,
+    http_client,
+    object_headers,
+    objects,
+    signing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +56,8 @@ def test_a_store_that_checks_signatures_accepts_those_of_the_right_key(
     with contextlib.closing(egress_proxy.EgressProxy(private=True)) as proxy:
         sign = signing.request_signer("CANARYID", key, "us-east-1")
         head_request = objects._checksum_request(store, sign)
-        with contextlib.closing(object_headers.HeaderReader(proxy, head_request, 60)) as reader:
+        with contextlib.closing(http_client.HttpClient(proxy, 60)) as client:
+            reader = object_headers.HeaderReader(client, head_request)
             assert reader.read(name).get("content-length") == (str(len(name.encode())) if accepted else None)
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from functools import partial
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -25,10 +26,14 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     is_disk_full,
     is_retryable_status,
 )
-from kaiwo_storage_s3_gcs_azure_git_hf.download.urls import crosses_origin
+from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import (
+    HttpStatusError,
+    RedirectError,
+    check_status,
+    crosses_origin,
+)
 
 if TYPE_CHECKING:
-    import urllib.request
     from collections.abc import Callable
     from pathlib import Path
 
@@ -41,7 +46,12 @@ _POINTER = re.compile(
 )
 _MEDIA_TYPE = "application/vnd.git-lfs+json"
 _BATCH_SIZE = 100
+_MAX_BATCH_RESPONSE = 4 * 1024**2
+"""Bytes of a response of the batch API; one of 100 files with signed URLs has about 200 KiB."""
+
 _CHUNK_BYTES = 1024**2
+_FAILURES = (OSError, HTTPException, RedirectError, ValueError, KeyError, TypeError, AttributeError)
+"""What a failed request raises, and a response that does not follow the batch API."""
 
 
 def fetch(
@@ -82,19 +92,14 @@ def _find_pointers(tree: Path) -> dict[Path, tuple[str, int]]:
     return found
 
 
-def _credentials(source: GitSource) -> dict[str, str]:
+def _credentials(source: GitSource, url: str) -> dict[str, str]:
+    """The credentials of the item, if a URL is on the server that they are for."""
     item = source.item
-    if not item.token:
+    if not item.token or crosses_origin(urlsplit(item.repository), urlsplit(url)):
         return {}
     user = source.session.secret(source.where, item.username) if item.username else "x-access-token"
     token = source.session.secret(source.where, item.token)
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{token}".encode()).decode()}
-
-
-def _add_origin_headers(request: urllib.request.Request, headers: dict[str, str]) -> None:
-    """Add headers that are dropped when a redirect leads to another host."""
-    for name, value in headers.items():
-        request.add_unredirected_header(name, str(value))
 
 
 def _batch_url(source: GitSource, configured: str | None) -> str:
@@ -111,26 +116,23 @@ def _batch_url(source: GitSource, configured: str | None) -> str:
 
 
 def _request_actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
-    import urllib.request  # noqa: PLC0415 - slow to import, and most repositories have no LFS files
-
-    from kaiwo_storage_s3_gcs_azure_git_hf.download import http_client  # noqa: PLC0415 - as above
-
     body = {
         "operation": "download",
         "transfers": ["basic"],
         "objects": [{"oid": oid, "size": size} for oid, size in wanted],
     }
-    headers = {"Accept": _MEDIA_TYPE, "Content-Type": _MEDIA_TYPE}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the egress proxy checks
-    if not crosses_origin(urlsplit(source.item.repository), urlsplit(url)):
-        _add_origin_headers(request, _credentials(source))
     try:
-        with http_client.build_opener(*source.session.proxy.address).open(
-            request, timeout=source.session.config.limits.stall_seconds
-        ) as answer:
-            objects = json.load(answer)["objects"]
+        with source.session.http_client.send(
+            "POST",
+            url,
+            headers={"Accept": _MEDIA_TYPE, "Content-Type": _MEDIA_TYPE},
+            credentials=_credentials(source, url),
+            body=json.dumps(body).encode(),
+        ) as response:
+            check_status(response)
+            objects = json.loads(response.read(_MAX_BATCH_RESPONSE))["objects"]
             return {entry["oid"]: entry.get("actions", {}).get("download", {}) for entry in objects}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except _FAILURES as error:
         raise _to_download_error(source, "LFS files", error) from None
 
 
@@ -141,44 +143,37 @@ def _download(
     actions: dict[str, dict[str, Any]],
     progress: DownloadProgress,
 ) -> None:
-    import urllib.request  # noqa: PLC0415 - as above
-
-    from kaiwo_storage_s3_gcs_azure_git_hf.download import http_client  # noqa: PLC0415 - as above
-
     oid, size = pointer
-    action = actions.get(oid) or {}
-    url = str(action.get("href", ""))
-    if urlsplit(url).scheme not in ("http", "https"):
+    action = actions.get(oid)
+    url = str(action.get("href") or "") if isinstance(action, dict) else ""
+    if not isinstance(action, dict) or not url:
         raise NotAvailableError(
             source.where, f"LFS file {path.name} not found on the server", "push it with git lfs push"
         )
-    same = not crosses_origin(urlsplit(source.item.repository), urlsplit(url))
-    request = urllib.request.Request(url)  # noqa: S310 - the egress proxy checks
-    _add_origin_headers(request, {**(_credentials(source) if same else {}), **action.get("header", {})})
-    digest, got = hashlib.sha256(), 0
-    partial = path.with_name(f".{oid}.part")  # a name that no file of the tree has
+    digest, received = hashlib.sha256(), 0
+    partial_path = path.with_name(f".{oid}.part")  # a name that no file of the tree has
     try:
+        credentials = {**_credentials(source, url), **(action.get("header") or {})}
         with (
-            http_client.build_opener(*source.session.proxy.address).open(
-                request, timeout=source.session.config.limits.stall_seconds
-            ) as answer,
-            partial.open("wb") as out,
+            source.session.http_client.send("GET", url, credentials=credentials) as response,
+            partial_path.open("wb") as out,
         ):
-            while got <= size and (data := answer.read(_CHUNK_BYTES)):
+            check_status(response)
+            while received <= size and (data := response.read(_CHUNK_BYTES)):
                 digest.update(data)
                 out.write(data)
-                got += len(data)
+                received += len(data)
                 progress.add(len(data))
             out.flush()
             os.fsync(out.fileno())
-    except OSError as error:
-        progress.add(-got)
+    except _FAILURES as error:
+        progress.add(-received)
         raise _to_download_error(source, f"LFS file {path.name}", error) from None
-    if got != size or digest.hexdigest() != oid:
+    if received != size or digest.hexdigest() != oid:
         raise IntegrityError(
             source.where, f"LFS file {path.name} does not match its pointer", "check the copy on the server"
         )
-    partial.replace(path)
+    partial_path.replace(path)
 
 
 def _to_download_error(source: GitSource, what: str, error: Exception) -> DownloadError:
@@ -187,16 +182,13 @@ def _to_download_error(source: GitSource, what: str, error: Exception) -> Downlo
         return ConfigError(
             source.where, f"{name}: connection blocked: {blocked}", "use a host that workloads may reach"
         )
-    import urllib.error  # noqa: PLC0415 - as above
-
-    if isinstance(error, urllib.error.HTTPError) and not is_retryable_status(error.code):
+    if isinstance(error, RedirectError):
+        return ConfigError(source.where, f"{name}: redirect blocked: {error}", "check the LFS server")
+    if isinstance(error, HttpStatusError) and not is_retryable_status(error.status):
         return NotAvailableError(
-            source.where,
-            f"{name}: download failed: HTTP {error.code}",
-            "check the token, and that the file exists",
+            source.where, f"{name}: download failed: {error}", "check the token, and that the file exists"
         )
     if isinstance(error, OSError) and is_disk_full(error):
         return DiskFullError(source.where, f"{name}: no space left on the volume", "increase storageSize")
-    return NetworkError(
-        source.where, f"{name}: download failed: no response", "check the host and the network"
-    )
+    cause = str(error) if isinstance(error, HttpStatusError) else "no valid response"
+    return NetworkError(source.where, f"{name}: download failed: {cause}", "check the host and the network")

@@ -11,8 +11,6 @@ import http.client
 import importlib.util
 import os
 import re
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -189,23 +187,27 @@ def _resume(blob: HubBlob, partial_path: Path, session: DownloadSession, progres
     existing = partial_path.stat().st_size if partial_path.exists() else 0
     if existing == blob.size:
         return
-    request = urllib.request.Request(blob.url)  # noqa: S310 - the egress proxy checks
-    if token := _token():
-        request.add_unredirected_header("Authorization", f"Bearer {token}")
-    if 0 < existing < blob.size:
-        request.add_header("Range", f"bytes={existing}-")
+    token = _token()
     try:
-        with http_client.build_opener(*session.proxy.address).open(
-            request, timeout=session.config.limits.stall_seconds
-        ) as answer:
-            resumed = answer.status == http.client.PARTIAL_CONTENT
+        with (
+            session.http_client.send(
+                "GET",
+                blob.url,
+                headers={"Range": f"bytes={existing}-"} if 0 < existing < blob.size else None,
+                credentials={"Authorization": f"Bearer {token}"} if token else None,
+            ) as response,
+        ):
+            http_client.check_status(response)
+            resumed = response.status == http.client.PARTIAL_CONTENT
             with partial_path.open("ab" if resumed else "wb") as file:
                 have = file.tell()
-                while not session.stop.is_set() and have < blob.size and (data := answer.read1(_CHUNK_BYTES)):
+                while (
+                    not session.stop.is_set() and have < blob.size and (data := response.read1(_CHUNK_BYTES))
+                ):
                     file.write(data)
                     have += len(data)
                     progress.add(len(data))
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, http_client.RedirectError) as error:
         raise _to_download_error(blob, session, error) from None
     if have != blob.size:
         raise errors.NetworkError(blob.where, f"{blob.name}: response ended early", "run the download again")
@@ -216,9 +218,11 @@ def _to_download_error(blob: HubBlob, session: DownloadSession, error: Exception
         return errors.ConfigError(
             blob.where, f"{blob.name}: connection blocked: {blocked}", "use a Hub that workloads may reach"
         )
-    if isinstance(error, urllib.error.HTTPError) and not errors.is_retryable_status(error.code):
+    if isinstance(error, http_client.RedirectError):
+        return errors.ConfigError(blob.where, f"{blob.name}: redirect blocked: {error}", "check HF_ENDPOINT")
+    if isinstance(error, http_client.HttpStatusError) and not errors.is_retryable_status(error.status):
         return errors.NotAvailableError(
-            blob.where, f"{blob.name}: download failed: HTTP {error.code}", "check HF_TOKEN"
+            blob.where, f"{blob.name}: download failed: {error}", "check HF_TOKEN"
         )
     if isinstance(error, OSError) and errors.is_disk_full(error):
         return errors.DiskFullError(

@@ -61,6 +61,8 @@ def _parse_head(head: bytes) -> _ProxiedRequest:
         place = urlsplit(f"//{target}")
         return _ProxiedRequest(place.hostname or "", place.port or 443, b"", None, tunnel=True)
     place = urlsplit(target)
+    if place.scheme != "http":
+        raise ValueError("not an http URL")
     fields = (line.partition(b":") for line in lines)
     named = {name.strip().lower(): value.strip().lower() for name, _, value in fields}
     path = (place.path or "/") + (f"?{place.query}" if place.query else "")

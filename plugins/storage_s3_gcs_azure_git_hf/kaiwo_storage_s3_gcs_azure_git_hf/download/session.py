@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, listing, secret_files
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
@@ -54,6 +55,7 @@ class DownloadSession:
     Attributes:
         config: the configuration.
         proxy: the egress proxy.
+        http_client: the HTTP client of the program.
         tasks: transfers that are not made of object files.
         stop: set after a failure; nothing new is started.
     """
@@ -61,12 +63,12 @@ class DownloadSession:
     def __init__(self, config: DownloadConfig, proxy: EgressProxy, roots: Mapping[str, str]) -> None:
         self.config = config
         self.proxy = proxy
+        self.http_client = HttpClient(proxy, config.limits.stall_seconds)
         self.tasks: list[TransferTask] = []
         self._roots = roots
         self._volumes: dict[str, TargetVolume] = {}
         self._targets = TargetClaims()
         self._lookups: list[Callable[[], list[ObjectFile]]] = []
-        self._header_readers: list[HeaderReader] = []
         self.stop = threading.Event()
 
     def volume(self, name: str) -> TargetVolume:
@@ -93,16 +95,13 @@ class DownloadSession:
             reference = ValueReference.parse(dict(reference))
         return secret_files.read_secret(where, reference)
 
-    def headers(self, address: HeadRequest) -> HeaderReader:
-        """A reader of the headers of a store's objects; :meth:`close` closes its connections."""
-        reader = HeaderReader(self.proxy, address, self.config.limits.stall_seconds)
-        self._header_readers.append(reader)
-        return reader
+    def headers(self, head_request: HeadRequest) -> HeaderReader:
+        """A reader of the headers of a store's objects."""
+        return HeaderReader(self.http_client, head_request)
 
     def close(self) -> None:
-        """Close all connections."""
-        for reader in self._header_readers:
-            reader.close()
+        """Close all connections of the HTTP client."""
+        self.http_client.close()
 
     def client(self, where: str, url: str) -> dict[str, Any]:
         """The client options to reach `url` through the egress proxy; http only when the URL says so.
