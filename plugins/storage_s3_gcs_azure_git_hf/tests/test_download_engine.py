@@ -223,7 +223,22 @@ def test_a_torn_journal_costs_a_transfer_and_nothing_else(tail: bytes) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["169.254.169.254", "fe80::1", "::ffff:169.254.1.1", "64:ff9b::a9fe:a9fe", "fd00:ec2::254", "0.0.0.0"],  # noqa: S104
+    [
+        "169.254.169.254",
+        "fe80::1",
+        "::ffff:169.254.1.1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "64:ff9b:1:ffff::1",
+        "::169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "2002:a9fe:a9fe::1",
+        "2001:0:4136:e378:8000:63bf:5601:5601",
+        "fd00:ec2::254",
+        "0.0.0.0",  # noqa: S104 - an address that is refused
+        "::",
+    ],
 )
 def test_some_addresses_are_never_reached(address: str) -> None:
     """Whatever is allowed otherwise."""

@@ -86,7 +86,8 @@ def test_a_redirect_is_followed_and_the_connection_serves_more_requests(
 
 
 @pytest.mark.parametrize(
-    "location", ["ftp://127.0.0.1/x", "file:///etc/passwd", "data:,x", "gopher://a/", "http:///x", "http://[::1"]
+    "location",
+    ["ftp://127.0.0.1/x", "file:///etc/passwd", "data:,x", "gopher://a/", "http://:80/x", "http://[::1"],
 )
 def test_only_http_and_https_redirects_are_followed(
     client: http_client.HttpClient, server: RedirectServer, location: str

@@ -21,7 +21,18 @@ METADATA = frozenset(
         "168.63.129.16",  # Azure's wire server
     )
 )
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_IPV4_SUFFIXED = tuple(
+    ipaddress.IPv6Network(text)
+    for text in (
+        "64:ff9b::/96",  # NAT64, well-known prefix (RFC 6052)
+        "::ffff:0:0:0/96",  # IPv4-translated (RFC 2765)
+        "::/96",  # IPv4-compatible (RFC 4291, deprecated)
+    )
+)
+"""Networks whose addresses end with the IPv4 address that a translator or the kernel connects to."""
+
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""Local-use NAT64 (RFC 8215); where the IPv4 address is in it depends on the translator."""
 
 
 def parse_address(host: str) -> IpAddress | None:
@@ -36,9 +47,10 @@ def _embedded_ipv4(address: IpAddress) -> IpAddress:
     """The IPv4 address that an IPv6 address embeds; the address itself when it embeds none."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    if address in _NAT64:
+    if int(address) > 1 and any(address in network for network in _IPV4_SUFFIXED):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else address)
 
 
 def is_loopback_host(host: str) -> bool:
@@ -55,6 +67,8 @@ def blocked_reason(address: IpAddress, *, private: bool, loopback: bool) -> str 
         private: whether private addresses are allowed.
         loopback: whether the user wrote a loopback address.
     """
+    if address in _LOCAL_NAT64:
+        return "is a local NAT64 address; the address behind it cannot be checked"
     address = _embedded_ipv4(address)
     if address in METADATA or address.is_link_local:
         return "is a link-local or metadata address; these are always blocked"
