@@ -79,8 +79,8 @@ Region: TypeAlias = Annotated[str, StringConstraints(max_length=64, pattern=r"^[
 GitRef: TypeAlias = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^-\s]\S*$")]
 """A branch, tag or revision; one that starts with ``-`` would be parsed as an option."""
 
-Commit: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{7,64}$")]
-"""A commit hash of SHA-1 or SHA-256."""
+Commit: TypeAlias = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$")]
+"""A full commit hash of SHA-1 or SHA-256; an abbreviated one may come to name another commit."""
 
 RepoId: TypeAlias = Annotated[
     str,

@@ -146,7 +146,8 @@ class GitDownloadItem(Model):
         Field(description="Branch to take; by default the repository's own. It wins over commit."),
     ] = None
     commit: Annotated[
-        Commit | None, Field(description="Exact commit to check out; ignored when branch is given.")
+        Commit | None,
+        Field(description="Full hash of the commit to check out; ignored when branch is given."),
     ] = None
     username: Annotated[ValueReference | None, Field(description="User name for private repositories.")] = (
         None
@@ -158,6 +159,10 @@ class GitDownloadItem(Model):
         TargetPath | None, Field(description="Only this path of the repository; by default all of it.")
     ] = None
     target_path: Annotated[TargetPath, Field(description="Folder to write to, relative to the data volume.")]
+    lfs: Annotated[
+        bool | None,
+        Field(description="Download the files of Git LFS; by default their pointers are left as they are."),
+    ] = None
 
     @property
     def part(self) -> str | None:

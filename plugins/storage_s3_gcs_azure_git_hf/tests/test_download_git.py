@@ -192,8 +192,8 @@ def assert_failed(download: Any, outcome: Any, code: int, *words: str) -> None:
 
 
 def test_a_repository_is_its_newest_tree(download: Any, host: Host) -> None:
-    """Large files are what their pointers say; submodules and the history are not fetched."""
-    outcome = download(item(host))
+    """LFS files match their pointers; submodules and the history are not fetched."""
+    outcome = download(item(host, lfs=True))
     assert outcome.code == 0, outcome.err
     files = download.files()
     assert files["code/src/a.py"] == b"two\n"
@@ -201,6 +201,25 @@ def test_a_repository_is_its_newest_tree(download: Any, host: Host) -> None:
     assert files["code/model.bin"] == LARGE
     assert not any(".git/" in name for name in files)
     assert not list(download.volume.glob(".kaiwo-download/git-*"))
+
+
+def test_lfs_files_are_downloaded_only_on_request(download: Any, host: Host) -> None:
+    """Without ``lfs`` the pointer stays, no LFS server is contacted, and a warning names the field to set."""
+    outcome = download(item(host))
+    assert outcome.code == 0, outcome.err
+    assert download.files()["code/model.bin"].startswith(b"version https://git-lfs")
+    assert not [path for path in host.paths if "lfs" in path]
+    [warning] = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
+    assert "git[0]: 1 LFS pointer " in warning
+    assert "lfs: true" in warning
+
+
+def test_a_checkout_with_lfs_files_is_not_taken_for_one_without(download: Any, host: Host) -> None:
+    """Setting ``lfs`` on a finished checkout downloads its LFS files."""
+    assert download(item(host)).code == 0
+    outcome = download(item(host, lfs=True))
+    assert outcome.code == 0, outcome.err
+    assert download.files()["code/model.bin"] == LARGE
 
 
 def test_a_path_fetches_only_its_blobs(download: Any, host: Host) -> None:
@@ -219,13 +238,12 @@ def test_a_path_is_no_pattern(download: Any, host: Host) -> None:
 
 
 @pytest.mark.parametrize("modern", [True, False])
-@pytest.mark.parametrize("length", [40, 8])
 def test_an_exact_commit_even_where_hashes_are_not_served(
-    download: Any, host: Host, repositories: Path, modern: bool, length: int
+    download: Any, host: Host, repositories: Path, modern: bool
 ) -> None:
-    """A server that refuses a hash, or an abbreviated one, costs the history but works."""
+    """A server that refuses a hash costs the history but works."""
     host.modern = modern
-    commit = git(repositories / "repo.git", "rev-parse", "v1")[:length]
+    commit = git(repositories / "repo.git", "rev-parse", "v1")
     outcome = download(item(host, commit=commit, path="src"))
     assert outcome.code == 0, outcome.err
     assert download.files() == {"code/a.py": b"one\n"}
@@ -241,7 +259,7 @@ def test_a_branch_field_takes_tags_too(download: Any, host: Host) -> None:
 def test_a_private_repository(download: Any, host: Host, user: str) -> None:
     """The token is read from its file, and is in nothing that the run wrote."""
     host.private, host.user = True, user
-    more = {"token": download.secret("token", TOKEN)}
+    more = {"token": download.secret("token", TOKEN), "lfs": True}
     if user == "alice":
         more["username"] = download.secret("user", user)
     command = download.command(item(host, **more))
@@ -313,7 +331,7 @@ def test_a_private_repository_without_a_token_is_refused(download: Any, host: Ho
 
 
 @pytest.mark.parametrize(
-    "more", [{"commit": "f" * 40}, {"commit": "abcdef12"}, {"branch": "none"}, {"path": "none"}]
+    "more", [{"commit": "f" * 40}, {"commit": "f" * 64}, {"branch": "none"}, {"path": "none"}]
 )
 def test_what_does_not_exist_is_exit_3(download: Any, host: Host, more: dict[str, str]) -> None:
     """Commit, branch or path."""
@@ -334,6 +352,7 @@ def test_a_missing_repository_is_exit_3(download: Any, host: Host) -> None:
         ({"repository": "http://user:pw@127.0.0.1/x.git"}, "credentials"),
         ({"repository": "http://169.254.169.254/x.git"}, "169.254.169.254"),
         ({"branch": "--upload-pack=id"}, "branch"),
+        ({"commit": "abcdef12"}, "commit"),
         ({"path": "../x"}, "path"),
         ({"targetPath": "../x"}, "targetPath"),
     ],
@@ -354,7 +373,7 @@ def test_links_out_of_the_tree_are_refused_by_name(download: Any, host: Host) ->
 def test_large_files_that_are_not_what_the_pointer_says_fail(download: Any, host: Host) -> None:
     """Exit 4."""
     host.large = LARGE[:-1] + b"x"
-    assert_failed(download, download(item(host)), 4, "model.bin")
+    assert_failed(download, download(item(host, lfs=True)), 4, "model.bin")
 
 
 def test_lfs_files_are_not_downloaded_over_another_protocol(
@@ -362,7 +381,7 @@ def test_lfs_files_are_not_downloaded_over_another_protocol(
 ) -> None:
     """A redirect to an FTP server is exit 2, and nothing connects to it."""
     host.moved, received = ftp
-    assert_failed(download, download(item(host)), 2, "model.bin", "ftp://")
+    assert_failed(download, download(item(host, lfs=True)), 2, "model.bin", "ftp://")
     assert received == []
 
 
@@ -406,7 +425,9 @@ def test_large_files_are_where_the_repository_says(
     git(repositories / "work", "add", ".lfsconfig")
     git(repositories / "work", "commit", "-qm", "large")
     git(repositories / "work", "push", "-q", "../repo.git", scheme)
-    outcome = download(item(host, branch=scheme, path="model.bin", token=download.secret("token", TOKEN)))
+    outcome = download(
+        item(host, branch=scheme, path="model.bin", lfs=True, token=download.secret("token", TOKEN))
+    )
     assert outcome.code == code, outcome.err
     assert code or (download.files() == {"code/model.bin": LARGE} and "/large/objects/batch" in host.paths)
     assert not [given for name, given in host.given if "localhost" in name and given]

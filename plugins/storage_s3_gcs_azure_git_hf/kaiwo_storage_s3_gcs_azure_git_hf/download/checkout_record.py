@@ -16,14 +16,16 @@ class _FinishedCheckout(msgspec.Struct):
 
     commit: str
     files: dict[str, tuple[int, int]]
+    lfs: bool = False
 
 
 class CheckoutRecord:
     """The record of one repository, path and target folder."""
 
-    def __init__(self, own: Path, target: str, *identity: object) -> None:
-        self._file = own / f"repository-{fingerprint(target, *identity)}.json"
+    def __init__(self, state_folder: Path, target: str, *identity: object, lfs: bool) -> None:
+        self._file = state_folder / f"repository-{fingerprint(target, *identity)}.json"
         self._target = target
+        self._lfs = lfs
         self._known: _FinishedCheckout | None = None
         with contextlib.suppress(OSError, msgspec.DecodeError):
             self._known = msgspec.json.decode(self._file.read_bytes(), type=_FinishedCheckout)
@@ -31,7 +33,11 @@ class CheckoutRecord:
     @property
     def commit(self) -> str | None:
         """The commit whose files are all there and unmodified; None when there is none."""
-        if self._known is None or not all(map(self._is_unmodified, self._known.files)):
+        if (
+            self._known is None
+            or self._known.lfs != self._lfs
+            or not all(map(self._is_unmodified, self._known.files))
+        ):
             return None
         return self._known.commit
 
@@ -46,7 +52,7 @@ class CheckoutRecord:
         for name in self.files:
             if name not in kept and self._is_unmodified(name):
                 Path(self._target, name).unlink()
-        self._known = _FinishedCheckout(commit, {name: self._stat(name) for name in files})
+        self._known = _FinishedCheckout(commit, {name: self._stat(name) for name in files}, self._lfs)
         temporary = self._file.with_suffix(".new")
         temporary.write_bytes(msgspec.json.encode(self._known))
         temporary.replace(self._file)

@@ -62,7 +62,11 @@ class GitTask:
         source = self.source
         repository = source.item.repository
         record = checkout_record.CheckoutRecord(
-            source.volume.state_folder(), source.target, repository, source.item.part
+            source.volume.state_folder(),
+            source.target,
+            repository,
+            source.item.part,
+            lfs=bool(source.item.lfs),
         )
         with source.volume.scratch_folder() as folder:
             work = Path(folder, "work")
@@ -75,7 +79,10 @@ class GitTask:
             commit = self._retry(clone.check_out)
             tree = work / (source.item.part or "")
             self._check_tree(tree, work)
-            git_lfs.fetch(source, tree, progress, clone.lfs_url)
+            if source.item.lfs:
+                git_lfs.fetch(source, tree, progress, clone.lfs_url)
+            else:
+                git_lfs.warn_of_pointers(source, tree)
             shutil.rmtree(work / ".git")
             files = _list_files(tree)
             if not files:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
 
-_FULL_HASH = (40, 64)
 _STOP_POLL_SECONDS = 0.5
 """How often a running git process checks whether another item failed, so that it ends too."""
 
@@ -87,7 +86,7 @@ class GitClone:
     def is_current(self, commit: str) -> bool:
         """Whether the item still names a commit that was fetched before; an exact one needs no request."""
         if self._item.exact_commit:
-            return commit.startswith(self._item.exact_commit.lower())
+            return commit == self._item.exact_commit.lower()
         branch = self._item.branch
         names = [f"refs/heads/{branch}", f"refs/tags/{branch}", f"refs/tags/{branch}^{{}}"]
         output = self._git(
@@ -143,15 +142,14 @@ class GitClone:
         )
         commit = (self._item.exact_commit or "").lower()
         if commit:
-            single = len(commit) in _FULL_HASH and not full
-            wanted = ("--depth=1", "origin", commit) if single else ("origin", *_ALL_REFS)
+            wanted = ("origin", *_ALL_REFS) if full else ("--depth=1", "origin", commit)
             self._git("fetch", *flags, *wanted)
         else:
             self._fetch_branch(flags)
         self._git("checkout", "--quiet", "--detach", commit or "FETCH_HEAD")
         # In a detached checkout HEAD holds the commit itself.
         head = (self._work / ".git" / "HEAD").read_text(encoding="ascii").strip()
-        if not head.startswith(commit):
+        if commit and head != commit:
             raise IntegrityError(
                 self._source.where,
                 f"{self._item.repository}: expected commit {commit}, got {head}",

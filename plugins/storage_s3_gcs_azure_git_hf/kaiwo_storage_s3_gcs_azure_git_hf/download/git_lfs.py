@@ -82,6 +82,15 @@ def fetch(
             source.session.retry(partial(_download, source, path, pointers[path], actions, progress))
 
 
+def warn_of_pointers(source: GitSource, tree: Path) -> None:
+    """Warn when a tree has LFS pointers that the item does not want to be replaced."""
+    if count := len(_find_pointers(tree)):
+        source.session.warn(
+            source.where,
+            f"{count} LFS pointer{'s were' if count > 1 else ' was'} not replaced; set lfs: true to download them",
+        )
+
+
 def _find_pointers(tree: Path) -> dict[Path, tuple[str, int]]:
     found = {}
     for path in tree.rglob("*") if tree.is_dir() else [tree]:

@@ -159,6 +159,14 @@ def _execute(session: DownloadSession, arguments: argparse.Namespace) -> dict[st
         }
 
 
+def _print_warnings(session: DownloadSession, arguments: argparse.Namespace) -> None:
+    for warning in session.warnings:
+        if arguments.progress == "json":
+            _print_err(json.dumps({"event": "warning", "message": warning}))
+        else:
+            _print_err(f"warning: {warning}")
+
+
 def _report(arguments: argparse.Namespace, summary: dict[str, Any], code: int, line: str) -> None:
     record = {"event": "done" if code == 0 else "failed", "exitCode": code, **summary}
     if line:
@@ -219,6 +227,7 @@ def run(argv: Sequence[str]) -> int:
         with contextlib.closing(proxy), contextlib.closing(DownloadSession(config, proxy, roots)) as session:
             _call_downloaders(config, session)
             summary = _execute(session, arguments)
+            _print_warnings(session, arguments)
     except DownloadError as error:
         code, line = error.code, str(error)
     except OSError as error:

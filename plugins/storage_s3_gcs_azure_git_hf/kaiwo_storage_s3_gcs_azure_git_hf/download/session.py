@@ -57,6 +57,7 @@ class DownloadSession:
         proxy: the egress proxy.
         http_client: the HTTP client of the program.
         tasks: transfers that are not made of object files.
+        warnings: one line each, shown at the end.
         stop: set after a failure; nothing new is started.
     """
 
@@ -65,6 +66,7 @@ class DownloadSession:
         self.proxy = proxy
         self.http_client = HttpClient(proxy, config.limits.stall_seconds)
         self.tasks: list[TransferTask] = []
+        self.warnings: list[str] = []
         self._roots = roots
         self._volumes: dict[str, TargetVolume] = {}
         self._targets = TargetClaims()
@@ -212,6 +214,10 @@ class DownloadSession:
         reader = self.headers(lambda key: (f"{root}/{quote(key)}", extra))
         store = ObjectStore(remote, root, plain=True, headers=reader)
         self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
+
+    def warn(self, where: str, message: str) -> None:
+        """Add a warning, which is shown at the end of the run."""
+        self.warnings.append(f"{where}: {message}")
 
     def claim_file(self, where: str, volume: TargetVolume, path: str) -> None:
         """Claim `path` for a task before it is written.
