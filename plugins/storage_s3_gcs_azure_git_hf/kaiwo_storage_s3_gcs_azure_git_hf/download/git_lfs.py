@@ -85,9 +85,10 @@ def fetch(
 def warn_of_pointers(source: GitSource, tree: Path) -> None:
     """Warn when a tree has LFS pointers that the item does not want to be replaced."""
     if count := len(_find_pointers(tree)):
+        noun = "pointer was" if count == 1 else "pointers were"
         source.session.warn(
             source.where,
-            f"{count} LFS pointer{'s were' if count > 1 else ' was'} not replaced; set lfs: true to download them",
+            f"{count} LFS {noun} not replaced; set lfs: true to download them",
         )
 
 
