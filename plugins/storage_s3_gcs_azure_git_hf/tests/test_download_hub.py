@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -153,10 +154,10 @@ def _served(server: Hub) -> Iterator[Hub]:
     thread.join()
 
 
-def run(download: Any, hub: Hub, item: dict[str, Any], **environment: str) -> Any:
+def run(download: Any, hub: Hub, *items: dict[str, Any], **environment: str) -> Any:
     """The program in a process of its own: its client reads the environment when it is imported."""
     env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}", **environment}
-    command = download.command({"huggingFace": [item]})
+    command = download.command({"huggingFace": list(items)})
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert "CANARY" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -198,6 +199,20 @@ def test_a_killed_run_goes_on_where_it_was(download: Any, hub: Hub, cdn: Hub) ->
     assert done.returncode == 0, done.stderr
     assert snapshot(download) == {"model.safetensors": hub.model}
     assert cdn.sent - before < 0.7 * len(cdn.large), "what was there was fetched again"
+    assert not list((download.root / "hf" / ".kaiwo-download").glob("hub-*"))
+
+
+@pytest.mark.parametrize("repo", ["a/c", "a/b"], ids=["other repository", "same repository"])
+def test_items_that_share_a_large_file_do_not_collide(download: Any, hub: Hub, cdn: Hub, repo: str) -> None:
+    """Two repositories with the same file, or two items of one repository, are downloaded at once."""
+    hub.model = cdn.large = random.Random(3).randbytes(20 * 1024**2)  # noqa: S311 - content, no secret
+    cdn.pause = 0.005
+    wanted = [{"repoId": "a/b", "files": ["model.safetensors"]}, {"repoId": repo}]
+    done = run(download, hub, *wanted)
+    assert done.returncode == 0, done.stderr
+    for name in {"a--b", repo.replace("/", "--")}:
+        snapshots = download.root / "hf" / "hub" / f"models--{name}" / "snapshots"
+        assert (snapshots / COMMIT / "model.safetensors").read_bytes() == hub.model
     assert not list((download.root / "hf" / ".kaiwo-download").glob("hub-*"))
 
 
@@ -249,10 +264,12 @@ def test_large_files_are_read_once_to_be_checked(download: Any, monkeypatch: pyt
     """What was checked when it came is marked, so the check of the whole snapshot passes over it."""
     download.config({})
     blobs = download.root / "hf" / "hub" / "models--a--b" / "blobs"
-    kept = download.root / f"hub-{OID}"
-    kept.write_bytes(LARGE)
-    run = SimpleNamespace(stop=threading.Event(), retry=lambda action: action())
+    run = SimpleNamespace(
+        stop=threading.Event(), retry=lambda action: action(), lock=lambda _: contextlib.nullcontext()
+    )
     blob = hub_blobs.HubBlob("huggingFace[0]", "x", "http://x", OID, len(LARGE), blobs / OID)
+    kept = hub_blobs._partial_path(download.root, blob)
+    kept.write_bytes(LARGE)
     read: list[str] = []
     real = checksums.sha256_of
 

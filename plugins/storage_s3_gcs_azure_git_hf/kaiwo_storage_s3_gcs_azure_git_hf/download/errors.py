@@ -152,7 +152,9 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
     if known:
         kind, message, next_step = known
         return kind(where, f"{name}: {message}{response}", next_step)
-    if isinstance(error, FileNotFoundError) or status in (404, 410):
+    # The library's error has no errno; one with errno is about a local file.
+    missing = isinstance(error, FileNotFoundError) and error.errno is None
+    if missing or status in (404, 410):
         return NotAvailableError(
             where, f"{name}: not found{response}", "check bucket and path, and the permission to list"
         )

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, errors, http_client
+from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -125,12 +126,25 @@ def partial_bytes(blobs: Iterable[HubBlob], state_folder: Path) -> int:
 
 
 def _partial_path(state_folder: Path, blob: HubBlob) -> Path:
-    return state_folder / f"hub-{blob.digest}"
+    """The partial file of a blob; repositories that share a file have one each."""
+    repository = blob.path.parent.parent.name
+    return state_folder / f"hub-{fingerprint(repository)}-{blob.digest}"
 
 
 def _fetch(blob: HubBlob, partial_path: Path, session: DownloadSession, progress: DownloadProgress) -> None:
-    if session.stop.is_set():
-        return
+    # Two items may name the same repository; the second one finds the file.
+    with session.lock(str(partial_path)):
+        if session.stop.is_set():
+            return
+        if blob.path.exists():
+            progress.skip(blob.size)
+            return
+        _fetch_whole(blob, partial_path, session, progress)
+
+
+def _fetch_whole(
+    blob: HubBlob, partial_path: Path, session: DownloadSession, progress: DownloadProgress
+) -> None:
     progress.skip(partial_path.stat().st_size if partial_path.exists() else 0)
     session.retry(partial(_resume, blob, partial_path, session, progress))
     check(blob.where, blob.name, partial_path, blob.digest)

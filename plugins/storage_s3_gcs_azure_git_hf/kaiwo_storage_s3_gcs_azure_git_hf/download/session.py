@@ -72,6 +72,8 @@ class DownloadSession:
         self._targets = TargetClaims()
         self._lookups: list[Callable[[], list[ObjectFile]]] = []
         self.stop = threading.Event()
+        self._locks: dict[str, threading.Lock] = {}
+        self._locks_guard = threading.Lock()
 
     def volume(self, name: str) -> TargetVolume:
         """The volume ``data`` or ``hf``.
@@ -214,6 +216,11 @@ class DownloadSession:
         reader = self.headers(lambda key: (f"{root}/{quote(key)}", extra))
         store = ObjectStore(remote, root, plain=True, headers=reader)
         self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
+
+    def lock(self, name: str) -> threading.Lock:
+        """The lock of this name, for work that two tasks must not do at once."""
+        with self._locks_guard:
+            return self._locks.setdefault(name, threading.Lock())
 
     def warn(self, where: str, message: str) -> None:
         """Add a warning, which is shown at the end of the run."""
