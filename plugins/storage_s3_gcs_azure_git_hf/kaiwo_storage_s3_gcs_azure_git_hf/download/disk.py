@@ -35,6 +35,29 @@ def preallocate(fd: int, size: int) -> None:
     os.ftruncate(fd, size)
 
 
+def write_at(fd: int, chunks: list[Any], offset: int) -> int:
+    """Write chunks, anything with the buffer protocol, at an offset; how many bytes were written.
+
+    Raises:
+        OSError: there is no space left, or the volume cannot be written.
+    """
+    if hasattr(os, "pwritev"):
+        return os.pwritev(fd, chunks, offset)
+    return os.pwrite(fd, chunks[0], offset)
+
+
+def sync_data(fd: int) -> None:
+    """Sync the content of a file, and its other metadata where the system cannot leave that out.
+
+    Raises:
+        OSError: a write failed.
+    """
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
 def sync_filesystem(folder: str) -> None:
     """Sync the whole file system of a folder: content, names and folders, from whatever process.
 

@@ -123,8 +123,10 @@ class EgressProxy:
                 ).start()
 
     def _handle(self, client: socket.socket) -> None:
+        # A client whose connection stays open would wait for its timeout.
         with (
-            contextlib.closing(proxy_connection.ProxyConnection(client, self.connect)) as connection,
+            contextlib.closing(client),
             contextlib.suppress(OSError),
+            contextlib.closing(proxy_connection.ProxyConnection(client, self.connect)) as connection,
         ):
             connection.run()

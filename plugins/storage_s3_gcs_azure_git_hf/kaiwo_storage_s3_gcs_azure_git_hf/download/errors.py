@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
+import traceback
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class DownloadError(Exception):
     def __init__(self, where: str, message: str, next_step: str) -> None:
         line = f"{where}: {message}; {next_step}" if where else f"{message}; {next_step}"
         super().__init__(" ".join(line.split()))
+
+
+class InternalError(DownloadError):
+    """The program, or a downloader of another package, has a defect."""
 
 
 class ConfigError(DownloadError):
@@ -176,9 +181,20 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
             f"{name}: download failed: {f'HTTP {status}' if status else 'no response'}",
             "check the endpoint and the network",
         )
+    if not isinstance(error, exceptions.BaseError):
+        return internal_error(where, name, error)
     also = {_BAD: "region and endpoint, ", _DENIED: "that it exists, "}.get(status or 0, "")
     return NotAvailableError(
         where, f"{name}: access denied{response}", f"check {also}the credentials and their permissions"
+    )
+
+
+def internal_error(where: str, name: str, error: BaseException) -> InternalError:
+    """The error for an exception that the program does not expect, with the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    return InternalError(
+        where, f"{name}: internal error: {type(error).__name__}: {error}{place}", "report it with this line"
     )
 
 

@@ -132,7 +132,7 @@ class PartialFile:
             OSError: there is no space left, or the volume cannot be written.
         """
         while chunks:
-            written = os.pwritev(self._fd, chunks, offset)
+            written = disk.write_at(self._fd, chunks, offset)
             offset += written
             while chunks and written >= len(chunks[0]):
                 written -= len(chunks.pop(0))
@@ -156,7 +156,7 @@ class PartialFile:
         try:
             if not self._closed:
                 self._journal.mark(self.file.path)
-                os.fdatasync(self._fd)
+                disk.sync_data(self._fd)
                 self._journal.synced(self.file.path)
         finally:
             self._syncing.release()

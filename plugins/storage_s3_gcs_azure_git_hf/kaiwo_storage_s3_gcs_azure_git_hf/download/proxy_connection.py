@@ -1,19 +1,18 @@
 """One client connection of the egress proxy, and the bytes that pass through it.
 
 A plain http connection carries many requests. Each is checked: a request for another host goes to another,
-checked connection. What follows CONNECT is opaque. The kernel moves the content.
+checked connection. What follows CONNECT is opaque.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import select
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
+
+from kaiwo_storage_s3_gcs_azure_git_hf.download import byte_movers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 Connect: TypeAlias = "Callable[[str, int], socket.socket]"
 
 _MAX_HEAD_BYTES = 64 * 1024
-_CHUNK = 1024**2
 _HOP_HEADERS = (b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"upgrade")
 _HEAD_END = b"\r\n\r\n"
 
@@ -87,14 +85,11 @@ class ProxyConnection:
         self._place: tuple[str, int] | None = None
         self._pending = b""
         self._body: int | None = 0
-        self._reader, self._writer = os.pipe()
-        with contextlib.suppress(OSError):  # the user's pipe limit; small pipes work too
-            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, _CHUNK)
+        self._mover = byte_movers.byte_mover()
 
     def close(self) -> None:
         """Close both connections."""
-        os.close(self._reader)
-        os.close(self._writer)
+        self._mover.close()
         for side in (self._client, self._server):
             if side:
                 side.close()
@@ -125,14 +120,14 @@ class ProxyConnection:
                     break
 
     def _to_client(self, server: socket.socket) -> bool:
-        return self._move(server, self._client, _CHUNK) > 0
+        return self._mover.move(server, self._client, byte_movers.MAX_BYTES) > 0
 
     def _from_client(self) -> bool:
         """Forward what the client sent; whether more may follow."""
         if self._server and self._body is None:
-            return self._move(self._client, self._server, _CHUNK) > 0
+            return self._mover.move(self._client, self._server, byte_movers.MAX_BYTES) > 0
         if self._server and self._body:
-            moved = self._move(self._client, self._server, self._body)
+            moved = self._mover.move(self._client, self._server, self._body)
             self._body -= moved
             return moved > 0
         data = self._client.recv(_MAX_HEAD_BYTES)
@@ -168,13 +163,6 @@ class ProxyConnection:
         self._server.sendall(request.head + rest)
         self._body = None if request.body is None else max(request.body - len(rest), 0)
         return True
-
-    def _move(self, source: socket.socket, target: socket.socket, most: int) -> int:
-        """Move bytes from one side to the other in the kernel; how many, 0 at the end."""
-        moved = left = os.splice(source.fileno(), self._writer, most)
-        while left:
-            left -= os.splice(self._reader, target.fileno(), left)
-        return moved
 
     def _reply(self, status: str, text: str) -> None:
         body = f"{text}\n".encode()
