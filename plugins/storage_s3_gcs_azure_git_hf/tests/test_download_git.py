@@ -249,6 +249,22 @@ def test_an_exact_commit_even_where_hashes_are_not_served(
     assert download.files() == {"code/a.py": b"one\n"}
 
 
+@pytest.mark.parametrize(
+    ("more", "flag", "word"),
+    [
+        ({}, "--max-files=5", "more than 5 files"),
+        ({}, "--max-bytes=100000", "larger than"),
+        ({"path": "model.bin", "lfs": True}, "--max-bytes=5000", "larger than"),
+    ],
+)
+def test_a_repository_beyond_a_limit_is_refused(
+    download: Any, host: Host, more: dict[str, Any], flag: str, word: str
+) -> None:
+    """Files, and bytes of the tree and of its LFS files, are counted: exit 2, and no file is left."""
+    assert_failed(download, download(item(host, **more), flag), 2, "git[0]", word, flag.partition("=")[0])
+    assert not [path for path in host.paths if path.startswith("/lfs/")]
+
+
 def test_a_branch_field_takes_tags_too(download: Any, host: Host) -> None:
     """As git's own --branch does."""
     assert download(item(host, branch="v1", path="src")).code == 0

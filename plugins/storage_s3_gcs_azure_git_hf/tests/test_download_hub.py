@@ -333,8 +333,19 @@ def test_a_repository_larger_than_the_volume_is_refused_before_the_first_byte(
     download: Any, hub: Hub, cdn: Hub
 ) -> None:
     """Exit 5, as for objects of stores."""
-    hub.claimed = 2**60
+    hub.claimed = 2**41
     assert_failed(download, run(download, hub, {"repoId": "a/b"}), 5, "required", "increase storageSize")
+    assert not cdn.sent
+
+
+@pytest.mark.parametrize("flag", ["--max-files=2", "--max-bytes=1000"])
+def test_a_repository_beyond_a_limit_is_refused_before_the_first_byte(
+    download: Any, hub: Hub, cdn: Hub, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    """Exit 2 with the flag that sets the limit."""
+    command = type(download).command
+    monkeypatch.setattr(type(download), "command", lambda self, items: command(self, items, flag))
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, flag.partition("=")[0])
     assert not cdn.sent
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import re
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -189,13 +190,16 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
     )
 
 
-def internal_error(where: str, name: str, error: BaseException) -> InternalError:
-    """The error for an exception that the program does not expect, with the line that raised it."""
+def describe(error: BaseException) -> str:
+    """Type and text of an exception, and the line that raised it."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
-    return InternalError(
-        where, f"{name}: internal error: {type(error).__name__}: {error}{place}", "report it with this line"
-    )
+    return f"{text} at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else text
+
+
+def internal_error(where: str, name: str, error: BaseException) -> InternalError:
+    """The error for an exception that the program does not expect."""
+    return InternalError(where, f"{name}: internal error: {describe(error)}", "report it with this line")
 
 
 def changed_error(where: str, name: str, response: str = "") -> IntegrityError:

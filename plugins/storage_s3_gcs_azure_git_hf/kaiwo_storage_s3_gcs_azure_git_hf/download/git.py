@@ -77,14 +77,18 @@ class GitTask:
                 self._claim(record.files)
                 return
             commit = self._retry(clone.check_out)
+            lfs_url = clone.lfs_url() if source.item.lfs else None
+            shutil.rmtree(work / ".git")
             tree = work / (source.item.part or "")
             self._check_tree(tree, work)
+            files = _list_files(tree)
+            root = tree if tree.is_dir() else tree.parent
+            size = sum((root / name).lstat().st_size for name in files)
+            source.session.budget.add(self.where, files=len(files), size=size)
             if source.item.lfs:
-                git_lfs.fetch(source, tree, progress, clone.lfs_url)
+                git_lfs.fetch(source, tree, progress, lfs_url)
             else:
                 git_lfs.warn_of_pointers(source, tree)
-            shutil.rmtree(work / ".git")
-            files = _list_files(tree)
             if not files:
                 raise NotAvailableError(
                     self.where,
@@ -92,7 +96,7 @@ class GitTask:
                     "check path and branch; submodules are not fetched",
                 )
             self._claim(files)
-            _move(tree if tree.is_dir() else tree.parent, files, source)
+            _move(root, files, source)
             record.finish(commit, files)
 
     def _retry(self, action: Callable[[], _T]) -> _T:
@@ -119,9 +123,7 @@ class GitTask:
             )
         # A link is resolved from its final place; it may point to anything in the same tree.
         root = os.path.realpath(tree if tree.is_dir() else tree.parent)
-        for place, folders, names in os.walk(work if tree == work else tree):
-            if ".git" in folders and place == str(work):
-                folders.remove(".git")
+        for place, folders, names in os.walk(tree):
             for name in [*folders, *names]:
                 path = Path(place, name)
                 if path.is_symlink():

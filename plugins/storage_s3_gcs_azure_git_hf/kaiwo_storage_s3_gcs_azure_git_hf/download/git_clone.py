@@ -6,6 +6,7 @@ program from the files they are mounted as: they are in no URL, argument, enviro
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -211,9 +212,24 @@ class GitClone:
                 except subprocess.TimeoutExpired:
                     if session.stop.is_set():
                         process.terminate()
+                    try:
+                        session.budget.check_size(self._source.where, _size_of(self._work / ".git"))
+                    except ConfigError:
+                        process.kill()
+                        raise
         if process.returncode:
             raise GitError(err.decode(errors="replace"))
         return out.decode(errors="replace")
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes of the files in a folder that a running git changes."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(f"{place}/{name}").st_size
+    return total
 
 
 def _certificates() -> dict[str, str]:

@@ -34,7 +34,6 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
@@ -54,25 +53,24 @@ _FAILURES = (OSError, HTTPException, RedirectError, ValueError, KeyError, TypeEr
 """What a failed request raises, and a response that does not follow the batch API."""
 
 
-def fetch(
-    source: GitSource, tree: Path, progress: DownloadProgress, configured_url: Callable[[], str | None]
-) -> None:
+def fetch(source: GitSource, tree: Path, progress: DownloadProgress, configured_url: str | None) -> None:
     """Replace the LFS pointers in a tree.
 
     Args:
         source: the repository.
         tree: its tree.
         progress: counts the bytes.
-        configured_url: reads the LFS server from the repository's .lfsconfig; None for its own server.
+        configured_url: the LFS server in the repository's .lfsconfig; None for its own server.
 
     Raises:
         DownloadError: a file cannot be downloaded, or does not match its pointer.
     """
     pointers = _find_pointers(tree)
     size = sum(size for _, size in pointers.values())
+    source.session.budget.add(source.where, files=0, size=size)
     progress.expect(size)
     free_space.check_free_space(source.where, source.volume, size)
-    url = _batch_url(source, configured_url() if pointers else None)
+    url = _batch_url(source, configured_url)
     names = list(pointers)
     for start in range(0, len(names), _BATCH_SIZE):
         batch = names[start : start + _BATCH_SIZE]
@@ -95,7 +93,7 @@ def warn_of_pointers(source: GitSource, tree: Path) -> None:
 def _find_pointers(tree: Path) -> dict[Path, tuple[str, int]]:
     found = {}
     for path in tree.rglob("*") if tree.is_dir() else [tree]:
-        if ".git" in path.parts or path.is_symlink() or not path.is_file():
+        if path.is_symlink() or not path.is_file():
             continue
         if path.stat().st_size <= _MAX_POINTER_BYTES and (match := _POINTER.match(path.read_bytes())):
             found[path] = (match[1].decode(), int(match[2]))

@@ -82,6 +82,8 @@ class HubTask:
         planned = self._request(partial(snapshot, dry_run=True))
         self._check_files({info.filename for info in planned})
         size = sum(info.file_size or 0 for info in planned if info.will_download)
+        whole = sum(info.file_size or 0 for info in planned)
+        self.session.budget.add(self.where, files=len(planned), size=whole)
         progress.expect(size)
         find = partial(
             hub_blobs.find_blobs, self.where, self.item.repo_id, planned, arguments["endpoint"], cache

@@ -10,19 +10,23 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
     from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectStore
 
 
-def list_objects(where: str, store: ObjectStore, prefix: str) -> dict[str, Any]:
+def list_objects(where: str, store: ObjectStore, prefix: str, budget: DownloadBudget) -> dict[str, Any]:
     """List the objects below a prefix, by key.
 
     Raises:
-        ConfigError: two keys are the same to the client, which strips slashes at their ends.
+        ConfigError: there are too many, or two keys differ only in slashes at their ends.
     """
     import obstore  # noqa: PLC0415 - only the download container has it
 
     chunks = obstore.list(store.remote, prefix=prefix or None, chunk_size=1000)
-    found = [meta for chunk in chunks for meta in chunk]
+    found: list[Any] = []
+    for chunk in chunks:
+        found += chunk
+        budget.check_listing(where, len(found))
     by_key = {meta["path"]: meta for meta in found}
     if len(by_key) < len(found):
         for meta in found:

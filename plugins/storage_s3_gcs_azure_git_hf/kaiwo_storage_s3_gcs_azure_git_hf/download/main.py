@@ -6,13 +6,12 @@ Exit codes: 0 done, 1 internal error, 2 configuration, 3 not found or denied, 4 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import importlib
 import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +20,9 @@ from pydantic import ValidationError
 
 from kaiwo.api.download import DownloadConfig
 from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, errors, free_space
+from kaiwo_storage_s3_gcs_azure_git_hf.download.arguments import parse_arguments, with_policy
+from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
+from kaiwo_storage_s3_gcs_azure_git_hf.download.downloaders import call_downloaders
 from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DiskFullError, DownloadError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.item_parsing import first_error
@@ -30,22 +32,10 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import Transfer
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile
-
-_PACKAGE = "kaiwo_storage_s3_gcs_azure_git_hf.download"
-FIRST_PARTY = {
-    "s3": f"{_PACKAGE}.objects:s3",
-    "gcs": f"{_PACKAGE}.objects:gcs",
-    "azureBlob": f"{_PACKAGE}.objects:azure_blob",
-    "git": f"{_PACKAGE}.git:fetch",
-    "huggingFace": f"{_PACKAGE}.hub:fetch",
-}
-"""Downloaders of this distribution, for configurations that name none."""
-
-TERMINATION_LOG = Path("/dev/termination-log")
-"""Where Kubernetes reads the termination message of a container (default of terminationMessagePath)."""
 
 
 def read_config(path: str) -> DownloadConfig:
@@ -71,28 +61,6 @@ def _parse_document(text: str) -> object:
         with contextlib.suppress(ValueError):
             return json.loads(text)
     return yaml.safe_load(text)
-
-
-def _call_downloaders(config: DownloadConfig, session: DownloadSession) -> None:
-    for key, items in config.items.items():
-        if not items:
-            continue
-        name = config.downloaders.get(key) or FIRST_PARTY.get(key)
-        if name is None:
-            raise ConfigError(key, "no downloader is configured", f"add downloaders.{key}")
-        module, _, function = name.partition(":")
-        try:
-            fetch = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError):
-            raise ConfigError(
-                key, f"downloader {name} is not installed", "use an image that contains it"
-            ) from None
-        try:
-            fetch(list(items), session)
-        except ValidationError as error:
-            raise ConfigError(key, first_error(error), "correct the item") from None
-        except ValueError as error:
-            raise ConfigError(key, str(error), "correct the item") from None
 
 
 def _print_out(line: str) -> None:
@@ -190,16 +158,17 @@ def _interrupted(number: int, _frame: object) -> None:
     os._exit(128 + number)
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kaiwo-download", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("config", metavar="CONFIG.yaml", help="the configuration")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and download nothing")
-    parser.add_argument(
-        "--progress", choices=["bar", "lines", "json"], help="format of the progress on stderr"
+def _time_out(arguments: argparse.Namespace) -> None:
+    """Report that the time limit is over, and exit; a client in the middle of a request is not waited for."""
+    error = ConfigError(
+        "",
+        f"the download did not finish within {arguments.timeout} s",
+        "raise the limit (--timeout); a new run resumes",
     )
-    parser.add_argument("--target-root", metavar="DIR", help="write below DIR instead of the mount paths")
-    parser.add_argument("--termination-log", metavar="FILE", default=str(TERMINATION_LOG))
-    return parser.parse_args(argv)
+    _report(arguments, {}, error.code, str(error))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(error.code)
 
 
 def main() -> NoReturn:
@@ -215,23 +184,34 @@ def main() -> NoReturn:
 
 def run(argv: Sequence[str]) -> int:
     """Run the program with these arguments; the exit code."""
-    arguments = _arguments(argv)
+    arguments = parse_arguments(argv, (__doc__ or "").split("\n\n")[0])
+    timer = threading.Timer(arguments.timeout, _time_out, (arguments,))
+    timer.daemon = True
+    timer.start()
     summary: dict[str, Any] = {}
     code, line = 0, ""
     try:
-        config = read_config(arguments.config)
+        config = with_policy(read_config(arguments.config), arguments)
+        budget = DownloadBudget(arguments.max_bytes, arguments.max_files)
         roots = {"data": config.data_mount_path or "", "hf": config.hf_mount_path or ""}
         if arguments.target_root:
             roots = {name: arguments.target_root + path for name, path in roots.items() if path}
         proxy = EgressProxy(private=config.policy.allow_private_endpoints)
-        with contextlib.closing(proxy), contextlib.closing(DownloadSession(config, proxy, roots)) as session:
-            _call_downloaders(config, session)
+        with (
+            contextlib.closing(proxy),
+            contextlib.closing(DownloadSession(config, proxy, roots, budget)) as session,
+        ):
+            call_downloaders(config, session)
             summary = _execute(session, arguments)
             _print_warnings(session, arguments)
     except DownloadError as error:
         code, line = error.code, str(error)
     except OSError as error:
         code, line = _os_failure(error)
+    except Exception as error:  # noqa: BLE001 - a user reads one line, whatever fails
+        failure = errors.internal_error("", "kaiwo-download", error)
+        code, line = failure.code, str(failure)
+    timer.cancel()
     _report(arguments, summary, code, line)
     return code
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kaiwo.api.download import DownloadConfig
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
     from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
     from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeadRequest
 
@@ -55,15 +56,19 @@ class DownloadSession:
     Attributes:
         config: the configuration.
         proxy: the egress proxy.
+        budget: the limits on size and number of files.
         http_client: the HTTP client of the program.
         tasks: transfers that are not made of object files.
         warnings: one line each, shown at the end.
         stop: set after a failure; nothing new is started.
     """
 
-    def __init__(self, config: DownloadConfig, proxy: EgressProxy, roots: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: DownloadConfig, proxy: EgressProxy, roots: Mapping[str, str], budget: DownloadBudget
+    ) -> None:
         self.config = config
         self.proxy = proxy
+        self.budget = budget
         self.http_client = HttpClient(proxy, config.limits.stall_seconds)
         self.tasks: list[TransferTask] = []
         self.warnings: list[str] = []
@@ -153,6 +158,7 @@ class DownloadSession:
             file = _file(where, store, meta, volume, path, key=key, sha256=sha256)
             if store.plain and store.headers and file.size > self.config.limits.part_size:
                 file = replace(file, ranged=store.headers.supports_ranges(key))
+            self.budget.add(where, files=1, size=file.size)
             return [file]
 
         self._lookups.append(lookup)
@@ -170,7 +176,7 @@ class DownloadSession:
 
         def lookup() -> list[ObjectFile]:
             found = []
-            listed = self._call(where, name, lambda: listing.list_objects(where, store, prefix))
+            listed = self._call(where, name, lambda: listing.list_objects(where, store, prefix, self.budget))
             for meta in listed.values():
                 relative = meta["path"][len(prefix) + 1 if prefix else 0 :]
                 if relative and matches(relative):
@@ -183,6 +189,7 @@ class DownloadSession:
                     f"no object in {name} matches {glob or globs.DEFAULT!r}",
                     "check path and glob; path matches whole folder names",
                 )
+            self.budget.add(where, files=len(found), size=sum(file.size for file in found))
             for file in found:
                 self._targets.claim(where, file.path, volume.root)
             return found
