@@ -287,6 +287,7 @@ class Runner:
         assert "; " in outcome.line, "a next step is missing"
         assert "Debug source" not in outcome.err
         assert "Traceback" not in outcome.err
+        assert "CANARY" not in outcome.err + outcome.out
         assert self.files() == {}
 
     def process(self, items: dict[str, Any], before: Sequence[str] = ()) -> Outcome:

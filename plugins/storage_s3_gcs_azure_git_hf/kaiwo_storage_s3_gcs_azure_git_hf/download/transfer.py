@@ -69,7 +69,7 @@ class Transfer:
         self._limits = limits
         self._journals = journals
         self._progress = progress
-        self._explained = to_download_error
+        self._to_download_error = to_download_error
         self._stop = stop
         self._lock = threading.Lock()
         self._failure: errors.DownloadError | None = None
@@ -111,7 +111,7 @@ class Transfer:
             try:
                 opened = PartialFile(file, self._journals[file.volume], self._limits.part_size, headers)
             except Exception as error:  # noqa: BLE001 - every failure becomes the error of its item
-                self._fail(self._explained(file.where, file.name, error))
+                self._fail(self._to_download_error(file.where, file.name, error))
                 return
             self._progress.skip(opened.existing_bytes)
             if not opened.missing:
@@ -151,7 +151,7 @@ class Transfer:
                 retry(partial(self._fetch, opened, index), self._limits, self._stop, retry_after)
                 left = opened.arrived(index)
             except Exception as error:  # noqa: BLE001 - every failure becomes the error of its item
-                self._fail(self._explained(opened.file.where, opened.file.name, error))
+                self._fail(self._to_download_error(opened.file.where, opened.file.name, error))
                 return
             if not left:
                 self._submit_finish(opened)
@@ -168,7 +168,7 @@ class Transfer:
         try:
             action()
         except Exception as error:  # noqa: BLE001 - every failure becomes the error of its item
-            self._fail(self._explained(opened.file.where, opened.file.name, error))
+            self._fail(self._to_download_error(opened.file.where, opened.file.name, error))
 
     def _fetch(self, opened: PartialFile, index: int) -> None:
         import obstore  # noqa: PLC0415 - only the download container has it
@@ -232,7 +232,7 @@ class Transfer:
         try:
             task.run(self._progress)
         except Exception as error:  # noqa: BLE001 - every failure becomes the error of its item
-            self._fail(self._explained(task.where, task.summary, error))
+            self._fail(self._to_download_error(task.where, task.summary, error))
 
     def _fail(self, error: errors.DownloadError) -> None:
         if self._failure is None:
