@@ -74,7 +74,7 @@ def test_nobody_listening_is_a_network_failure(download: Any) -> None:
     """Exit 6."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    download.assert_failed(download(download.one(f"http://127.0.0.1:{port}")), 6, "files[0]", "no answer")
+    download.assert_failed(download(download.one(f"http://127.0.0.1:{port}")), 6, "files[0]", "no response")
 
 
 @pytest.mark.parametrize("how", ["seconds", "date"])

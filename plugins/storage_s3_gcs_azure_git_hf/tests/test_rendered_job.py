@@ -242,7 +242,7 @@ async def test_what_does_not_exist_ends_the_workload_with_the_programs_line(
     assert ended.code == 3, ended.err
     failed = await kubelet.gone_to("tune", "FAILED")
     assert failed["reason"] == "DownloadUnavailable"
-    for words in ("s3[0].", f"{bucket}/none.json does not exist", "check bucket and path"):
+    for words in ("s3[0].", f"{bucket}/none.json: not found", "check bucket and path"):
         assert words in failed["message"]
     assert files(kubelet.root / "workload") == {}
     await nowhere(kubelet, operator, ended)

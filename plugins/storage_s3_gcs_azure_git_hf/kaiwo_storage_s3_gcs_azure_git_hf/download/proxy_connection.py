@@ -1,45 +1,43 @@
-"""One client's connection through the gate, and the bytes that cross it.
+"""One client connection of the egress proxy, and the bytes that pass through it.
 
-Plain http stays on one connection for many requests, each of which is looked at: a request for another host
-goes to another, checked connection. What is behind CONNECT is opaque. Content is moved by the kernel.
+A plain http connection carries many requests. Each is checked: a request for another host goes to another,
+checked connection. What follows CONNECT is opaque.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import select
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
+from kaiwo_storage_s3_gcs_azure_git_hf.download import byte_movers
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Connect: TypeAlias = "Callable[[str, int], socket.socket]"
 
-_LONGEST_HEAD = 64 * 1024
-_CHUNK = 1024**2
-_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"upgrade")
-_END = b"\r\n\r\n"
+_MAX_HEAD_BYTES = 64 * 1024
+_HOP_HEADERS = (b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"upgrade")
+_HEAD_END = b"\r\n\r\n"
 
 
-class RefusedError(Exception):
-    """An address may not be reached."""
+class BlockedAddressError(Exception):
+    """The address policy blocks an address."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """The head of a request, as it goes on.
+class _ProxiedRequest:
+    """The head of a request, as it is forwarded.
 
     Attributes:
-        host: where to.
-        port: likewise.
+        host: the server.
+        port: its port.
         head: what the server is sent.
-        body: bytes that follow it; None for as many as come.
-        tunnel: whether what follows is none of the gate's business.
+        body: bytes that follow the head; None for all until the end of the connection.
+        tunnel: whether this is CONNECT, and what follows is opaque.
     """
 
     host: str
@@ -49,30 +47,36 @@ class _Request:
     tunnel: bool = False
 
 
-def _request(head: bytes) -> _Request:
-    """Read a head; ValueError when it is none."""
+def _parse_head(head: bytes) -> _ProxiedRequest:
+    """Parse the head of a request.
+
+    Raises:
+        ValueError: it is not one of HTTP.
+    """
     first, *lines = head.split(b"\r\n")
     method, target, version = first.decode("latin-1").split(" ")
     if method == "CONNECT":
         place = urlsplit(f"//{target}")
-        return _Request(place.hostname or "", place.port or 443, b"", None, tunnel=True)
+        return _ProxiedRequest(place.hostname or "", place.port or 443, b"", None, tunnel=True)
     place = urlsplit(target)
+    if place.scheme != "http":
+        raise ValueError("not an http URL")
     fields = (line.partition(b":") for line in lines)
     named = {name.strip().lower(): value.strip().lower() for name, _, value in fields}
     path = (place.path or "/") + (f"?{place.query}" if place.query else "")
-    kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _HOP]
+    kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _HOP_HEADERS]
     body: int | None = int(named.get(b"content-length", 0))
     last = b"close" in named.get(b"connection", b"") + named.get(b"proxy-connection", b"")
     if b"transfer-encoding" in named:
-        # Its end is not looked for, so nothing can follow it.
+        # The end of a chunked body is not parsed, so no other request can follow it.
         body, last = None, True
     kept += [b"Connection: close"] if last else []
     sent = b"\r\n".join([f"{method} {path} {version}".encode("latin-1"), *kept, b"", b""])
-    return _Request(place.hostname or "", place.port or 80, sent, body)
+    return _ProxiedRequest(place.hostname or "", place.port or 80, sent, body)
 
 
-class Relay:
-    """One client."""
+class ProxyConnection:
+    """One client connection."""
 
     def __init__(self, client: socket.socket, connect: Connect) -> None:
         self._client = client
@@ -81,20 +85,17 @@ class Relay:
         self._place: tuple[str, int] | None = None
         self._pending = b""
         self._body: int | None = 0
-        self._reader, self._writer = os.pipe()
-        with contextlib.suppress(OSError):  # a limit of the user's pipes; it works with small ones too
-            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, _CHUNK)
+        self._mover = byte_movers.byte_mover()
 
     def close(self) -> None:
-        """Both connections end."""
-        os.close(self._reader)
-        os.close(self._writer)
+        """Close both connections."""
+        self._mover.close()
         for side in (self._client, self._server):
             if side:
                 side.close()
 
     def run(self) -> None:
-        """Until one side is done.
+        """Forward until one side is done.
 
         Raises:
             OSError: a connection broke.
@@ -119,30 +120,30 @@ class Relay:
                     break
 
     def _to_client(self, server: socket.socket) -> bool:
-        return self._move(server, self._client, _CHUNK) > 0
+        return self._mover.move(server, self._client, byte_movers.MAX_BYTES) > 0
 
     def _from_client(self) -> bool:
-        """Take what the client sent; whether there may be more."""
+        """Forward what the client sent; whether more may follow."""
         if self._server and self._body is None:
-            return self._move(self._client, self._server, _CHUNK) > 0
+            return self._mover.move(self._client, self._server, byte_movers.MAX_BYTES) > 0
         if self._server and self._body:
-            moved = self._move(self._client, self._server, self._body)
+            moved = self._mover.move(self._client, self._server, self._body)
             self._body -= moved
             return moved > 0
-        data = self._client.recv(_LONGEST_HEAD)
+        data = self._client.recv(_MAX_HEAD_BYTES)
         self._pending += data
-        head, found, rest = self._pending.partition(_END)
+        head, found, rest = self._pending.partition(_HEAD_END)
         if not found:
-            return bool(data) and len(self._pending) <= _LONGEST_HEAD
+            return bool(data) and len(self._pending) <= _MAX_HEAD_BYTES
         self._pending = b""
         try:
-            request = _request(head)
+            request = _parse_head(head)
         except ValueError:
-            self._answer("400 Bad Request", "is no request")
+            self._reply("400 Bad Request", "malformed request")
             return False
         return self._forward(request, rest)
 
-    def _forward(self, request: _Request, rest: bytes) -> bool:
+    def _forward(self, request: _ProxiedRequest, rest: bytes) -> bool:
         place = (request.host, request.port)
         if self._server is None or self._place != place:
             if self._server:
@@ -150,11 +151,11 @@ class Relay:
                 self._server = None
             try:
                 self._server = self._connect(*place)
-            except RefusedError as error:
-                self._answer("403 Forbidden", str(error))
+            except BlockedAddressError as error:
+                self._reply("403 Forbidden", str(error))
                 return False
             except OSError:
-                self._answer("502 Bad Gateway", "cannot be reached")
+                self._reply("502 Bad Gateway", "host unreachable")
                 return False
             self._place = place
         if request.tunnel:
@@ -163,14 +164,7 @@ class Relay:
         self._body = None if request.body is None else max(request.body - len(rest), 0)
         return True
 
-    def _move(self, source: socket.socket, target: socket.socket, most: int) -> int:
-        """Bytes that went from one side to the other, in the kernel; 0 at the end."""
-        moved = left = os.splice(source.fileno(), self._writer, most)
-        while left:
-            left -= os.splice(self._reader, target.fileno(), left)
-        return moved
-
-    def _answer(self, status: str, text: str) -> None:
+    def _reply(self, status: str, text: str) -> None:
         body = f"{text}\n".encode()
         head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         self._client.sendall(head.encode() + body)

@@ -1,4 +1,4 @@
-"""Headers of objects: kept connections, redirects, the gate, and servers that do as they like."""
+"""Headers of objects: kept connections, redirects, the egress proxy, and servers that do as they like."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import gate, headers
+from kaiwo_storage_s3_gcs_azure_git_hf.download import egress_proxy, http_client, object_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,46 +85,46 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture
 def ask() -> Iterator[Callable[..., Any]]:
-    """Asks for the headers of an object below a URL, through a gate."""
-    way = gate.Gate(private=True)
-    asking: list[headers.Headers] = []
+    """Makes readers of the headers of objects below a URL, which connect through an egress proxy."""
+    proxy = egress_proxy.EgressProxy(private=True)
+    clients: list[http_client.HttpClient] = []
 
-    def given_by(url: str, **fields: str) -> headers.Headers:
-        assert way.written(url) is None
-        asking.append(headers.Headers(way, lambda key: (f"{url}/{key}", fields), 10))
-        return asking[-1]
+    def reader(url: str, **fields: str) -> object_headers.HeaderReader:
+        assert proxy.register_endpoint(url) is None
+        clients.append(http_client.HttpClient(proxy, 10))
+        return object_headers.HeaderReader(clients[-1], lambda key: (f"{url}/{key}", fields))
 
-    yield given_by
-    for one in asking:
-        one.close()
-    way.close()
+    yield reader
+    for client in clients:
+        client.close()
+    proxy.close()
 
 
 @pytest.fixture
 def secure(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
     """A server's certificate that the client trusts, for localhost and 127.0.0.1."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    headers._trust.cache_clear()
+    http_client.tls_context.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     yield context
-    headers._trust.cache_clear()
+    http_client.tls_context.cache_clear()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"], ids=["direct", "through the gate"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"], ids=["direct", "through the egress proxy"])
 def test_one_connection_serves_many_requests(serve: Any, ask: Any, host: str) -> None:
     """Asking for a checksum costs one round trip, and the server sees host and headers as they are."""
     server = serve(ANSWER, b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ANSWER)
-    asking = ask(f"http://{host}:{server.port}/bucket", Wanted="yes")
+    reader = ask(f"http://{host}:{server.port}/bucket", Wanted="yes")
     for _ in range(2):
-        assert asking.of("a%20b")["x-amz-checksum-crc32"] == "abc="
+        assert reader.read("a%20b")["x-amz-checksum-crc32"] == "abc="
     assert server.connections == 1
     first, *lines = server.requests[0].split("\r\n")
     assert first == "HEAD /bucket/a%20b HTTP/1.1"
     assert {f"host: {host}:{server.port}", "wanted: yes"} <= set(lines)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"], ids=["direct", "through the gate"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"], ids=["direct", "through the egress proxy"])
 def test_certificates_are_checked(
     serve: Any, ask: Any, secure: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
@@ -132,19 +132,19 @@ def test_certificates_are_checked(
     server = serve(ANSWER, ANSWER, context=secure)
     url = f"https://{host}:{server.port}"
     trusting = ask(url)
-    assert trusting.of("a")["content-length"] == "5"
-    trusting.close()
+    assert trusting.read("a")["content-length"] == "5"
+    trusting._client.close()
     monkeypatch.delenv("SSL_CERT_FILE")
-    headers._trust.cache_clear()
+    http_client.tls_context.cache_clear()
     with pytest.raises(ConnectionError, match="SSLCertVerificationError"):
-        ask(url).of("a")
+        ask(url).read("a")
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again(serve: Any, ask: Any) -> None:
     """Servers end connections that nobody used for a while."""
     server = serve(ANSWER, None, ANSWER)
-    asking = ask(f"http://127.0.0.1:{server.port}")
-    assert asking.of("a") == asking.of("a")
+    reader = ask(f"http://127.0.0.1:{server.port}")
+    assert reader.read("a") == reader.read("a")
     assert server.connections == 2
 
 
@@ -158,40 +158,40 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again(serve: Any, ask:
         b"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\n",
     ],
 )
-def test_no_answer_is_told_from_no_checksum(serve: Any, ask: Any, answer: bytes | None) -> None:
+def test_no_answer_is_reported_from_no_checksum(serve: Any, ask: Any, answer: bytes | None) -> None:
     """Who asks can ask again."""
     server = serve(answer)
     with pytest.raises(ConnectionError):
-        ask(f"http://127.0.0.1:{server.port}").of("a")
+        ask(f"http://127.0.0.1:{server.port}").read("a")
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 501])
 def test_a_store_that_does_not_tell_is_not_asked_again(serve: Any, ask: Any, status: int) -> None:
     """Its objects are read without."""
     server = serve(f"HTTP/1.1 {status} No\r\nX: y\r\n\r\n".encode())
-    assert ask(f"http://127.0.0.1:{server.port}").of("a") == {}
+    assert ask(f"http://127.0.0.1:{server.port}").read("a") == {}
 
 
 def test_a_redirect_elsewhere_loses_the_headers(serve: Any, ask: Any) -> None:
-    """What was meant for one host is not told to another, nor is one reached that may not be."""
+    """What was meant for one host is not sent to another, and a blocked address is not reached."""
     there = serve(ANSWER)
     moved = f"HTTP/1.1 307 Moved\r\nLocation: http://localhost:{there.port}/x\r\n\r\n".encode()
     inside = b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest\r\n\r\n"
     strange = b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n\r\n"
     here = serve(moved, inside, strange)
-    asking = ask(f"http://localhost:{here.port}", authorization="CANARY")
-    assert asking.of("a")["content-length"] == "5"
+    reader = ask(f"http://localhost:{here.port}", authorization="CANARY")
+    assert reader.read("a")["content-length"] == "5"
     assert "CANARY" in here.requests[0]
     assert "CANARY" not in there.requests[0]
-    assert asking.of("a") == {}
-    assert asking.of("a") == {}
+    assert reader.read("a") == {}
+    assert reader.read("a") == {}
 
 
 def test_a_line_break_is_not_sent(serve: Any, ask: Any) -> None:
     """A value cannot add a header of its own."""
     server = serve(ANSWER)
     with pytest.raises(ConnectionError):
-        ask(f"http://127.0.0.1:{server.port}", x="a\r\nauthorization: b").of("a")
+        ask(f"http://127.0.0.1:{server.port}", x="a\r\nauthorization: b").read("a")
     assert server.requests == []
 
 
@@ -208,27 +208,27 @@ def test_a_line_break_is_not_sent(serve: Any, ask: Any) -> None:
 def test_headers_go_no_further_than_their_server_and_its_encryption(
     first: str, then: str, *, lost: bool
 ) -> None:
-    """What signs a request is for one server, and not for who listens on the way."""
-    assert headers.elsewhere(urlsplit(first), urlsplit(then)) == lost
+    """What signs a request is for one server, and not for who listens on the proxy."""
+    assert http_client.crosses_origin(urlsplit(first), urlsplit(then)) == lost
 
 
 @pytest.mark.parametrize("location", ["http://[::1", "http://a:99999/", "http://a:0/", "https://:1", "x:"])
 def test_a_redirect_to_nowhere_is_not_followed(serve: Any, ask: Any, location: str) -> None:
     """What a server says cannot be followed is as good as no checksum."""
     server = serve(f"HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n".encode())
-    assert ask(f"http://127.0.0.1:{server.port}").of("a") == {}
+    assert ask(f"http://127.0.0.1:{server.port}").read("a") == {}
 
 
 def test_no_answer_crashes(serve: Any, ask: Any) -> None:
     """Whatever a server sends is an answer, or none."""
     server = serve()
-    asking = ask(f"http://127.0.0.1:{server.port}")
+    reader = ask(f"http://127.0.0.1:{server.port}")
 
     @settings(deadline=None, max_examples=50)
     @given(st.binary(max_size=200), st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 302 Found\r\n"]))
     def sent(data: bytes, first: bytes) -> None:
         server.answers.append(first + data + b"\r\n\r\n")
         with contextlib.suppress(ConnectionError):
-            assert isinstance(asking.of("a"), dict)
+            assert isinstance(reader.read("a"), dict)
 
     sent()

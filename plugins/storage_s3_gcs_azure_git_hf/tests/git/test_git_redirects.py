@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import threading
-import urllib.error
-import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
+from kaiwo_storage_s3_gcs_azure_git_hf.download import http_client
+from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,17 +84,19 @@ def test_credentials_stay_at_the_server_that_the_user_wrote(
     }
     if user:
         item["username"] = download.secret("user", user)
-    download.assert_failed(download({"git": [item]}), 3, "git[0]", "access was refused")
+    download.assert_failed(download({"git": [item]}), 3, "git[0]", "access denied")
     whole = base64.b64encode(f"{user or 'x-access-token'}:{TOKEN}".encode()).decode()
     assert (f"Basic {whole}" in first.given) is not elsewhere
     assert not any(second.given)
 
 
-def _asking(url: str) -> urllib.request.Request:
-    """A request as for large files: a body, and credentials that are for its server alone."""
-    request = urllib.request.Request(f"{url}/old.git", b"body")
-    request.add_unredirected_header("Authorization", TOKEN)
-    return request
+def _send(proxy: EgressProxy, url: str) -> None:
+    """Send a request as for LFS files: a body, and credentials that are for its server alone."""
+    with (
+        contextlib.closing(http_client.HttpClient(proxy, 60)) as client,
+        client.send("POST", f"{url}/old.git", credentials={"Authorization": TOKEN}, body=b"body") as response,
+    ):
+        http_client.check_status(response)
 
 
 @pytest.mark.parametrize(
@@ -108,22 +109,25 @@ def test_a_request_with_a_body_is_sent_again_where_it_is_sent_on(
     """A repository that was renamed keeps its large files; only See Other asks for GET instead."""
     first.status = status
     first.onward = second.url if elsewhere else first.url
-    with contextlib.closing(Gate(private=True)) as gate, contextlib.suppress(urllib.error.HTTPError):
-        gate.written(first.url)
-        gate.opener().open(_asking(first.url), timeout=60).close()
+    with (
+        contextlib.closing(EgressProxy(private=True)) as proxy,
+        contextlib.suppress(http_client.HttpStatusError),
+    ):
+        proxy.register_endpoint(first.url)
+        _send(proxy, first.url)
     reached = second if elsewhere else first
     assert reached.bodies == [body]
     assert reached.given == ["" if elsewhere else TOKEN]
 
 
-def test_nothing_goes_around_the_gate_whatever_the_environment_says(
+def test_nothing_goes_around_the_egress_proxy_whatever_the_environment_says(
     first: Moved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NO_PROXY is for the proxies of a cluster; it opens no way around the check of addresses."""
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "*")
-    with contextlib.closing(Gate(private=True)) as gate:
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            gate.opener().open(_asking(first.url), timeout=60)
-        assert "loopback" in (gate.refused() or "")
+    with contextlib.closing(EgressProxy(private=True)) as proxy:
+        with pytest.raises(http_client.HttpStatusError, match="403"):
+            _send(proxy, first.url)
+        assert "loopback" in (proxy.last_blocked() or "")
     assert not first.bodies

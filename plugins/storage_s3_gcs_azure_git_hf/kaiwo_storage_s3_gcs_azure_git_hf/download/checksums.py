@@ -1,7 +1,7 @@
-"""Checksums of content: which one a store gives, and computing it while parts arrive in any order.
+"""Checksums of content: which one a store gives, and how it is computed while parts arrive in any order.
 
-CRCs of parts can be put together to that of the whole, so each is computed by who writes the part. Digests
-of hashlib cannot, so they follow the parts that are there, from the beginning of the file.
+The CRCs of parts combine to the CRC of the whole, so the worker that writes a part computes its CRC. Digests
+of hashlib do not combine. They are computed from the beginning of the file, as far as its parts are there.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_CRCS: Final = {"crc64nvme": 16, "crc32c": 8, "crc32": 8}
-"""Hexadecimal digits of CRCs, by the names that stores and AWS's library give them."""
+_CRC_DIGITS: Final = {"crc64nvme": 16, "crc32c": 8, "crc32": 8}
+"""Hexadecimal digits of each CRC, by the names that stores and the AWS library use."""
 
-_S3_HEADERS: Final = (*_CRCS, "sha256", "sha1")
+_S3_HEADERS: Final = (*_CRC_DIGITS, "sha256", "sha1")
 """Algorithms of ``x-amz-checksum-*``; an object has one of them."""
 
 _MD5_ETAG: Final = re.compile(r'"?([0-9a-f]{32})"?')
-_READ: Final = 1024**2
+_READ_BYTES: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedDigest:
     """A digest that content must have.
 
     Attributes:
         algorithm: ``crc64nvme``, ``crc32c``, ``crc32``, or what hashlib calls it.
         digest: in hexadecimal, lower case.
-        origin: who says so, for messages.
+        origin: where it was found, for messages.
     """
 
     algorithm: str
@@ -44,14 +44,14 @@ class Expected:
     origin: str
 
 
-def from_etag(etag: str | None) -> Expected | None:
-    """S3's ETag of an object that was uploaded in one piece is its MD5."""
+def from_etag(etag: str | None) -> ExpectedDigest | None:
+    """The MD5 in an S3 ETag, which an object that was uploaded in one piece has."""
     found = _MD5_ETAG.fullmatch(etag or "")
-    return Expected("md5", found[1], "the ETag") if found else None
+    return ExpectedDigest("md5", found[1], "the ETag") if found else None
 
 
-def from_headers(headers: Mapping[str, str]) -> Expected | None:
-    """The best checksum of the whole object in response headers; names of headers are in lower case."""
+def from_headers(headers: Mapping[str, str]) -> ExpectedDigest | None:
+    """The best checksum of the whole object in response headers; header names are in lower case."""
     candidates: list[tuple[str, str, str]] = []
     if headers.get("x-amz-checksum-type", "FULL_OBJECT").upper() == "FULL_OBJECT":
         for algorithm in _S3_HEADERS:
@@ -59,14 +59,14 @@ def from_headers(headers: Mapping[str, str]) -> Expected | None:
             candidates.append((algorithm, headers.get(name, ""), name))
     parts = (part.strip().partition("=") for part in headers.get("x-goog-hash", "").split(","))
     google = {name: value for name, _, value in parts}
-    # Every object has a CRC, composed ones too; Google's own tools check it, and it is far quicker than MD5.
+    # Every object has a CRC, composed ones too. Google's tools check it, and it is far quicker than MD5.
     candidates.append(("crc32c", google.get("crc32c", ""), "x-goog-hash"))
     candidates.append(("md5", google.get("md5", ""), "x-goog-hash"))
     candidates.append(("md5", headers.get("content-md5", ""), "Content-MD5"))
     for algorithm, value, origin in candidates:
-        # One that ends in "-<number>" is a checksum of the checksums of parts, whose bounds are not told.
+        # A value that ends in "-<number>" is a checksum of the checksums of parts, whose bounds are unknown.
         if value and "-" not in value and (digest := _from_base64(value)):
-            return Expected(algorithm, digest, origin)
+            return ExpectedDigest(algorithm, digest, origin)
     return None
 
 
@@ -77,49 +77,49 @@ def _from_base64(value: str) -> str:
         return ""
 
 
-class Check(Protocol):
-    """A digest over a file whose parts arrive in any order."""
+class RunningChecksum(Protocol):
+    """The digest of a file whose parts arrive in any order."""
 
-    expected: Expected
+    expected: ExpectedDigest
 
     def begin(self, index: int) -> None:
-        """A part begins, or begins anew."""
+        """Begin a part, or begin it again."""
         ...
 
-    def take(self, index: int, data: Any) -> None:
-        """Bytes of a part on their way to the file, in their order; anything with the buffer protocol."""
+    def add(self, index: int, data: Any) -> None:
+        """Add bytes of a part in their order, before they are written; anything with the buffer protocol."""
         ...
 
     def arrived(self, index: int) -> None:
-        """A part is in the file."""
+        """Record that a part is in the file."""
         ...
 
     def digest(self) -> str:
-        """The digest in hexadecimal, once every part arrived."""
+        """The digest in hexadecimal, after every part arrived."""
         ...
 
 
-def check(expected: Expected, fd: int, sizes: list[int]) -> Check:
-    """What computes a digest.
+def running_checksum(expected: ExpectedDigest, fd: int, sizes: list[int]) -> RunningChecksum:
+    """The computation of an expected digest.
 
     Args:
-        expected: what it should be.
-        fd: the file; it is read where parts were not seen on their way.
+        expected: the digest that the file must have.
+        fd: the file; parts that were written by an earlier run are read from it.
         sizes: bytes of each part.
     """
-    if expected.algorithm in _CRCS:
-        return Combined(expected, fd, sizes)
-    return InOrder(expected, fd, sizes)
+    if expected.algorithm in _CRC_DIGITS:
+        return CombinedCrc(expected, fd, sizes)
+    return SequentialHash(expected, fd, sizes)
 
 
-class Combined:
-    """A CRC: computed part by part, then put together."""
+class CombinedCrc:
+    """A CRC that is computed part by part and combined at the end."""
 
-    def __init__(self, expected: Expected, fd: int, sizes: list[int]) -> None:
+    def __init__(self, expected: ExpectedDigest, fd: int, sizes: list[int]) -> None:
         # Only the download container has it.
         from awscrt import checksums  # type: ignore[import-untyped]
 
-        self._digits = _CRCS[expected.algorithm]
+        self._digits = _CRC_DIGITS[expected.algorithm]
         self._crc = getattr(checksums, expected.algorithm)
         self._combine = getattr(checksums, f"combine_{expected.algorithm}")
         self.expected = expected
@@ -128,18 +128,18 @@ class Combined:
         self._parts: dict[int, int] = {}
 
     def begin(self, index: int) -> None:
-        """A part begins, or begins anew."""
+        """Begin a part, or begin it again."""
         self._parts[index] = 0
 
-    def take(self, index: int, data: Any) -> None:
-        """Bytes of a part on their way to the file."""
+    def add(self, index: int, data: Any) -> None:
+        """Add bytes of a part before they are written."""
         self._parts[index] = self._crc(data, self._parts[index])
 
     def arrived(self, index: int) -> None:
-        """A part is in the file; one that an earlier run fetched is read there at the end."""
+        """Do nothing; a part of an earlier run is read from the file at the end."""
 
     def digest(self) -> str:
-        """The digest, once every part arrived."""
+        """The digest, after every part arrived."""
         value = offset = 0
         for index, size in enumerate(self._sizes):
             if index not in self._parts:
@@ -151,15 +151,15 @@ class Combined:
     def _read(self, index: int, offset: int) -> None:
         self.begin(index)
         end = offset + self._sizes[index]
-        while data := os.pread(self._fd, min(_READ, end - offset), offset):
-            self.take(index, data)
+        while data := os.pread(self._fd, min(_READ_BYTES, end - offset), offset):
+            self.add(index, data)
             offset += len(data)
 
 
-class InOrder:
-    """A digest of hashlib: a file of one part is taken in on its way, others as their parts are there."""
+class SequentialHash:
+    """A digest of hashlib; a single part is hashed before it is written, several as they arrive."""
 
-    def __init__(self, expected: Expected, fd: int, sizes: list[int]) -> None:
+    def __init__(self, expected: ExpectedDigest, fd: int, sizes: list[int]) -> None:
         self.expected = expected
         self._hash = hashlib.new(expected.algorithm, usedforsecurity=False)
         self._fd = fd
@@ -170,20 +170,20 @@ class InOrder:
         self._lock = threading.Lock()
 
     def begin(self, index: int) -> None:
-        """A part begins, or begins anew."""
+        """Begin a part, or begin it again."""
         if len(self._sizes) == 1:
             self._hash = hashlib.new(self.expected.algorithm, usedforsecurity=False)
             self._there.discard(index)
             self._next = self._offset = 0
 
-    def take(self, index: int, data: Any) -> None:  # noqa: ARG002 - a file of one part has no other
-        """Bytes of a part on their way to the file."""
+    def add(self, index: int, data: Any) -> None:  # noqa: ARG002 - a file of one part has no other
+        """Add bytes of a part before they are written."""
         if len(self._sizes) == 1:
             self._hash.update(data)
             self._offset += len(data)
 
     def arrived(self, index: int) -> None:
-        """Note a part, and take in what can be taken unless another worker is doing so."""
+        """Record a part, and hash what can be hashed unless another worker is doing so."""
         self._there.add(index)
         if self._lock.acquire(blocking=False):
             try:
@@ -192,7 +192,7 @@ class InOrder:
                 self._lock.release()
 
     def digest(self) -> str:
-        """The digest, once every part arrived."""
+        """The digest, after every part arrived."""
         with self._lock:
             self._advance()
         return self._hash.hexdigest()
@@ -201,7 +201,7 @@ class InOrder:
         while self._next in self._there:
             end = self._offset + self._sizes[self._next]
             while self._offset < end:
-                data = os.pread(self._fd, min(_READ, end - self._offset), self._offset)
+                data = os.pread(self._fd, min(_READ_BYTES, end - self._offset), self._offset)
                 if not data:
                     return
                 self._hash.update(data)
@@ -210,7 +210,7 @@ class InOrder:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal.
+    """Compute the SHA-256 of a file, in hexadecimal.
 
     Raises:
         OSError: it cannot be read.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import checks
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums
 
 CHECK_VALUES = {"crc64nvme": "ae8b14860a799888", "crc32c": "e3069283", "crc32": "cbf43926"}
 """Of the text ``123456789``, from the catalogue of parametrised CRC algorithms."""
@@ -22,15 +22,17 @@ def digest(algorithm: str, parts: list[bytes], order: list[int], seen: set[int])
     fd = os.memfd_create("parts")
     try:
         os.pwrite(fd, b"".join(parts), 0)
-        check = checks.check(checks.Expected(algorithm, "", ""), fd, [len(part) for part in parts])
+        check = checksums.running_checksum(
+            checksums.ExpectedDigest(algorithm, "", ""), fd, [len(part) for part in parts]
+        )
         for index in order:
             if index in seen:
                 check.begin(index)
-                check.take(index, b"what a broken connection left")
+                check.add(index, b"what a broken connection left")
                 check.begin(index)
                 half = len(parts[index]) // 2
-                check.take(index, parts[index][:half])
-                check.take(index, memoryview(parts[index])[half:])
+                check.add(index, parts[index][:half])
+                check.add(index, memoryview(parts[index])[half:])
             check.arrived(index)
         return check.digest()
     finally:
@@ -86,7 +88,7 @@ def _encoded(text: str) -> str:
 )
 def test_every_checksum_that_a_store_gives_is_understood(headers: dict[str, str], algorithm: str) -> None:
     """In the algorithm that it is quickest to compute, where there is a choice."""
-    found = checks.from_headers(headers)
+    found = checksums.from_headers(headers)
     assert found is not None
     assert found.algorithm == algorithm
     assert found.digest == CHECK_VALUES.get(algorithm, found.digest)
@@ -104,4 +106,4 @@ def test_every_checksum_that_a_store_gives_is_understood(headers: dict[str, str]
 )
 def test_what_is_no_checksum_of_the_content_is_not_taken_for_one(headers: dict[str, str]) -> None:
     """A checksum of checksums of parts, or no value at all."""
-    assert checks.from_headers(headers) is None
+    assert checksums.from_headers(headers) is None

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
+from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,17 +69,17 @@ def servers() -> Iterator[list[Server]]:
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
-    """A gate of which the user wrote a loopback address."""
-    made = Gate(private=True)
-    made.written("http://127.0.0.1")
+def proxy() -> Iterator[EgressProxy]:
+    """An egress proxy of which the user wrote a loopback address."""
+    made = EgressProxy(private=True)
+    made.register_endpoint("http://127.0.0.1")
     yield made
     made.close()
 
 
-def client(gate: Gate) -> http.client.HTTPConnection:
-    """A connection to the gate."""
-    place = urlsplit(gate.url)
+def client(proxy: EgressProxy) -> http.client.HTTPConnection:
+    """A connection to the egress proxy."""
+    place = urlsplit(proxy.url)
     return http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
 
 
@@ -92,10 +92,10 @@ def ask(
     return answer.status, answer.read()
 
 
-def test_one_connection_serves_many_requests(gate: Gate, servers: list[Server]) -> None:
+def test_one_connection_serves_many_requests(proxy: EgressProxy, servers: list[Server]) -> None:
     """With bodies, and to another host in between: each request reaches its own."""
     first, second = servers
-    connection = client(gate)
+    connection = client(proxy)
     for _ in range(3):
         assert ask(connection, "GET", f"{first.url}/a?b=1") == (200, b"first")
     assert ask(connection, "POST", f"{first.url}/post", b"x" * 100_000) == (200, b"first" + b"x" * 100_000)
@@ -106,24 +106,25 @@ def test_one_connection_serves_many_requests(gate: Gate, servers: list[Server]) 
     assert len({port for port, *_ in first.seen}) == 2, "the connection was not kept"
 
 
-def test_each_request_of_a_kept_connection_is_checked(gate: Gate, servers: list[Server]) -> None:
+def test_each_request_of_a_kept_connection_is_checked(proxy: EgressProxy, servers: list[Server]) -> None:
     """A client that was let through once cannot reach the metadata server with its second request."""
-    connection = client(gate)
+    connection = client(proxy)
     assert ask(connection, "GET", f"{servers[0].url}/")[0] == 200
     status, text = ask(connection, "GET", "http://169.254.169.254/latest/meta-data/")
     connection.close()
     assert (status, b"metadata" in text) == (403, True)
-    assert "169.254.169.254" in (gate.refused() or "")
+    assert "169.254.169.254" in (proxy.last_blocked() or "")
 
 
 @pytest.mark.parametrize(
     "head",
     [b"\r\n\r\n", b"GET\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n", b"GET http://a:b/ HTTP/1.1\r\n\r\n",
+     b"GET ftp://127.0.0.1/ HTTP/1.1\r\n\r\n",
      b"POST http://127.0.0.1/ HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"x" * 70_000],
 )  # fmt: skip
-def test_what_is_no_request_is_not_forwarded(gate: Gate, head: bytes) -> None:
-    """It is answered or cut off, and the gate goes on."""
-    place = urlsplit(gate.url)
+def test_what_is_no_request_is_not_forwarded(proxy: EgressProxy, head: bytes) -> None:
+    """It is answered or cut off, and the egress proxy goes on."""
+    place = urlsplit(proxy.url)
     with socket.create_connection((place.hostname, place.port), timeout=20) as raw:
         raw.sendall(head)
         raw.shutdown(socket.SHUT_WR)
@@ -135,22 +136,22 @@ def test_what_is_no_request_is_not_forwarded(gate: Gate, head: bytes) -> None:
 
 
 @pytest.mark.parametrize("host", ["a" * 70 + ".example.com", "a..b", "."])
-def test_names_that_cannot_be_names_are_answered(gate: Gate, host: str) -> None:
-    """As any host that cannot be reached."""
-    connection = client(gate)
+def test_names_that_cannot_be_names_are_answered(proxy: EgressProxy, host: str) -> None:
+    """As any host that is unreachable."""
+    connection = client(proxy)
     assert ask(connection, "GET", f"http://{host}/")[0] == 502
     connection.close()
-    assert "cannot be reached" in (gate.unreached() or "")
+    assert "is unreachable" in (proxy.last_unreachable() or "")
 
 
-def test_many_open_files_do_not_matter(gate: Gate, servers: list[Server]) -> None:
+def test_many_open_files_do_not_matter(proxy: EgressProxy, servers: list[Server]) -> None:
     """Descriptors above 1023, as a program with many connections has them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 1200:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1030)]
     try:
-        connection = client(gate)
+        connection = client(proxy)
         assert ask(connection, "GET", f"{servers[0].url}/") == (200, b"first")
         connection.close()
     finally:
@@ -158,11 +159,11 @@ def test_many_open_files_do_not_matter(gate: Gate, servers: list[Server]) -> Non
             os.close(number)
 
 
-def test_a_closed_gate_leaves_neither_port_nor_thread(servers: list[Server]) -> None:
+def test_a_closed_egress_proxy_leaves_neither_port_nor_thread(servers: list[Server]) -> None:
     """Whoever comes later finds nobody there."""
     before = threading.active_count()
-    made = Gate(private=True)
-    made.written("http://127.0.0.1")
+    made = EgressProxy(private=True)
+    made.register_endpoint("http://127.0.0.1")
     connection = client(made)
     assert ask(connection, "GET", f"{servers[0].url}/")[0] == 200
     connection.close()
@@ -171,4 +172,6 @@ def test_a_closed_gate_leaves_neither_port_nor_thread(servers: list[Server]) -> 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((place.hostname, place.port), timeout=5)
     assert not [thread for thread in threading.enumerate() if thread is made._thread]
-    assert threading.active_count() <= before + 2, "connection threads of server and gate may still be ending"
+    assert threading.active_count() <= before + 2, (
+        "connection threads of server and proxy may still be ending"
+    )
