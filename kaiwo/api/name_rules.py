@@ -34,16 +34,17 @@ class NameRule:
     pattern: str
     words: str
 
+    @property
+    def requirement(self) -> str:
+        """What a name may be like, in the words of the CRD's own rule."""
+        return f"may have at most {self.limit} characters and only {self.words}"
+
     def problem(self, name: str) -> str | None:
-        """What is wrong with a name, with the limit and a legal name that is near; None when nothing is."""
-        advice = f'; for example "{self.legal(name)}"'
-        if len(name) > self.limit:
-            return (
-                f"{shorten(name, 80)} has {len(name)} characters, at most {self.limit} are possible{advice}"
-            )
-        if not re.fullmatch(self.pattern, name) or name.endswith("\n"):
-            return f"{shorten(name, 80)} may have only {self.words} (at most {self.limit}){advice}"
-        return None
+        """What is wrong with a name, with the rule and a legal name that is near; None when nothing is."""
+        if len(name) <= self.limit and re.fullmatch(self.pattern, name) and not name.endswith("\n"):
+            return None
+        length = f" ({len(name)} characters)" if len(name) > self.limit else ""
+        return f'{shorten(name, 80)}{length} {self.requirement}; for example "{self.legal(name)}"'
 
     def legal(self, text: str) -> str:
         """The legal name that is nearest to a text; never empty."""

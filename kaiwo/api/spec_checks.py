@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.cel_rules import TOPOLOGY_MESSAGE
 from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_volumes, check_volumes
 from kaiwo.api.errors import Problem, join_path
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata_checks import labels_problems
 from kaiwo.api.shebang import command_of
+from kaiwo.api.spec_rules import DOWNLOAD_NEEDS_VOLUME, ONE_TOPOLOGY_LABEL, STORAGE_DISABLED
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.api.workload import GROUP
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
@@ -80,8 +80,9 @@ def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
 
 
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    if spec.get("preferredTopologyLabel") and spec.get("requiredTopologyLabel"):
-        yield Problem("spec.requiredTopologyLabel", TOPOLOGY_MESSAGE)
+    rule = ONE_TOPOLOGY_LABEL
+    if rule.violated(spec.get("preferredTopologyLabel"), spec.get("requiredTopologyLabel")):
+        yield Problem(f"spec.{rule.field}", rule.message)
 
 
 def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:
@@ -100,15 +101,11 @@ def _storage(value: object) -> Iterator[Problem]:
     data, cache = _mapping(storage.get("data")) or {}, _mapping(storage.get("huggingFace")) or {}
     sources = _mapping(data.get("download")) or {}
     for path, section, wanted in (
-        ("data", data, [f"download.{name}" for name, items in sources.items() if items]),
-        ("huggingFace", cache, ["preCacheRepos"] if cache.get("preCacheRepos") else []),
+        ("data", data, any(sources.values())),
+        ("huggingFace", cache, cache.get("preCacheRepos")),
     ):
-        if wanted and not section.get("storageSize"):
-            yield Problem(
-                f"spec.storage.{path}.storageSize",
-                f"is required: {wanted[0]} has nowhere to go",
-                'give the volume a size, for example "100Gi"',
-            )
+        if DOWNLOAD_NEEDS_VOLUME.violated(wanted, section.get("storageSize")):
+            yield Problem(f"spec.storage.{path}.storageSize", DOWNLOAD_NEEDS_VOLUME.message)
         yield from _positive(section.get("storageSize"), f"spec.storage.{path}.storageSize")
 
 
@@ -141,10 +138,9 @@ def _warnings(
             )
     yield from _own_labels(spec.get("podTemplateSpecLabels"))
     storage = _mapping(spec.get("storage"))
-    if storage is not None and storage.get("storageEnabled") is not True:
-        for name in ("data", "huggingFace"):
-            if storage.get(name) is not None:
-                yield Problem(f"spec.storage.{name}", "is ignored", "set storageEnabled: true to use it")
+    for name in ("data", "huggingFace") if storage is not None else ():
+        if STORAGE_DISABLED.violated(storage.get("storageEnabled"), storage.get(name)):
+            yield Problem(f"spec.storage.{name}", STORAGE_DISABLED.message)
     env = spec.get("env")
     names = [item.get("name") for item in env if isinstance(item, dict)] if isinstance(env, list) else []
     for name, times in Counter(name for name in names if isinstance(name, str)).items():

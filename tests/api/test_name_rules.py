@@ -26,9 +26,9 @@ def test_a_legal_name_is_its_own_advice(rule: NameRule) -> None:
 def test_the_limits_are_63_and_47() -> None:
     """A Job's name becomes a label; KubeRay adds to a RayJob's."""
     assert PLAIN.problem("a" * 63) is None
-    assert "at most 63 are possible" in str(PLAIN.problem("a" * 64))
+    assert "may have at most 63 characters" in str(PLAIN.problem("a" * 64))
     assert ON_RAY.problem("a" * 47) is None
-    assert "at most 47 are possible" in str(ON_RAY.problem("a" * 48))
+    assert "may have at most 47 characters" in str(ON_RAY.problem("a" * 48))
     assert PLAIN.problem("1a") is None
     assert "with a letter first" in str(ON_RAY.problem("1a"))
     assert PLAIN.problem("a\n") is not None

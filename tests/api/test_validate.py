@@ -150,8 +150,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(storage={"storageEnabled": True, "data": {"download": DOWNLOAD}}),
         (
-            "spec.storage.data.storageSize: is required: download.acme has nowhere to go "
-            '(give the volume a size, for example "100Gi")'
+            "spec.storage.data.storageSize: is required for downloads: give the volume a size, for example "
+            '"100Gi"'
         ),
     ),
     (
@@ -174,47 +174,51 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(entrypoint="x" * 1_048_576),
         (
-            "spec.entrypoint: has 1048576 bytes, more than the 131071 that Linux takes as one argument; "
+            "spec.entrypoint: longer than 131071 bytes, the longest argument Linux takes: "
             "put the script into the image or the data volume and call it"
         ),
     ),
     (
         obj(entrypoint="é" * 100_000),
         (
-            "spec.entrypoint: has 200000 bytes, more than the 131071 that Linux takes as one argument; "
+            "spec.entrypoint: longer than 131071 bytes, the longest argument Linux takes: "
             "put the script into the image or the data volume and call it"
         ),
     ),
     (
         obj(name="Train_1"),
         (
-            "metadata.name: \"Train_1\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends (at most 63); for example "train-1"'
+            'metadata.name: "Train_1" may have at most 63 characters and only lower-case letters, digits '
+            "and '-', with a letter or digit at both ends; for example \"train-1\""
         ),
     ),
     (
         obj(name="übung"),
         (
-            "metadata.name: \"übung\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends (at most 63); for example "bung"'
+            'metadata.name: "übung" may have at most 63 characters and only lower-case letters, digits '
+            "and '-', with a letter or digit at both ends; for example \"bung\""
         ),
     ),
     (
         obj(name="a" * 64),
-        f'metadata.name: "{"a" * 64}" has 64 characters, at most 63 are possible; for example "{"a" * 63}"',
+        (
+            f'metadata.name: "{"a" * 64}" (64 characters) may have at most 63 characters and only lower-case '
+            f"letters, digits and '-', with a letter or digit at both ends; for example \"{'a' * 63}\""
+        ),
     ),
     (
         obj(name="a" * 48, ray=True),
         (
-            f'metadata.name: "{"a" * 48}" has 48 characters, at most 47 are possible; for example '
+            f'metadata.name: "{"a" * 48}" (48 characters) may have at most 47 characters and only lower-case '
+            "letters, digits and '-', with a letter first and a letter or digit last; for example "
             f'"{"a" * 47}" (a workload on Ray)'
         ),
     ),
     (
         obj(name="1st", rayJob={}),
         (
-            "metadata.name: \"1st\" may have only lower-case letters, digits and '-', with a letter first "
-            'and a letter or digit last (at most 47); for example "w-1st" (a workload on Ray)'
+            'metadata.name: "1st" may have at most 47 characters and only lower-case letters, digits and '
+            "'-', with a letter first and a letter or digit last; for example \"w-1st\" (a workload on Ray)"
         ),
     ),
     ({**obj(), "sepc": {}}, 'sepc: is not a known field (did you mean "spec"?)'),
@@ -278,7 +282,7 @@ def test_after_defaulting_replicas_cannot_be_missed() -> None:
 def test_what_is_ignored_or_odd_is_warned_about() -> None:
     """A legal object that probably does not do what was meant says so."""
     assert warnings(obj(storage={"data": {"storageSize": "1Gi"}})) == [
-        "spec.storage.data: is ignored (set storageEnabled: true to use it)"
+        "spec.storage.data: is ignored: set storageEnabled: true to use it"
     ]
     assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
         'spec.env: "A" is given 2 times; the last one wins (remove the others)'
