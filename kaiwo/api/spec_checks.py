@@ -137,8 +137,8 @@ def _warnings(
                 "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
             )
     yield from _own_labels(spec.get("podTemplateSpecLabels"))
-    storage = _mapping(spec.get("storage"))
-    for name in ("data", "huggingFace") if storage is not None else ():
+    storage = _mapping(spec.get("storage")) or {}
+    for name in ("data", "huggingFace"):
         if STORAGE_DISABLED.violated(storage.get("storageEnabled"), storage.get(name)):
             yield Problem(f"spec.storage.{name}", STORAGE_DISABLED.message)
     env = spec.get("env")

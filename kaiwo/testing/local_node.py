@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kaiwo.api.conditions import format_time
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.errors import EngineError
 from kaiwo.engine.resource import CONFIG_MAP, POD, SECRET
+from kaiwo.engine.timestamps import format_time
 from kaiwo.testing.local_download import Ended, LocalDownload, MountError
 from kaiwo.workload.download.job import CONTAINER, DOWNLOADER
 from kaiwo.workload.metadata import TYPE
