@@ -23,13 +23,15 @@ def check_env(env: object, path: str) -> Iterator[Problem]:
         name = item.get("name")
         if isinstance(name, str) and (not name.isascii() or not name.isprintable() or "=" in name):
             yield Problem(
-                f"{place}.name", f"{shorten(name)} is no variable name", "use ASCII letters, digits and _"
+                f"{place}.name",
+                f"{shorten(name)} is not a valid variable name",
+                "use ASCII letters, digits and _",
             )
         source = item.get("valueFrom")
         if source is None:
             continue
         if item.get("value"):
-            yield Problem(f"{place}.valueFrom", "is given together with value", "remove one of them")
+            yield Problem(f"{place}.valueFrom", "excludes value", "remove one of them")
         if isinstance(source, dict):
             yield from _env_source(source, f"{place}.valueFrom")
 
@@ -39,10 +41,10 @@ def _env_source(source: dict[Any, Any], place: str) -> Iterator[Problem]:
     for key in given:
         if key not in ENV_SOURCES:
             hint = did_you_mean(key, ENV_SOURCES) or "known: " + ", ".join(sorted(ENV_SOURCES))
-            yield Problem(f"{place}.{key}", "is not a known source", hint)
+            yield Problem(f"{place}.{key}", "unknown source", hint)
     if len(given) != 1:
         yield Problem(
-            place, f"names {len(given)} sources", "give exactly one of " + ", ".join(sorted(ENV_SOURCES))
+            place, f"expected one source, got {len(given)}", "supported: " + ", ".join(sorted(ENV_SOURCES))
         )
 
 
@@ -111,7 +113,9 @@ def check_resources(resources: object, path: str) -> Iterator[Problem]:
         for key, amount in amounts.items():
             if amount.nano < 0:
                 yield Problem(
-                    f"{path}.{join_path((section, key))}", f"{amount} is less than 0", "use 0 or more"
+                    f"{path}.{join_path((section, key))}",
+                    f"must be greater than or equal to 0, got {amount}",
+                    "",
                 )
     for key, amount in requests.items():
         limit = limits.get(key)

@@ -1,4 +1,4 @@
-"""Which names a workload may have: what its objects need, and what Kubernetes and KubeRay take."""
+"""Rules for names of workloads and for labels: what objects need and Kubernetes and KubeRay accept."""
 
 from __future__ import annotations
 
@@ -89,9 +89,8 @@ def label_key_problem(key: str) -> str | None:
     prefix, _, _ = key.rpartition("/")
     if len(prefix) <= MAX_LABEL_PREFIX and LABEL_KEY.fullmatch(key):
         return None
-    return (
-        f"{shorten(key)} is no label key; write it like team or example.com/team, at most 63 after the slash"
-    )
+    advice = "write it like team or example.com/team, at most 63 after the slash"
+    return f"{shorten(key)} is not a valid label key; {advice}"
 
 
 def label_value_problem(value: str) -> str | None:
@@ -99,6 +98,6 @@ def label_value_problem(value: str) -> str | None:
     if len(value) <= MAX_LABEL_VALUE and LABEL_TEXT.fullmatch(value):
         return None
     return (
-        f"{shorten(value)} is no label value; at most 63 letters, digits, '-', '_' and '.', "
+        f"{shorten(value)} is not a valid label value; at most 63 letters, digits, '-', '_' and '.', "
         "with a letter or digit at both ends"
     )

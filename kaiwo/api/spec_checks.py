@@ -74,9 +74,7 @@ def check_config(obj: Mapping[str, Any], settings: Collection[str]) -> Found:
 
 def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
     if spec.get("gpusPerReplica") is not None and spec.get("replicas") is None and not defaulted:
-        yield Problem(
-            "spec.gpusPerReplica", "is given without replicas", "give replicas too, for example replicas: 1"
-        )
+        yield Problem("spec.gpusPerReplica", "needs replicas", "add replicas, for example replicas: 1")
 
 
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -117,7 +115,7 @@ def _positive(value: object, path: str) -> Iterator[Problem]:
     except InvalidQuantity:
         return
     if amount.nano <= 0:
-        yield Problem(path, f'"{value}" is not more than 0', 'give an amount, for example "100Gi"')
+        yield Problem(path, f'must be greater than 0, got "{value}"', 'give an amount, for example "100Gi"')
 
 
 def _warnings(
@@ -134,7 +132,7 @@ def _warnings(
         product = _count(replicas) * _count(each)
         if product not in (0, _count(total)):
             yield Problem(
-                "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
+                "spec.gpus", f"{total} is ignored: replicas times gpusPerReplica is {product}", "remove gpus"
             )
     yield from _own_labels(spec.get("podTemplateSpecLabels"))
     storage = _mapping(spec.get("storage")) or {}
@@ -146,7 +144,7 @@ def _warnings(
     for name, times in Counter(name for name in names if isinstance(name, str)).items():
         if times > 1:
             yield Problem(
-                "spec.env", f'"{name}" is given {times} times; the last one wins', "remove the others"
+                "spec.env", f'"{name}" is given {times} times, and the last one wins', "remove the others"
             )
 
 
@@ -155,7 +153,7 @@ def _own_labels(labels: object) -> Iterator[Problem]:
         if str(label).startswith(f"{GROUP}/"):
             yield Problem(
                 join_path(("spec", "podTemplateSpecLabels", str(label))),
-                f"is ignored: labels of {GROUP} are Kaiwo's own",
+                f"is ignored: the prefix {GROUP} is reserved",
                 "use another prefix",
             )
 

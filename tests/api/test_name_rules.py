@@ -50,15 +50,15 @@ def test_legal_label_keys(key: str) -> None:
 @pytest.mark.parametrize("key", ["", "a b", "a" * 64, "/a", "a/", "A.com/x", "a/b/c", f"{'a' * 254}/b"])
 def test_illegal_label_keys(key: str) -> None:
     """As Kubernetes refuses them."""
-    assert "is no label key" in str(label_key_problem(key))
+    assert "is not a valid label key" in str(label_key_problem(key))
 
 
 def test_label_values() -> None:
     """At most 63 characters, empty is legal."""
     assert label_value_problem("") is None
     assert label_value_problem("A_1.b") is None
-    assert "is no label value" in str(label_value_problem("a b"))
-    assert "is no label value" in str(label_value_problem("a" * 64))
+    assert "is not a valid label value" in str(label_value_problem("a b"))
+    assert "is not a valid label value" in str(label_value_problem("a" * 64))
 
 
 def test_problems_are_one_line_each() -> None:

@@ -88,19 +88,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (obj(env=[{"value": "x"}]), "spec.env[0].name: is required (add it)"),
     (
         obj(env=[{"name": "A=B", "value": "x"}]),
-        'spec.env[0].name: "A=B" is no variable name (use ASCII letters, digits and _)',
+        'spec.env[0].name: "A=B" is not a valid variable name (use ASCII letters, digits and _)',
     ),
     (
         obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {}}}]),
-        "spec.env[0].valueFrom: is given together with value (remove one of them)",
+        "spec.env[0].valueFrom: excludes value (remove one of them)",
     ),
     (
         obj(env=[{"name": "A", "valueFrom": {"secretKeyReff": {}}}]),
-        'spec.env[0].valueFrom.secretKeyReff: is not a known source (did you mean "secretKeyRef"?)',
+        'spec.env[0].valueFrom.secretKeyReff: unknown source (did you mean "secretKeyRef"?)',
     ),
     (
         obj(gpusPerReplica=2),
-        "spec.gpusPerReplica: is given without replicas (give replicas too, for example replicas: 1)",
+        "spec.gpusPerReplica: needs replicas (add replicas, for example replicas: 1)",
     ),
     (
         obj(preferredTopologyLabel="rack", requiredTopologyLabel="rack"),
@@ -123,7 +123,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         obj(resources={"requests": {"cpu": "-1"}}),
-        "spec.resources.requests.cpu: -1 is less than 0 (use 0 or more)",
+        "spec.resources.requests.cpu: must be greater than or equal to 0, got -1",
     ),
     (
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a"}] * 2),
@@ -136,7 +136,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(podTemplateSpecLabels={"a b": "c"}),
         (
-            'spec.podTemplateSpecLabels["a b"]: "a b" is no label key; write it like team or '
+            'spec.podTemplateSpecLabels["a b"]: "a b" is not a valid label key; write it like team or '
             "example.com/team, at most 63 after the slash"
         ),
     ),
@@ -156,7 +156,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"storageSize": "0"}}),
-        'spec.storage.data.storageSize: "0" is not more than 0 (give an amount, for example "100Gi")',
+        (
+            'spec.storage.data.storageSize: must be greater than 0, got "0" '
+            '(give an amount, for example "100Gi")'
+        ),
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"acmee": []}}}),
@@ -285,19 +288,19 @@ def test_what_is_ignored_or_odd_is_warned_about() -> None:
         "spec.storage.data: is ignored: set storageEnabled: true to use it"
     ]
     assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
-        'spec.env: "A" is given 2 times; the last one wins (remove the others)'
+        'spec.env: "A" is given 2 times, and the last one wins (remove the others)'
     ]
     (own,) = warnings(obj(podTemplateSpecLabels={"team": "a", "kaiwo.silogen.ai/user": "b"}))
     assert "kaiwo.silogen.ai/user" in own
-    assert "is ignored: labels of kaiwo.silogen.ai are Kaiwo's own" in own
+    assert "is ignored: the prefix kaiwo.silogen.ai is reserved" in own
     assert warnings(obj(replicas=3)) == [
         "spec.replicas: is ignored: a batch job is one pod (set ray: true to spread the work)"
     ]
     assert warnings(obj(ray=True, gpus=3, replicas=2, gpusPerReplica=4)) == [
-        "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
+        "spec.gpus: 3 is ignored: replicas times gpusPerReplica is 8 (remove gpus)"
     ]
     assert warnings(obj("KaiwoService", gpus=3, replicas=2, gpusPerReplica=4)) == [
-        "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
+        "spec.gpus: 3 is ignored: replicas times gpusPerReplica is 8 (remove gpus)"
     ]
     assert warnings(obj("KaiwoService", gpus=3, replicas=0, gpusPerReplica=4)) == []
     assert warnings(obj("KaiwoService", ray=True, entrypoint="x")) == [
