@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
+from kaiwo.api.spec_rules import duplicate_mounts
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 
@@ -22,13 +23,15 @@ def check_env(env: object, path: str) -> Iterator[Problem]:
         name = item.get("name")
         if isinstance(name, str) and (not name.isascii() or not name.isprintable() or "=" in name):
             yield Problem(
-                f"{place}.name", f"{shorten(name)} is no variable name", "use ASCII letters, digits and _"
+                f"{place}.name",
+                f"{shorten(name)} is not a valid variable name",
+                "use ASCII letters, digits and _",
             )
         source = item.get("valueFrom")
         if source is None:
             continue
         if item.get("value"):
-            yield Problem(f"{place}.valueFrom", "is given together with value", "remove one of them")
+            yield Problem(f"{place}.valueFrom", "excludes value", "remove one of them")
         if isinstance(source, dict):
             yield from _env_source(source, f"{place}.valueFrom")
 
@@ -38,31 +41,22 @@ def _env_source(source: dict[Any, Any], place: str) -> Iterator[Problem]:
     for key in given:
         if key not in ENV_SOURCES:
             hint = did_you_mean(key, ENV_SOURCES) or "known: " + ", ".join(sorted(ENV_SOURCES))
-            yield Problem(f"{place}.{key}", "is not a known source", hint)
+            yield Problem(f"{place}.{key}", "unknown source", hint)
     if len(given) != 1:
         yield Problem(
-            place, f"names {len(given)} sources", "give exactly one of " + ", ".join(sorted(ENV_SOURCES))
+            place, f"expected one source, got {len(given)}", "supported: " + ", ".join(sorted(ENV_SOURCES))
         )
 
 
 def check_secret_volumes(volumes: object, path: str) -> Iterator[Problem]:
-    """Two volumes of one name, or at one place."""
+    """Report secret volumes that share a name."""
     names: dict[str, int] = {}
-    places: dict[str, int] = {}
     for index, item in _entries(volumes):
         name = item.get("name")
-        if not isinstance(name, str):
-            continue
-        if name in names:
+        if isinstance(name, str) and names.setdefault(name, index) != index:
             yield Problem(
                 f"{path}[{index}].name", f'"{name}" is the name of {path}[{names[name]}] too', "rename it"
             )
-            continue
-        names[name] = index
-        place = _place(item)
-        if place and place in places:
-            yield _taken(f"{path}[{index}].mountPath", place, f"{path}[{places[place]}]")
-        places.setdefault(place, index)
 
 
 def _place(secret: dict[Any, Any]) -> str:
@@ -77,38 +71,37 @@ def _place(secret: dict[Any, Any]) -> str:
 
 
 def check_volumes(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """Storage volumes that clash with each other or with a secret volume, as far as the spec alone shows.
+    """Report volumes that share a name or a mount path, as far as the spec alone shows.
 
-    A mount path that is left out comes from KaiwoConfig; the controller judges it.
+    A mount path that is left out comes from KaiwoConfig; the controller checks it.
     """
-    storage = spec.get("storage")
-    if not isinstance(storage, dict) or storage.get("storageEnabled") is not True:
-        return
-    places: dict[str, str] = {}
     names: dict[str, str] = {}
-    for section, name in (("data", "data"), ("huggingFace", "hf")):
-        volume = storage.get(section)
-        if not isinstance(volume, dict) or not volume.get("storageSize"):
-            continue
-        names[name] = f"spec.storage.{section}"
-        if not volume.get("mountPath"):
-            continue
-        place = str(volume["mountPath"]).rstrip("/") or "/"
-        if place in places:
-            yield _taken(f"spec.storage.{section}.mountPath", place, places[place])
-        places[place] = f"spec.storage.{section}"
+    secrets: set[str] = set()
+    mounts: list[tuple[str, str]] = []
+    for field, name, volume in _storage_volumes(spec.get("storage")):
+        names[name] = field
+        if volume.get("mountPath"):
+            mounts.append((str(volume["mountPath"]), field))
     for index, item in _entries(spec.get("secretVolumes")):
         field = f"spec.secretVolumes[{index}]"
         if (name := str(item.get("name"))) in names:
             yield Problem(
                 f"{field}.name", f'"{name}" is the name of the volume of {names[name]}', "rename it"
             )
-        if (place := _place(item)) in places:
-            yield _taken(f"{field}.mountPath", place, places[place])
+        if (place := _place(item)) and name not in secrets:
+            mounts.append((place, field))
+        secrets.add(name)
+    yield from duplicate_mounts(mounts)
 
 
-def _taken(path: str, place: str, other: str) -> Problem:
-    return Problem(path, f'"{place}" is where {other} is mounted already', "choose another")
+def _storage_volumes(storage: object) -> Iterator[tuple[str, str, dict[Any, Any]]]:
+    """Field, name and section of each volume that the storage section asks for."""
+    if not isinstance(storage, dict) or storage.get("storageEnabled") is not True:
+        return
+    for section, name in (("data", "data"), ("huggingFace", "hf")):
+        volume = storage.get(section)
+        if isinstance(volume, dict) and volume.get("storageSize"):
+            yield f"spec.storage.{section}", name, volume
 
 
 def check_resources(resources: object, path: str) -> Iterator[Problem]:
@@ -120,7 +113,9 @@ def check_resources(resources: object, path: str) -> Iterator[Problem]:
         for key, amount in amounts.items():
             if amount.nano < 0:
                 yield Problem(
-                    f"{path}.{join_path((section, key))}", f"{amount} is less than 0", "use 0 or more"
+                    f"{path}.{join_path((section, key))}",
+                    f"must be greater than or equal to 0, got {amount}",
+                    "",
                 )
     for key, amount in requests.items():
         limit = limits.get(key)

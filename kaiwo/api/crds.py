@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from kaiwo.api import cel_rules, kaiwoconfig, workload
+from kaiwo.api import kaiwoconfig, spec_rules, workload
 from kaiwo.api.crd_compat import keep_known
 from kaiwo.api.kind_models import KINDS, Kind, compose_spec, status_model
 from kaiwo.api.schema import structural
@@ -136,8 +136,8 @@ def host_kind(
         description=_DESCRIPTIONS[kind],
         short_names=_SHORT_NAMES[kind],
         columns=_COLUMNS[kind],
-        object_rules=tuple(cel_rules.object_rules(blocks)) if is_workload else (),
-        spec_rules=tuple(cel_rules.spec_rules(blocks)) if is_workload else (),
+        object_rules=tuple(spec_rules.object_validations(blocks)) if is_workload else (),
+        spec_rules=tuple(spec_rules.spec_validations(blocks)) if is_workload else (),
     )
 
 

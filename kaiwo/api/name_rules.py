@@ -1,4 +1,4 @@
-"""Which names a workload may have: what its objects need, and what Kubernetes and KubeRay take."""
+"""Rules for names of workloads and for labels: what objects need and Kubernetes and KubeRay accept."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ class NameRule:
     pattern: str
     words: str
 
+    @property
+    def requirement(self) -> str:
+        """What a name may be like, in the words of the CRD's own rule."""
+        return f"may have at most {self.limit} characters and only {self.words}"
+
     def problem(self, name: str) -> str | None:
-        """What is wrong with a name, with the limit and a legal name that is near; None when nothing is."""
-        advice = f'; for example "{self.legal(name)}"'
-        if len(name) > self.limit:
-            return (
-                f"{shorten(name, 80)} has {len(name)} characters, at most {self.limit} are possible{advice}"
-            )
-        if not re.fullmatch(self.pattern, name) or name.endswith("\n"):
-            return f"{shorten(name, 80)} may have only {self.words} (at most {self.limit}){advice}"
-        return None
+        """What is wrong with a name, with the rule and a legal name that is near; None when nothing is."""
+        if len(name) <= self.limit and re.fullmatch(self.pattern, name) and not name.endswith("\n"):
+            return None
+        length = f" ({len(name)} characters)" if len(name) > self.limit else ""
+        return f'{shorten(name, 80)}{length} {self.requirement}; for example "{self.legal(name)}"'
 
     def legal(self, text: str) -> str:
         """The legal name that is nearest to a text; never empty."""
@@ -88,9 +89,8 @@ def label_key_problem(key: str) -> str | None:
     prefix, _, _ = key.rpartition("/")
     if len(prefix) <= MAX_LABEL_PREFIX and LABEL_KEY.fullmatch(key):
         return None
-    return (
-        f"{shorten(key)} is no label key; write it like team or example.com/team, at most 63 after the slash"
-    )
+    advice = "write it like team or example.com/team, at most 63 after the slash"
+    return f"{shorten(key)} is not a valid label key; {advice}"
 
 
 def label_value_problem(value: str) -> str | None:
@@ -98,6 +98,6 @@ def label_value_problem(value: str) -> str | None:
     if len(value) <= MAX_LABEL_VALUE and LABEL_TEXT.fullmatch(value):
         return None
     return (
-        f"{shorten(value)} is no label value; at most 63 letters, digits, '-', '_' and '.', "
+        f"{shorten(value)} is not a valid label value; at most 63 letters, digits, '-', '_' and '.', "
         "with a letter or digit at both ends"
     )

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import core_schema
 
 from kaiwo.api import duration
+from kaiwo.api.spec_rules import ENTRYPOINT_LENGTH, MAX_ENTRYPOINT_BYTES
 from kaiwo.engine import quantity
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 INT32_MAX = 2**31 - 1
 """Kubernetes counts replicas and resources of custom kinds in 32 bits."""
-
-MAX_ENTRYPOINT_BYTES = 131_071
-"""Linux takes no longer single argument: MAX_ARG_STRLEN is 32 pages of 4096 bytes with the closing NUL."""
 
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 QUALIFIED_NAME = (
@@ -82,12 +80,8 @@ def _duration(value: str) -> str:
 
 
 def _entrypoint(value: str) -> str:
-    size = len(value.encode(errors="surrogatepass"))
-    if size > MAX_ENTRYPOINT_BYTES:
-        raise ValueError(
-            f"has {size} bytes, more than the {MAX_ENTRYPOINT_BYTES} that Linux takes as one argument; "
-            "put the script into the image or the data volume and call it"
-        )
+    if ENTRYPOINT_LENGTH.violated(value):
+        raise ValueError(ENTRYPOINT_LENGTH.message)
     return value
 
 

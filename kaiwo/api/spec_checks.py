@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.cel_rules import TOPOLOGY_MESSAGE
 from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_volumes, check_volumes
 from kaiwo.api.errors import Problem, join_path
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata_checks import labels_problems
 from kaiwo.api.shebang import command_of
+from kaiwo.api.spec_rules import DOWNLOAD_NEEDS_VOLUME, ONE_TOPOLOGY_LABEL, STORAGE_DISABLED
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.api.workload import GROUP
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
@@ -74,14 +74,13 @@ def check_config(obj: Mapping[str, Any], settings: Collection[str]) -> Found:
 
 def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
     if spec.get("gpusPerReplica") is not None and spec.get("replicas") is None and not defaulted:
-        yield Problem(
-            "spec.gpusPerReplica", "is given without replicas", "give replicas too, for example replicas: 1"
-        )
+        yield Problem("spec.gpusPerReplica", "needs replicas", "add replicas, for example replicas: 1")
 
 
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    if spec.get("preferredTopologyLabel") and spec.get("requiredTopologyLabel"):
-        yield Problem("spec.requiredTopologyLabel", TOPOLOGY_MESSAGE)
+    rule = ONE_TOPOLOGY_LABEL
+    if rule.violated(spec.get("preferredTopologyLabel"), spec.get("requiredTopologyLabel")):
+        yield Problem(f"spec.{rule.field}", rule.message)
 
 
 def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:
@@ -100,15 +99,11 @@ def _storage(value: object) -> Iterator[Problem]:
     data, cache = _mapping(storage.get("data")) or {}, _mapping(storage.get("huggingFace")) or {}
     sources = _mapping(data.get("download")) or {}
     for path, section, wanted in (
-        ("data", data, [f"download.{name}" for name, items in sources.items() if items]),
-        ("huggingFace", cache, ["preCacheRepos"] if cache.get("preCacheRepos") else []),
+        ("data", data, any(sources.values())),
+        ("huggingFace", cache, cache.get("preCacheRepos")),
     ):
-        if wanted and not section.get("storageSize"):
-            yield Problem(
-                f"spec.storage.{path}.storageSize",
-                f"is required: {wanted[0]} has nowhere to go",
-                'give the volume a size, for example "100Gi"',
-            )
+        if DOWNLOAD_NEEDS_VOLUME.violated(wanted, section.get("storageSize")):
+            yield Problem(f"spec.storage.{path}.storageSize", DOWNLOAD_NEEDS_VOLUME.message)
         yield from _positive(section.get("storageSize"), f"spec.storage.{path}.storageSize")
 
 
@@ -120,7 +115,7 @@ def _positive(value: object, path: str) -> Iterator[Problem]:
     except InvalidQuantity:
         return
     if amount.nano <= 0:
-        yield Problem(path, f'"{value}" is not more than 0', 'give an amount, for example "100Gi"')
+        yield Problem(path, f'must be greater than 0, got "{value}"', 'give an amount, for example "100Gi"')
 
 
 def _warnings(
@@ -137,20 +132,19 @@ def _warnings(
         product = _count(replicas) * _count(each)
         if product not in (0, _count(total)):
             yield Problem(
-                "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
+                "spec.gpus", f"{total} is ignored: replicas times gpusPerReplica is {product}", "remove gpus"
             )
     yield from _own_labels(spec.get("podTemplateSpecLabels"))
-    storage = _mapping(spec.get("storage"))
-    if storage is not None and storage.get("storageEnabled") is not True:
-        for name in ("data", "huggingFace"):
-            if storage.get(name) is not None:
-                yield Problem(f"spec.storage.{name}", "is ignored", "set storageEnabled: true to use it")
+    storage = _mapping(spec.get("storage")) or {}
+    for name in ("data", "huggingFace"):
+        if STORAGE_DISABLED.violated(storage.get("storageEnabled"), storage.get(name)):
+            yield Problem(f"spec.storage.{name}", STORAGE_DISABLED.message)
     env = spec.get("env")
     names = [item.get("name") for item in env if isinstance(item, dict)] if isinstance(env, list) else []
     for name, times in Counter(name for name in names if isinstance(name, str)).items():
         if times > 1:
             yield Problem(
-                "spec.env", f'"{name}" is given {times} times; the last one wins', "remove the others"
+                "spec.env", f'"{name}" is given {times} times, and the last one wins', "remove the others"
             )
 
 
@@ -159,7 +153,7 @@ def _own_labels(labels: object) -> Iterator[Problem]:
         if str(label).startswith(f"{GROUP}/"):
             yield Problem(
                 join_path(("spec", "podTemplateSpecLabels", str(label))),
-                f"is ignored: labels of {GROUP} are Kaiwo's own",
+                f"is ignored: the prefix {GROUP} is reserved",
                 "use another prefix",
             )
 

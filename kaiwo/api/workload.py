@@ -14,6 +14,7 @@ from kaiwo.api.errors import InvalidWorkload, Problem
 from kaiwo.api.status import WorkloadStatus
 from kaiwo.api.validation_errors import explain
 from kaiwo.api.workload_spec import CommonSpec, JobSpec, ServiceSpec
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,11 +179,4 @@ def _generation(meta: Object) -> int:
 
 
 def _moment(meta: Object) -> datetime:
-    value = meta.get("creationTimestamp")
-    if not isinstance(value, str):
-        return NEVER
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return NEVER
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parse_time(meta.get("creationTimestamp")) or NEVER

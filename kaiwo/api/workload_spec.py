@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field
 
 from kaiwo.api.base_model import Model
-from kaiwo.api.cel_rules import entrypoint_rules
 from kaiwo.api.core_types import EnvVar, LocalObjectReference, ResourceRequirements, SecretVolume
 from kaiwo.api.scalars import (
     LABEL_VALUE,
@@ -19,6 +18,7 @@ from kaiwo.api.scalars import (
     Positive,
     QueueName,
 )
+from kaiwo.api.spec_rules import entrypoint_validations
 from kaiwo.api.storage import StorageSpec
 
 DEFAULT_VENDOR = "amd"
@@ -148,7 +148,7 @@ class CommonSpec(Model):
     entrypoint: Annotated[
         Entrypoint | None,
         Field(
-            json_schema_extra={"x-kubernetes-validations": entrypoint_rules()},
+            json_schema_extra={"x-kubernetes-validations": entrypoint_validations()},
             description="Command or script of the primary container; a line #!/bin/bash chooses the shell.",
         ),
     ] = None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from kaiwo.engine.timestamps import parse_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -34,17 +38,6 @@ class Seconds(click.ParamType[float]):
 SECONDS = Seconds()
 
 
-def moment(text: object) -> datetime | None:
-    """A Kubernetes time; None for anything else."""
-    if not isinstance(text, str):
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
 def span(seconds: float) -> str:
     """A span in at most two units, as kubectl shows ages: ``45s``, ``3m20s``, ``5h``, ``12d``."""
     total = max(0, int(seconds))
@@ -66,5 +59,5 @@ def span(seconds: float) -> str:
 
 def since(text: object, now: datetime) -> str:
     """The span from a Kubernetes time to now; empty without one."""
-    start = moment(text)
+    start = parse_time(text)
     return span((now - start).total_seconds()) if start else ""

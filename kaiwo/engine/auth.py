@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,10 +173,5 @@ def identity_provider(config: Object, context: str, where: str) -> Renewing:
 
 def _unix(stamp: object) -> float | None:
     """Unix time of an RFC 3339 stamp, None when there is none that can be read."""
-    if not isinstance(stamp, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    moment = parse_time(stamp)
+    return moment.timestamp() if moment else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 from prometheus_client.core import GaugeMetricFamily
 
 from kaiwo.api.crds import WORKLOADS
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +47,9 @@ class WorkloadMetrics:
             return
         kind = WORKLOADS["KaiwoJob" if transition.kind == "KaiwoJob" else "KaiwoService"]
         entry = self._cache.get(kind, transition.namespace, transition.name)
-        if entry is not None and entry.created:
-            seconds = (transition.at - datetime.fromisoformat(entry.created)).total_seconds()
+        created = parse_time(entry.created) if entry is not None else None
+        if created is not None:
+            seconds = (transition.at - created).total_seconds()
             self._waited.labels(transition.kind, reached).observe(max(0.0, seconds))
 
     def collect(self) -> Iterator[Metric]:

@@ -26,9 +26,9 @@ def test_a_legal_name_is_its_own_advice(rule: NameRule) -> None:
 def test_the_limits_are_63_and_47() -> None:
     """A Job's name becomes a label; KubeRay adds to a RayJob's."""
     assert PLAIN.problem("a" * 63) is None
-    assert "at most 63 are possible" in str(PLAIN.problem("a" * 64))
+    assert "may have at most 63 characters" in str(PLAIN.problem("a" * 64))
     assert ON_RAY.problem("a" * 47) is None
-    assert "at most 47 are possible" in str(ON_RAY.problem("a" * 48))
+    assert "may have at most 47 characters" in str(ON_RAY.problem("a" * 48))
     assert PLAIN.problem("1a") is None
     assert "with a letter first" in str(ON_RAY.problem("1a"))
     assert PLAIN.problem("a\n") is not None
@@ -50,15 +50,15 @@ def test_legal_label_keys(key: str) -> None:
 @pytest.mark.parametrize("key", ["", "a b", "a" * 64, "/a", "a/", "A.com/x", "a/b/c", f"{'a' * 254}/b"])
 def test_illegal_label_keys(key: str) -> None:
     """As Kubernetes refuses them."""
-    assert "is no label key" in str(label_key_problem(key))
+    assert "is not a valid label key" in str(label_key_problem(key))
 
 
 def test_label_values() -> None:
     """At most 63 characters, empty is legal."""
     assert label_value_problem("") is None
     assert label_value_problem("A_1.b") is None
-    assert "is no label value" in str(label_value_problem("a b"))
-    assert "is no label value" in str(label_value_problem("a" * 64))
+    assert "is not a valid label value" in str(label_value_problem("a b"))
+    assert "is not a valid label value" in str(label_value_problem("a" * 64))
 
 
 def test_problems_are_one_line_each() -> None:

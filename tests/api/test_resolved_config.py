@@ -107,7 +107,7 @@ def test_equal_configurations_are_equal() -> None:
         ({"nodes": []}, r"spec\.nodes: a list is not a mapping"),
         ({"defaultClusterQueueName": ""}, r"spec\.defaultClusterQueueName: is empty"),
         ({"defaultClusterQueueName": "q" * 64}, r"spec\.defaultClusterQueueName: .* 63"),
-        ({"ray": {"headPodMemory": "-1Gi"}}, r'spec\.ray\.headPodMemory: "-1Gi" is not more than 0'),
+        ({"ray": {"headPodMemory": "-1Gi"}}, r'spec\.ray\.headPodMemory: must be greater than 0, got "-1Gi"'),
         (
             {"storage": {"downloadResources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}},
             r"spec\.storage\.downloadResources",

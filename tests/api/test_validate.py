@@ -88,19 +88,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (obj(env=[{"value": "x"}]), "spec.env[0].name: is required (add it)"),
     (
         obj(env=[{"name": "A=B", "value": "x"}]),
-        'spec.env[0].name: "A=B" is no variable name (use ASCII letters, digits and _)',
+        'spec.env[0].name: "A=B" is not a valid variable name (use ASCII letters, digits and _)',
     ),
     (
         obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {}}}]),
-        "spec.env[0].valueFrom: is given together with value (remove one of them)",
+        "spec.env[0].valueFrom: excludes value (remove one of them)",
     ),
     (
         obj(env=[{"name": "A", "valueFrom": {"secretKeyReff": {}}}]),
-        'spec.env[0].valueFrom.secretKeyReff: is not a known source (did you mean "secretKeyRef"?)',
+        'spec.env[0].valueFrom.secretKeyReff: unknown source (did you mean "secretKeyRef"?)',
     ),
     (
         obj(gpusPerReplica=2),
-        "spec.gpusPerReplica: is given without replicas (give replicas too, for example replicas: 1)",
+        "spec.gpusPerReplica: needs replicas (add replicas, for example replicas: 1)",
     ),
     (
         obj(preferredTopologyLabel="rack", requiredTopologyLabel="rack"),
@@ -123,7 +123,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         obj(resources={"requests": {"cpu": "-1"}}),
-        "spec.resources.requests.cpu: -1 is less than 0 (use 0 or more)",
+        "spec.resources.requests.cpu: must be greater than or equal to 0, got -1",
     ),
     (
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a"}] * 2),
@@ -136,7 +136,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(podTemplateSpecLabels={"a b": "c"}),
         (
-            'spec.podTemplateSpecLabels["a b"]: "a b" is no label key; write it like team or '
+            'spec.podTemplateSpecLabels["a b"]: "a b" is not a valid label key; write it like team or '
             "example.com/team, at most 63 after the slash"
         ),
     ),
@@ -150,13 +150,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(storage={"storageEnabled": True, "data": {"download": DOWNLOAD}}),
         (
-            "spec.storage.data.storageSize: is required: download.acme has nowhere to go "
-            '(give the volume a size, for example "100Gi")'
+            "spec.storage.data.storageSize: is required for downloads: give the volume a size, for example "
+            '"100Gi"'
         ),
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"storageSize": "0"}}),
-        'spec.storage.data.storageSize: "0" is not more than 0 (give an amount, for example "100Gi")',
+        (
+            'spec.storage.data.storageSize: must be greater than 0, got "0" '
+            '(give an amount, for example "100Gi")'
+        ),
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"acmee": []}}}),
@@ -174,47 +177,51 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(entrypoint="x" * 1_048_576),
         (
-            "spec.entrypoint: has 1048576 bytes, more than the 131071 that Linux takes as one argument; "
+            "spec.entrypoint: longer than 131071 bytes, the longest argument Linux takes: "
             "put the script into the image or the data volume and call it"
         ),
     ),
     (
         obj(entrypoint="é" * 100_000),
         (
-            "spec.entrypoint: has 200000 bytes, more than the 131071 that Linux takes as one argument; "
+            "spec.entrypoint: longer than 131071 bytes, the longest argument Linux takes: "
             "put the script into the image or the data volume and call it"
         ),
     ),
     (
         obj(name="Train_1"),
         (
-            "metadata.name: \"Train_1\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends (at most 63); for example "train-1"'
+            'metadata.name: "Train_1" may have at most 63 characters and only lower-case letters, digits '
+            "and '-', with a letter or digit at both ends; for example \"train-1\""
         ),
     ),
     (
         obj(name="übung"),
         (
-            "metadata.name: \"übung\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends (at most 63); for example "bung"'
+            'metadata.name: "übung" may have at most 63 characters and only lower-case letters, digits '
+            "and '-', with a letter or digit at both ends; for example \"bung\""
         ),
     ),
     (
         obj(name="a" * 64),
-        f'metadata.name: "{"a" * 64}" has 64 characters, at most 63 are possible; for example "{"a" * 63}"',
+        (
+            f'metadata.name: "{"a" * 64}" (64 characters) may have at most 63 characters and only lower-case '
+            f"letters, digits and '-', with a letter or digit at both ends; for example \"{'a' * 63}\""
+        ),
     ),
     (
         obj(name="a" * 48, ray=True),
         (
-            f'metadata.name: "{"a" * 48}" has 48 characters, at most 47 are possible; for example '
+            f'metadata.name: "{"a" * 48}" (48 characters) may have at most 47 characters and only lower-case '
+            "letters, digits and '-', with a letter first and a letter or digit last; for example "
             f'"{"a" * 47}" (a workload on Ray)'
         ),
     ),
     (
         obj(name="1st", rayJob={}),
         (
-            "metadata.name: \"1st\" may have only lower-case letters, digits and '-', with a letter first "
-            'and a letter or digit last (at most 47); for example "w-1st" (a workload on Ray)'
+            'metadata.name: "1st" may have at most 47 characters and only lower-case letters, digits and '
+            "'-', with a letter first and a letter or digit last; for example \"w-1st\" (a workload on Ray)"
         ),
     ),
     ({**obj(), "sepc": {}}, 'sepc: is not a known field (did you mean "spec"?)'),
@@ -278,22 +285,22 @@ def test_after_defaulting_replicas_cannot_be_missed() -> None:
 def test_what_is_ignored_or_odd_is_warned_about() -> None:
     """A legal object that probably does not do what was meant says so."""
     assert warnings(obj(storage={"data": {"storageSize": "1Gi"}})) == [
-        "spec.storage.data: is ignored (set storageEnabled: true to use it)"
+        "spec.storage.data: is ignored: set storageEnabled: true to use it"
     ]
     assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
-        'spec.env: "A" is given 2 times; the last one wins (remove the others)'
+        'spec.env: "A" is given 2 times, and the last one wins (remove the others)'
     ]
     (own,) = warnings(obj(podTemplateSpecLabels={"team": "a", "kaiwo.silogen.ai/user": "b"}))
     assert "kaiwo.silogen.ai/user" in own
-    assert "is ignored: labels of kaiwo.silogen.ai are Kaiwo's own" in own
+    assert "is ignored: the prefix kaiwo.silogen.ai is reserved" in own
     assert warnings(obj(replicas=3)) == [
         "spec.replicas: is ignored: a batch job is one pod (set ray: true to spread the work)"
     ]
     assert warnings(obj(ray=True, gpus=3, replicas=2, gpusPerReplica=4)) == [
-        "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
+        "spec.gpus: 3 is ignored: replicas times gpusPerReplica is 8 (remove gpus)"
     ]
     assert warnings(obj("KaiwoService", gpus=3, replicas=2, gpusPerReplica=4)) == [
-        "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
+        "spec.gpus: 3 is ignored: replicas times gpusPerReplica is 8 (remove gpus)"
     ]
     assert warnings(obj("KaiwoService", gpus=3, replicas=0, gpusPerReplica=4)) == []
     assert warnings(obj("KaiwoService", ray=True, entrypoint="x")) == [

@@ -11,6 +11,7 @@ from kaiwo.cli import kit
 from kaiwo.cli.kinds import SHORT
 from kaiwo.cli.kit import Column
 from kaiwo.cli.output import printer, workload_fields
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +82,7 @@ def _gpus(workload: Object) -> str:
 
 
 def _time(text: object, now: datetime) -> str:
-    return f"{text} ({spans.since(text, now)} ago)" if spans.moment(text) else ""
+    return f"{text} ({spans.since(text, now)} ago)" if parse_time(text) else ""
 
 
 def _section(title: str, rows: Sequence[Object], columns: Sequence[Column]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli import duration as spans
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -80,11 +81,11 @@ def same_user(one: str, other: str) -> bool:
 
 def duration(obj: Object, now: datetime) -> str:
     """How long it ran, up to now while it runs."""
-    start = spans.moment(status(obj).get("startTime"))
+    start = parse_time(status(obj).get("startTime"))
     if start is None:
         return ""
     if word(obj) in TERMINAL:
-        end = spans.moment(status(obj).get("completionTime"))
+        end = parse_time(status(obj).get("completionTime"))
         recorded = status(obj).get("duration")
         if end is None and isinstance(recorded, int):
             return spans.span(recorded)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import format_time
 from kaiwo.engine.errors import ApiError
+from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.model import ApiRejection, Apply, Create, Patch
 
 if TYPE_CHECKING:

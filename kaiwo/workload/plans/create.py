@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
+from kaiwo.api.spec_rules import ONE_TOPOLOGY_LABEL
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Finding
 from kaiwo.plugin.rendering import Rendered, RenderInput
@@ -95,10 +96,8 @@ def check(workload: Workload, backend: Backend) -> Blocked | None:
     if problem := name_problem(workload.name, backend.max_name_length, backend.name_pattern):
         return Blocked("InvalidName", f"metadata.name: {problem}")
     spec = workload.spec
-    if spec.preferred_topology_label and spec.required_topology_label:
-        raise SpecError(
-            "spec.preferredTopologyLabel", "cannot be used together with spec.requiredTopologyLabel; keep one"
-        )
+    if ONE_TOPOLOGY_LABEL.violated(spec.preferred_topology_label, spec.required_topology_label):
+        raise SpecError(f"spec.{ONE_TOPOLOGY_LABEL.field}", ONE_TOPOLOGY_LABEL.message)
     check_storage(workload)
     if problems := plugin_calls.problems(backend, workload):
         named = all(path == "metadata.name" for path, _ in problems)

@@ -121,7 +121,7 @@ def test_what_was_never_sent_to_a_cluster_has_no_owner(world: World) -> None:
         (
             {"storage": {"storageEnabled": True, "data": {"download": {"s3": [{}]}}}},
             "InvalidSpec",
-            ["spec.storage.data.download.s3", "storageSize"],
+            ["spec.storage.data.storageSize", "downloads"],
         ),
     ],
 )
@@ -149,7 +149,7 @@ def test_the_index_counts_in_the_name_of_an_indexed_job(world: World) -> None:
     assert world.plan().writes
     world.obj["spec"]["job"]["spec"]["completions"] = 11
     message = refused(world, "InvalidName")
-    assert "at most 60 are possible" in message
+    assert "may have at most 60 characters" in message
     assert f'for example "{"a" * 60}"' in message
 
 
