@@ -1,4 +1,4 @@
-"""A keyed work queue: the semantics of client-go's workqueue, with priorities and turns between namespaces."""
+"""A keyed work queue with client-go's semantics, priorities, and turns between namespaces."""
 
 from __future__ import annotations
 
