@@ -44,8 +44,8 @@ _MERGE = "application/merge-patch+json"
 class Client:
     """Talks to one API server; every request has a time limit, safe ones are repeated.
 
-    Errors of all methods: `ApiError` and its kin for a refusal, `ConnectionLost` when no answer came,
-    `NotLeading` for a mutating request while the gate is closed, `CredentialsError`.
+    Errors of all methods: `ApiError` and its kin for a refusal, `ConnectionBroken` when no answer came,
+    `NotLeading` for a mutating request while this process may not write, `CredentialsError`.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class Client:
         user_agent: str = "kaiwo",
         timeout: float = 30.0,
         concurrency: int = 32,
-        gate: Callable[[], bool] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """Prepare a client; nothing is sent yet.
@@ -65,24 +64,22 @@ class Client:
             user_agent: shows in the API server's audit log.
             timeout: seconds for a whole request; watches have their own limits.
             concurrency: requests under way at once, watches apart.
-            gate: asked right before each mutating request is sent; False holds it back with `NotLeading`.
             metrics: counts requests.
         """
         self.connection = connection
         self._transport = Transport(
             connection, user_agent=user_agent, timeout=timeout, concurrency=concurrency, metrics=metrics
         )
-        self._transport.gate = gate
         self._discovery = Discovery(self.get_json)
 
     @property
-    def gate(self) -> Callable[[], bool] | None:
-        """What is asked before each mutating request."""
-        return self._transport.gate
+    def may_write(self) -> Callable[[], bool] | None:
+        """The check right before each mutating request is sent; False holds it back with `NotLeading`."""
+        return self._transport.may_write
 
-    @gate.setter
-    def gate(self, gate: Callable[[], bool] | None) -> None:
-        self._transport.gate = gate
+    @may_write.setter
+    def may_write(self, may_write: Callable[[], bool] | None) -> None:
+        self._transport.may_write = may_write
 
     async def __aenter__(self) -> Self:
         """Use as ``async with Client(...) as client``."""
@@ -175,7 +172,7 @@ class Client:
     ) -> Object:
         """POST an object; AlreadyExists when the name is taken.
 
-        Not repeated when the answer is lost: after ConnectionLost or ServerUnavailable the object may
+        Not repeated when the answer is lost: after ConnectionBroken or ServerUnavailable the object may
         exist, which the next attempt learns from AlreadyExists.
 
         Args:
@@ -183,8 +180,9 @@ class Client:
             obj: the whole object.
             field_manager: whose fields these are.
             field_validation: what to do about unknown fields; the API server's default is Warn.
-            dry_run: ask what would come out, change nothing.
-            urgent: neither asks the gate nor waits for other requests; for the lease itself.
+            dry_run: return what would come out, change nothing.
+            urgent: waits for no other request, and is sent also while this process may not write.
+                For the lease.
         """
         path = _path(self.in_use(resource), _namespace(obj)) + _query(
             fieldManager=field_manager, fieldValidation=field_validation, dryRun="All" if dry_run else None
@@ -222,7 +220,7 @@ class Client:
             force: take fields from other managers; otherwise Conflict.
             subresource: for example ``status``.
             field_validation: what to do about unknown fields; the API server's default is Warn.
-            dry_run: ask what would come out, change nothing.
+            dry_run: return what would come out, change nothing.
         """
         name: str = obj["metadata"]["name"]
         path = _path(self.in_use(resource), _namespace(obj), name, subresource) + _query(
@@ -281,7 +279,8 @@ class Client:
             resource: the kind.
             obj: the object as read, with changes.
             subresource: for example ``status``.
-            urgent: neither asks the gate nor waits for other requests; for the lease itself.
+            urgent: waits for no other request, and is sent also while this process may not write.
+                For the lease.
         """
         path = _path(self.in_use(resource), _namespace(obj), obj["metadata"]["name"], subresource)
         request = HttpRequest(
@@ -345,7 +344,7 @@ class Client:
             namespace: None for all.
             resource_version: from a list, an object, or a bookmark.
             label_selector: as kubectl writes it.
-            stall: seconds of silence after which ConnectionLost is raised.
+            stall: seconds of silence after which ConnectionBroken is raised.
         """
         query = {
             "watch": "true",
@@ -377,9 +376,9 @@ class Client:
             pod: its name.
             container: name of the container.
             tail: how many of the lines that are there.
-            stall: seconds of silence after which ConnectionLost is raised.
+            stall: seconds of silence after which ConnectionBroken is raised.
 
-        A line of more than `LONGEST_LOG_LINE` bytes raises ConnectionLost.
+        A line of more than `LONGEST_LOG_LINE` bytes raises ConnectionBroken.
         """
         query = {"container": container, "follow": "true", "tailLines": str(tail)}
         path = _path(POD, namespace, pod, "log") + "?" + urlencode(query)

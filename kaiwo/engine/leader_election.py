@@ -149,7 +149,7 @@ class LeaderElector:
         """Acquire or renew once; whether we hold the lease now."""
         sent = self._clock()
         try:
-            # As in controller-runtime a request that hangs takes half of the deadline, so that another try fits.
+            # As in controller-runtime: a request that hangs leaves time for another one.
             async with asyncio.timeout(min(self._renew_deadline / 2, self._left())):
                 held = await self._write()
         except (Conflict, AlreadyExists):
@@ -165,7 +165,9 @@ class LeaderElector:
 
     def _left(self) -> float:
         """Seconds for which the lease is valid; without end while it is not held."""
-        return self._renewed + self._renew_deadline - self._clock() if self.valid() else math.inf
+        if self._renewed is None or not self.valid():
+            return math.inf
+        return self._renewed + self._renew_deadline - self._clock()
 
     async def _write(self) -> bool:
         lease = self._mine if self._renewed is not None else None

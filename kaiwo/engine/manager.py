@@ -51,7 +51,7 @@ class Manager:
     Reflectors run always, so that a standby process is warm; controllers run while this process leads.
 
     Attributes:
-        client: talks to the API server; its gate is the lease.
+        client: talks to the API server; it writes only while the lease is valid.
         cache: what is known; read it from reconcilers.
         writer: the way to write.
         event_recorder: takes Kubernetes Events.
@@ -103,7 +103,7 @@ class Manager:
         self._reflectors: dict[Resource, Reflector] = {}
         self._leading = False
         if leader_elector is not None:
-            client.gate = leader_elector.valid
+            client.may_write = leader_elector.valid
 
     @property
     def leading(self) -> bool:

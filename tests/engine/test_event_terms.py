@@ -56,7 +56,7 @@ async def flush(recorder: EventRecorder) -> float:
 
 
 async def test_events_of_a_lost_term_are_sent_in_the_next_one() -> None:
-    """Leadership is lost while events gather or are on their way: none is lost, and stopping does not wait."""
+    """Leadership is lost while events gather or are being sent: none is lost, stopping does not wait."""
     server = EventServer()
     recorder = recorder_of(server)
     recorder.event(SUBJECT, "Normal", "Gathered", "gathered")
