@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import quote, urlencode
 
 from kaiwo.engine.discovery import Discovery
-from kaiwo.engine.errors import Conflict, Invalid, NotFound, from_status
+from kaiwo.engine.errors import Conflict, Invalid, NotFound, UndecodableObject, from_status
 from kaiwo.engine.resource import POD
-from kaiwo.engine.transport import HttpRequest, Transport
+from kaiwo.engine.transport import JSON, HttpRequest, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object, Resource
+
+_log = logging.getLogger(__name__)
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
@@ -44,8 +47,9 @@ _MERGE = "application/merge-patch+json"
 class Client:
     """Talks to one API server; every request has a time limit, safe ones are repeated.
 
-    Errors of all methods: `ApiError` and its kin for a refusal, `ConnectionBroken` when no answer came,
-    `NotLeading` for a mutating request while this process may not write, `CredentialsError`.
+    Errors of all methods: `ApiError` for a refusal, `ConnectionBroken` when no answer came, `NotLeading` for
+    a mutating request while this process may not write, `CredentialsError`, and `UndecodableObject` for an
+    answer that is nested too deeply.
     """
 
     def __init__(
@@ -151,11 +155,18 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
     ) -> AsyncGenerator[Object, None]:
-        """All objects, in pages; apiVersion and kind are filled in where the API server leaves them out."""
+        """All objects, in pages; apiVersion and kind are filled in where the API server leaves them out.
+
+        One that is nested too deeply is left out, with a warning in the log.
+        """
         pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
         async for page in pages:
             for raw in page.items:
-                obj = decode_object(raw, f"list {resource}")
+                try:
+                    obj = decode_object(raw, f"list {resource}")
+                except UndecodableObject as error:
+                    _log.warning("%s", error)
+                    continue
                 obj.setdefault("apiVersion", resource.api_version)
                 obj.setdefault("kind", resource.kind)
                 yield obj
@@ -188,14 +199,7 @@ class Client:
             fieldManager=field_manager, fieldValidation=field_validation, dryRun="All" if dry_run else None
         )
         request = HttpRequest(
-            "create",
-            str(resource),
-            "POST",
-            path,
-            encode(obj),
-            mutating=not dry_run,
-            repeatable=dry_run,
-            urgent=urgent,
+            "create", str(resource), "POST", path, encode(obj), JSON, not dry_run, dry_run, urgent
         )
         return await self._send(request)
 

@@ -32,6 +32,20 @@ class NotLeading(EngineError):
     """A mutating request was held back because this process has no valid lease."""
 
 
+class UndecodableObject(EngineError):
+    """An object is nested more deeply than is decoded; the message names it and the field.
+
+    Attributes:
+        raw: the object as it came.
+        readable: what can be read of it: metadata and the members that are not too deep.
+    """
+
+    def __init__(self, message: str, raw: bytes = b"", readable: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.raw = raw
+        self.readable = readable or {}
+
+
 class CredentialsError(EngineError):
     """No usable way to reach or authenticate to an API server; the message names file and field."""
 
