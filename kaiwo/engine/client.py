@@ -35,7 +35,7 @@ STALL = 150.0
 """Seconds of silence after which a watch counts as dead. The API server sends a bookmark every minute."""
 
 LONGEST_EVENT = 64 << 20
-"""Bytes of the longest watch event that is taken; etcd takes objects of 1.5 MB unless told otherwise."""
+"""Bytes of the longest watch event that is taken; etcd takes objects of 1.5 MB by default."""
 
 LONGEST_LOG_LINE = 64 << 10
 """Bytes of the longest line of a log that is taken: a container may write whatever it likes."""
@@ -258,9 +258,9 @@ class Client:
             name: of the object.
             patch: the keys to change.
             subresource: for example ``status``.
-            uid: the object must still be this one, else Conflict. The API server does not look at it in a
+            uid: the object must still be this one, else Conflict. The API server ignores it in a
                 patch of a custom resource's status: give the resourceVersion there.
-            resource_version: nobody must have changed the object since, else Conflict.
+            resource_version: the object must not have changed since, else Conflict.
             field_manager: whose fields these are.
         """
         if uid or resource_version:
@@ -310,7 +310,7 @@ class Client:
             namespace: None for cluster-scoped kinds.
             name: of the object.
             uid: the object must still be this one, else Conflict.
-            resource_version: nobody must have changed the object since, else Conflict.
+            resource_version: the object must not have changed since, else Conflict.
             propagation: what becomes of what it owns.
             grace_period: seconds; None for the object's own.
         """

@@ -202,7 +202,7 @@ class EventRecorder:
             pass  # sent before, and cancelled before the answer
         except ApiError as error:
             if isinstance(error, Forbidden) and "being terminated" in error.message:
-                self._count("dropped")  # the namespace is going; nobody will read it
+                self._count("dropped")  # the namespace is being deleted
                 return
             raise
         self._count("sent")

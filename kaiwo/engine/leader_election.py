@@ -44,7 +44,7 @@ class LeaderElector:
 
     Attributes:
         identity: who we are; unique per process.
-        holder: who holds the lease as last seen, empty when nobody does.
+        holder: who holds the lease as last seen, empty when no process does.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class LeaderElector:
             await asyncio.sleep(pause)
             started = self._clock()
             if not self.valid():
-                # Frozen, or cut off for too long: somebody else may lead by now.
+                # Frozen, or cut off for too long: another process may lead by now.
                 break
             if await self._attempt():
                 period = self._retry_period
@@ -122,7 +122,9 @@ class LeaderElector:
                 break
             pause = max(0.0, period - (self._clock() - started))
         self._renewed = None
-        _log.warning("lease %s/%s lost to %s", self._namespace, self._name, self.holder or "nobody yet")
+        _log.warning(
+            "lease %s/%s lost to %s", self._namespace, self._name, self.holder or "no other process yet"
+        )
 
     async def release(self) -> None:
         """Give the lease up, so that a successor need not wait for its end."""
@@ -154,7 +156,7 @@ class LeaderElector:
                 held = await self._write()
         except (Conflict, AlreadyExists):
             self._mine = None
-            return False  # somebody was quicker; the next read shows who
+            return False  # another process was quicker; the next read shows which
         except (EngineError, TimeoutError) as error:
             self._mine = None
             _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "timed out")
@@ -199,7 +201,7 @@ class LeaderElector:
         return True
 
     def _remember(self, lease: Object) -> None:
-        """Renewing starts from what we wrote; if somebody else wrote since, its version conflicts."""
+        """Renew from the Lease as written last; if another process wrote since, the version conflicts."""
         self._mine = lease
         self._read(lease)
 

@@ -114,7 +114,7 @@ class Manager:
         """Add a controller, before `run`.
 
         Raises:
-            ValueError: it watches a kind with another namespace or selector than somebody else does.
+            ValueError: it watches a kind with another namespace or selector than another controller does.
         """
         for watch in controller.watches:
             self.watch(watch)

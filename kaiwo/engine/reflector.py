@@ -1,8 +1,8 @@
 """Keeps one store equal to the API server: list in pages, then watch, for ever.
 
-After any failure it lists again and compares, so that a delete that nobody reported is found. Nothing that an
-API server or the network does ends a reflector. An object that cannot be decoded is reported; all others are
-read as ever.
+After any failure it lists again and compares, so that a delete that was not reported is found. Nothing that
+an API server or the network does ends a reflector. An object that cannot be decoded is reported; all others
+are read.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Reflector:
     async def _not_served(self) -> None:
         """The kind is unknown: a CRD not installed, or an API server that is still starting.
 
-        What is cached stays: if the kind comes back, the list tells what is gone.
+        What is cached stays: if the kind comes back, the next list shows what is gone.
         """
         if self.served:
             _log.warning(

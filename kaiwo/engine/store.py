@@ -273,7 +273,7 @@ class Store:
 class Cache:
     """The stores of all watched kinds.
 
-    A kind that nobody registered reads as empty and unsynced.
+    A kind that is not registered reads as empty and unsynced.
     """
 
     def __init__(self) -> None:
@@ -320,7 +320,7 @@ class Cache:
         return store
 
     def store(self, resource: Resource) -> Store | None:
-        """The store of a kind, None when nobody registered it."""
+        """The store of a kind, None when it is not registered."""
         return self._stores.get(resource)
 
     def stores(self) -> tuple[Store, ...]:
