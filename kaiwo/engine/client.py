@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import quote, urlencode
 
 from kaiwo.engine.discovery import Discovery
-from kaiwo.engine.errors import Conflict, Invalid, NotFound, from_status
+from kaiwo.engine.errors import Conflict, Invalid, NotFound, UndecodableObject, from_status
 from kaiwo.engine.resource import POD
-from kaiwo.engine.transport import HttpRequest, Transport
+from kaiwo.engine.transport import JSON, HttpRequest, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page, encode
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object, Resource
 
+_log = logging.getLogger(__name__)
+
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
@@ -32,7 +35,7 @@ STALL = 150.0
 """Seconds of silence after which a watch counts as dead. The API server sends a bookmark every minute."""
 
 LONGEST_EVENT = 64 << 20
-"""Bytes of the longest watch event that is taken; etcd takes objects of 1.5 MB unless told otherwise."""
+"""Bytes of the longest watch event that is taken; etcd takes objects of 1.5 MB by default."""
 
 LONGEST_LOG_LINE = 64 << 10
 """Bytes of the longest line of a log that is taken: a container may write whatever it likes."""
@@ -44,8 +47,9 @@ _MERGE = "application/merge-patch+json"
 class Client:
     """Talks to one API server; every request has a time limit, safe ones are repeated.
 
-    Errors of all methods: `ApiError` and its kin for a refusal, `ConnectionLost` when no answer came,
-    `NotLeading` for a mutating request while the gate is closed, `CredentialsError`.
+    Errors of all methods: `ApiError` for a refusal, `ConnectionBroken` when no answer came, `NotLeading` for
+    a mutating request while this process may not write, `CredentialsError`, and `UndecodableObject` for an
+    answer that is nested too deeply.
     """
 
     def __init__(
@@ -55,7 +59,6 @@ class Client:
         user_agent: str = "kaiwo",
         timeout: float = 30.0,
         concurrency: int = 32,
-        gate: Callable[[], bool] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """Prepare a client; nothing is sent yet.
@@ -65,24 +68,22 @@ class Client:
             user_agent: shows in the API server's audit log.
             timeout: seconds for a whole request; watches have their own limits.
             concurrency: requests under way at once, watches apart.
-            gate: asked right before each mutating request is sent; False holds it back with `NotLeading`.
             metrics: counts requests.
         """
         self.connection = connection
         self._transport = Transport(
             connection, user_agent=user_agent, timeout=timeout, concurrency=concurrency, metrics=metrics
         )
-        self._transport.gate = gate
         self._discovery = Discovery(self.get_json)
 
     @property
-    def gate(self) -> Callable[[], bool] | None:
-        """What is asked before each mutating request."""
-        return self._transport.gate
+    def may_write(self) -> Callable[[], bool] | None:
+        """The check right before each mutating request is sent; False holds it back with `NotLeading`."""
+        return self._transport.may_write
 
-    @gate.setter
-    def gate(self, gate: Callable[[], bool] | None) -> None:
-        self._transport.gate = gate
+    @may_write.setter
+    def may_write(self, may_write: Callable[[], bool] | None) -> None:
+        self._transport.may_write = may_write
 
     async def __aenter__(self) -> Self:
         """Use as ``async with Client(...) as client``."""
@@ -154,11 +155,18 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
     ) -> AsyncGenerator[Object, None]:
-        """All objects, in pages; apiVersion and kind are filled in where the API server leaves them out."""
+        """All objects, in pages; apiVersion and kind are filled in where the API server leaves them out.
+
+        One that is nested too deeply is left out, with a warning in the log.
+        """
         pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
         async for page in pages:
             for raw in page.items:
-                obj = decode_object(raw, f"list {resource}")
+                try:
+                    obj = decode_object(raw, f"list {resource}")
+                except UndecodableObject as error:
+                    _log.warning("%s", error)
+                    continue
                 obj.setdefault("apiVersion", resource.api_version)
                 obj.setdefault("kind", resource.kind)
                 yield obj
@@ -175,7 +183,7 @@ class Client:
     ) -> Object:
         """POST an object; AlreadyExists when the name is taken.
 
-        Not repeated when the answer is lost: after ConnectionLost or ServerUnavailable the object may
+        Not repeated when the answer is lost: after ConnectionBroken or ServerUnavailable the object may
         exist, which the next attempt learns from AlreadyExists.
 
         Args:
@@ -183,21 +191,15 @@ class Client:
             obj: the whole object.
             field_manager: whose fields these are.
             field_validation: what to do about unknown fields; the API server's default is Warn.
-            dry_run: ask what would come out, change nothing.
-            urgent: neither asks the gate nor waits for other requests; for the lease itself.
+            dry_run: return what would come out, change nothing.
+            urgent: waits for no other request, and is sent also while this process may not write.
+                For the lease.
         """
         path = _path(self.in_use(resource), _namespace(obj)) + _query(
             fieldManager=field_manager, fieldValidation=field_validation, dryRun="All" if dry_run else None
         )
         request = HttpRequest(
-            "create",
-            str(resource),
-            "POST",
-            path,
-            encode(obj),
-            mutating=not dry_run,
-            repeatable=dry_run,
-            urgent=urgent,
+            "create", str(resource), "POST", path, encode(obj), JSON, not dry_run, dry_run, urgent
         )
         return await self._send(request)
 
@@ -222,7 +224,7 @@ class Client:
             force: take fields from other managers; otherwise Conflict.
             subresource: for example ``status``.
             field_validation: what to do about unknown fields; the API server's default is Warn.
-            dry_run: ask what would come out, change nothing.
+            dry_run: return what would come out, change nothing.
         """
         name: str = obj["metadata"]["name"]
         path = _path(self.in_use(resource), _namespace(obj), name, subresource) + _query(
@@ -256,9 +258,9 @@ class Client:
             name: of the object.
             patch: the keys to change.
             subresource: for example ``status``.
-            uid: the object must still be this one, else Conflict. The API server does not look at it in a
+            uid: the object must still be this one, else Conflict. The API server ignores it in a
                 patch of a custom resource's status: give the resourceVersion there.
-            resource_version: nobody must have changed the object since, else Conflict.
+            resource_version: the object must not have changed since, else Conflict.
             field_manager: whose fields these are.
         """
         if uid or resource_version:
@@ -281,7 +283,8 @@ class Client:
             resource: the kind.
             obj: the object as read, with changes.
             subresource: for example ``status``.
-            urgent: neither asks the gate nor waits for other requests; for the lease itself.
+            urgent: waits for no other request, and is sent also while this process may not write.
+                For the lease.
         """
         path = _path(self.in_use(resource), _namespace(obj), obj["metadata"]["name"], subresource)
         request = HttpRequest(
@@ -307,7 +310,7 @@ class Client:
             namespace: None for cluster-scoped kinds.
             name: of the object.
             uid: the object must still be this one, else Conflict.
-            resource_version: nobody must have changed the object since, else Conflict.
+            resource_version: the object must not have changed since, else Conflict.
             propagation: what becomes of what it owns.
             grace_period: seconds; None for the object's own.
         """
@@ -345,7 +348,7 @@ class Client:
             namespace: None for all.
             resource_version: from a list, an object, or a bookmark.
             label_selector: as kubectl writes it.
-            stall: seconds of silence after which ConnectionLost is raised.
+            stall: seconds of silence after which ConnectionBroken is raised.
         """
         query = {
             "watch": "true",
@@ -377,9 +380,9 @@ class Client:
             pod: its name.
             container: name of the container.
             tail: how many of the lines that are there.
-            stall: seconds of silence after which ConnectionLost is raised.
+            stall: seconds of silence after which ConnectionBroken is raised.
 
-        A line of more than `LONGEST_LOG_LINE` bytes raises ConnectionLost.
+        A line of more than `LONGEST_LOG_LINE` bytes raises ConnectionBroken.
         """
         query = {"container": container, "follow": "true", "tailLines": str(tail)}
         path = _path(POD, namespace, pod, "log") + "?" + urlencode(query)

@@ -1,4 +1,4 @@
-"""The engine put together: cache, reflectors, controllers, lease, recorder, health."""
+"""The manager: what one operator process runs, and its health checks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Manager:
     Reflectors run always, so that a standby process is warm; controllers run while this process leads.
 
     Attributes:
-        client: talks to the API server; its gate is the lease.
+        client: talks to the API server; it writes only while the lease is valid.
         cache: what is known; read it from reconcilers.
         writer: the way to write.
         event_recorder: takes Kubernetes Events.
@@ -103,7 +103,7 @@ class Manager:
         self._reflectors: dict[Resource, Reflector] = {}
         self._leading = False
         if leader_elector is not None:
-            client.gate = leader_elector.valid
+            client.may_write = leader_elector.valid
 
     @property
     def leading(self) -> bool:
@@ -114,20 +114,20 @@ class Manager:
         """Add a controller, before `run`.
 
         Raises:
-            ValueError: it watches a kind with another namespace or selector than somebody else does.
+            ValueError: it watches a kind with another namespace or selector than another controller does.
         """
         for watch in controller.watches:
             self.watch(watch)
         self._controllers.append(controller)
 
     def watch(self, watch: Watch) -> None:
-        """Keep a kind in the cache, before `run`, also if no controller is woken by it."""
+        """Keep a kind in the cache, before `run`, also if no controller reconciles its changes."""
         self.cache.register(
             watch.resource, watch.projection, namespace=watch.namespace, label_selector=watch.label_selector
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, then end in order: reconciliations, events, lease, watches.
+        """Run until `stop` is set, then end in order: reconciliations, Events, lease, watches.
 
         Raises:
             CredentialsError: at the start, when there are no credentials at all.
@@ -219,9 +219,9 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> bool:
 
 
 def _cache_state(reflector: Reflector) -> Callable[[], tuple[bool, str]]:
-    """Ready means: listed at least once, or known not to be served. A later problem is told, not fatal."""
+    """Ready means: listed and watched but for a short interruption, or known not to be served."""
 
     def state() -> tuple[bool, str]:
-        return reflector.settled.is_set(), reflector.problem or "ok"
+        return reflector.synced(), reflector.problem or "ok"
 
     return state

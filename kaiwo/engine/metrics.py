@@ -59,7 +59,7 @@ class Metrics:
         )
         self._watch_restarts = Counter(
             f"{prefix}_watch_restarts",
-            "Watches that ended, by reason: closed (asked again), gone, lost, error.",
+            "Watches that ended, by reason: closed (renewed), gone, lost, error.",
             ["resource", "reason"],
             registry=self.registry,
         )
@@ -72,8 +72,14 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        self._undecodable = Counter(
+            f"{prefix}_undecodable_objects",
+            "Objects from lists and watches that were passed over: not an object, or nested too deeply.",
+            ["resource"],
+            registry=self.registry,
+        )
         self._leader = Gauge(f"{prefix}_leader", "1 while this process leads.", registry=self.registry)
-        # Looking a child up by labels costs more than counting; there are few label sets.
+        # Finding a child by labels costs more than counting; there are few label sets.
         self._request_children: dict[tuple[str, str, int], Counter] = {}
         self._verb_children: dict[str, Histogram] = {}
         self._reconcile_children: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
@@ -106,6 +112,10 @@ class Metrics:
     def watch_restart(self, resource: str, reason: Literal["closed", "gone", "lost", "error"]) -> None:
         """Count the end of a watch."""
         self._watch_restarts.labels(resource, reason).inc()
+
+    def undecodable(self, resource: str) -> None:
+        """Count an object that was passed over."""
+        self._undecodable.labels(resource).inc()
 
     def event(self, result: Literal["sent", "merged", "dropped"]) -> None:
         """Count what became of a Kubernetes Event."""

@@ -1,4 +1,4 @@
-"""The assembled engine against a real API server."""
+"""A manager against a real API server."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ async def test_a_frozen_and_thawed_operator_writes_nothing(
     namespace: str,
     original: Callable[..., Object],
 ) -> None:
-    """The lease has passed to another one meanwhile: the gate is shut, then the process stands by."""
+    """The lease has passed to another one meanwhile: writes are held back, then the process stands by."""
     async with contextlib.AsyncExitStack() as stack:
         frozen = await stack.enter_async_context(Process(proxy.connection, namespace, "a").running())
         await eventually(lambda: frozen.manager.leading)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.engine.prune import prune, tree
+from kaiwo.engine.cached_object import Projection, path_tree, prune
 from kaiwo.engine.resource import CONFIG_MAP, JOB, NODE, POD
-from kaiwo.engine.store import Cache, CacheEvent, Projection
+from kaiwo.engine.store import Cache, CacheEvent
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -143,7 +143,7 @@ _Paths = st.lists(
 def test_a_shorter_path_keeps_all_below_it(value: Any, paths: list[tuple[str, ...]]) -> None:
     """Naming a part and also something inside it keeps the whole part."""
     obj = {"a": value}
-    assert prune(obj, tree([("a",), *(("a", *path) for path in paths)])) == obj
+    assert prune(obj, path_tree([("a",), *(("a", *path) for path in paths)])) == obj
 
 
 def test_two_readers_share_one_store_that_keeps_what_either_needs() -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.engine.cached_object import CachedObject, Projection
 from kaiwo.engine.errors import Conflict, ConnectionBroken
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, JOB
-from kaiwo.engine.store import Cache, CachedObject, Projection
+from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import NameConflict, Writer, Written, render_hash
 
 if TYPE_CHECKING:
