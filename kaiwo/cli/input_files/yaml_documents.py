@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
-from kaiwo.cli.input_files.field_paths import dot
+from kaiwo.cli.input_files.field_paths import format_path
 from kaiwo.cli.input_files.yaml_scalars import TAG, DocumentError, fail, mark, scalar, short
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class _Fold:
         first = parent.marks.get(name)
         if first is not None:
             there = f"line {first[0]}" if first[0] != where[0] else f"column {first[1]}"
-            dotted = dot((*self._path, name))
+            dotted = format_path((*self._path, name))
             fail(event, f"{dotted}: the field is already given in {there}; remove one of them")
         parent.key, parent.key_mark = name, where
         parent.marks[name] = where

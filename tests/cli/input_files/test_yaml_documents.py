@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.cli.input_files.field_paths import dot, undot
+from kaiwo.cli.input_files.field_paths import format_path, parse_path
 from kaiwo.cli.input_files.yaml_documents import MAX_DEPTH, parse, parse_value
 from kaiwo.cli.input_files.yaml_scalars import DocumentError
-from kaiwo.cli.output.printer import to_yaml
+from kaiwo.cli.output.serialization import to_yaml
 
 
 def values(text: str) -> list[Any]:
@@ -223,13 +223,13 @@ def test_a_path_is_read_back(parts: list[str | int]) -> None:
     """What is shown for a path names the same field when it is typed."""
     path = tuple(parts)
     if isinstance(path[0], str):
-        assert undot(dot(path)) == path
+        assert parse_path(format_path(path)) == path
 
 
 @pytest.mark.parametrize("text", ["", ".", "a..b", "a[", "a[x", "[", "]", "a]"])
 def test_what_is_no_path_is_none(text: str) -> None:
     """Nonsense is not taken for a field."""
-    assert undot(text) is None
+    assert parse_path(text) is None
 
 
 @pytest.mark.parametrize("text", ["1e3", "0o17", "yes", "1_0", "09", "~", ".inf", "2026-01-31", "1:30"])
