@@ -28,6 +28,6 @@ def clean(text: str, keep: str = "") -> str:
 
 
 def styled_status(word: str) -> str:
-    """A status word in its colour, for text on a terminal."""
+    """A status word in its colour, for text on a terminal; any other text is only cleaned."""
     colored = sys.stdout.isatty() and settings().color and word in STATUS_COLORS
-    return click.style(word, fg=STATUS_COLORS[word]) if colored else word
+    return click.style(word, fg=STATUS_COLORS[word]) if colored else clean(word)
