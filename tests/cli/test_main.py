@@ -9,7 +9,7 @@ import sys
 import textwrap
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import click
 import pytest
@@ -354,6 +354,63 @@ def test_completion_of_names_is_silent_without_a_cluster() -> None:
         check=False,
     )
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def complete(words: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What bash is offered behind these words."""
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    shell = get_completion_class("bash")
+    assert shell is not None
+    return shell(kaiwo, {}, "kaiwo", "_KAIWO_COMPLETE").complete()
+
+
+def test_completion_behind_a_misspelt_command_is_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    """A tab must never print an error over the line that is being typed."""
+    assert home.is_dir()
+    complete("kaiwo statsu ", monkeypatch)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.mark.parametrize("words", ["status", "delete", "status --config other.yaml", "-n given status"])
+def test_names_complete_from_the_namespace_that_the_command_uses(
+    monkeypatch: pytest.MonkeyPatch, home: Path, words: str
+) -> None:
+    """The namespace of kaiwoconfig.yaml counts for the tab as for the command; -n wins."""
+    (home / ".config" / "kaiwo").mkdir(parents=True)
+    (home / ".config" / "kaiwo" / "kaiwoconfig.yaml").write_text("namespace: mine\n")
+    Path("other.yaml").write_text("namespace: theirs\n")
+    asked: list[str | None] = []
+
+    class Recorded:
+        """A cluster without workloads that notes where names are looked for."""
+
+        scope = ""
+
+        def __enter__(self) -> Self:
+            asked.append(options.settings().namespace)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing to close."""
+
+        def list(self, *_: object) -> list[dict[str, Any]]:
+            """No workloads."""
+            return []
+
+    monkeypatch.setattr("kaiwo.cli.kit.cluster", lambda **_: Recorded())
+    assert complete(f"kaiwo {words} ", monkeypatch) == ""
+    expected = "theirs" if "other.yaml" in words else "given" if "given" in words else "mine"
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize("command", ["submit", "plan", "list", "status", "delete"])
+def test_every_command_that_reads_kaiwoconfig_takes_its_path(cli: Cli, command: str) -> None:
+    """--config is no privilege of submit."""
+    assert "--config FILE" in cli(command, "--help").out
 
 
 def test_commands_complete() -> None:

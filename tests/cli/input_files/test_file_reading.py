@@ -125,6 +125,44 @@ def test_what_is_no_workload_is_refused_by_name(cli: Cli, text: str, line: str) 
     assert found.startswith(line)
 
 
+def test_the_other_spellings_of_the_option_mean_the_same(cli: Cli, job_file: Path) -> None:
+    """-f, --file and --filename."""
+    for option in ("-f", "--file", "--filename"):
+        assert cli("submit", option, str(job_file), "--dry-run=client").code == 0
+
+
+@pytest.mark.parametrize("dry_run", [["--dry-run=client"], ["--dry-run=client", "-q"]])
+def test_gpus_among_the_resources_are_warned_of_before_anything_is_sent(cli: Cli, dry_run: list[str]) -> None:
+    """They are ignored, and whoever wrote them must not find out from the status of a waiting job."""
+    Path("job.yaml").write_text(HEAD + "spec:\n  gpus: 1\n  resources: {limits: {amd.com/gpu: 4}}\n")
+    result = cli("submit", "-f", "job.yaml", *dry_run)
+    assert result.code == 0
+    warned = "warning: job/train: spec.resources: amd.com/gpu is ignored; ask for GPUs with spec.gpus\n"
+    assert result.err.count(warned) == (0 if "-q" in dry_run else 1)
+
+
+DOWNLOAD = "spec:\n  storage:\n    storageEnabled: true\n    data:\n      mountPath: /data\n      download:\n"
+
+
+def test_a_key_that_is_written_out_is_not_repeated(cli: Cli) -> None:
+    """Where a Secret is to be named somebody writes the key itself; it must not end in a log."""
+    item = "        s3:\n        - endpointUrl: https://s3.example.org\n          secretKey: AKIACANARY\n"
+    Path("job.yaml").write_text(HEAD + DOWNLOAD + item)
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client")
+    assert result.code == 2
+    assert "secretKey: expected a mapping, got a string; " in result.err
+    assert "CANARY" not in result.err
+
+
+def test_no_sentence_of_a_library_reaches_the_user(cli: Cli) -> None:
+    """Python's types mean nothing to who wrote YAML."""
+    item = "        s3:\n        - endpointUrl: https://s3.example.org\n          buckets: []\n"
+    Path("job.yaml").write_text(HEAD + DOWNLOAD + item)
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client")
+    assert "download.s3[0].buckets: has 0 items, fewer than 1; " in result.err
+    assert "tuple" not in result.err
+
+
 def test_what_came_from_standard_input_is_sent_from_there(cli: Cli) -> None:
     """The next step can be typed as it stands; no file is called stdin."""
     pod = b"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
