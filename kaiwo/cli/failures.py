@@ -55,6 +55,9 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
     except Failure as error:
         error.show()
         return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return error.exit_code
     except click.ClickException as error:
         _reworded(error).show()
         return error.exit_code
@@ -91,7 +94,7 @@ def translated(error: Exception) -> Failure | None:
 
     match error:
         case errors.CredentialsError():
-            return Failure(str(error), "choose a context: kubectl config get-contexts, then --context NAME")
+            return Failure(str(error), "kubectl config get-contexts")
         case errors.ConnectionBroken():
             return Failure(f"no answer from the API server: {plain(error)}", "kubectl cluster-info")
         case errors.Forbidden(status=401):

@@ -25,7 +25,8 @@ from kaiwo.cli.options import Format, GlobalOptions, settings
 from kaiwo.cli.output.objects import emit
 from kaiwo.cli.output.serialization import dump
 from kaiwo.cli.output.table import Column
-from kaiwo.cli.terminal import clean, styled_status
+from kaiwo.cli.terminal import STATUS_COLORS, clean, styled_status
+from kaiwo.cli.workload_kinds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -41,8 +42,10 @@ __all__ = [
     "INTERRUPTED",
     "NOT_FOUND",
     "OK",
+    "STATUS_COLORS",
     "TIMED_OUT",
     "USAGE",
+    "WORKLOADS",
     "Cluster",
     "Column",
     "Failure",

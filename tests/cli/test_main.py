@@ -425,5 +425,8 @@ def test_commands_complete() -> None:
 
 def test_the_root_group_needs_a_command(cli: Cli) -> None:
     """``kaiwo`` alone shows the help."""
-    assert "Commands:" in cli().out + cli().err
+    result = cli()
+    assert result.out.startswith("Usage: kaiwo ")
+    assert "Commands:" in result.out
+    assert (result.code, result.err) == (2, "")
     assert isinstance(kaiwo, LazyGroup)

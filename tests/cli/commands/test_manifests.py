@@ -45,7 +45,7 @@ def test_previous_definitions_are_widened_never_narrowed(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [\n", "before.yaml:2:1: not YAML"),
+        ("a: [\n", "before.yaml:2:1: invalid YAML"),
         ("kind: ConfigMap\n", "before.yaml: no CustomResourceDefinition in this file"),
         ("kind: List\nitems: 5\n", "before.yaml: no CustomResourceDefinition in this file"),
         ("", "before.yaml: no CustomResourceDefinition in this file"),

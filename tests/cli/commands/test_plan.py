@@ -83,7 +83,7 @@ def test_a_cluster_without_nodes_can_be_assumed(cli: Cli) -> None:
     [
         (None, "--nodes nodes.yaml: cannot be read"),
         ("kind: Pod\n", "--nodes nodes.yaml: no Node in this file"),
-        ("a: [\n", "nodes.yaml:2:1: not YAML"),
+        ("a: [\n", "nodes.yaml:2:1: invalid YAML"),
     ],
 )
 def test_a_node_file_that_cannot_be_used_is_told(cli: Cli, content: str | None, message: str) -> None:

@@ -91,7 +91,7 @@ def test_the_config_file_is_found_in_this_order(
         ("user: a\nuser: b\n", "c.yaml:2:1: user: the field is already given in line 1; remove one of them"),
         ("- user\n", "c.yaml: expected keys and values, got a list"),
         ("user: a\n---\nuser: b\n", "c.yaml: expected keys and values, got several documents"),
-        ("user: [\n", "c.yaml:2:1: not YAML: "),
+        ("user: [\n", "c.yaml:2:1: invalid YAML: "),
     ],
 )
 @pytest.mark.usefixtures("job_file")
