@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.errors import Problem, join_path, shorten
+from kaiwo.api.errors import UNKNOWN_FIELD, Problem, describe_type, join_path, not_a_string
 from kaiwo.api.name_rules import label_key_problem, label_value_problem, rule_for
 from kaiwo.api.suggestion import did_you_mean
 
@@ -56,15 +56,13 @@ def check_metadata(meta: object, *, ray: bool | None) -> Iterator[Problem]:
         if key not in KNOWN:
             yield Problem(
                 join_path(("metadata", str(key))),
-                "is not a known field",
+                UNKNOWN_FIELD,
                 did_you_mean(str(key), KNOWN) or "use labels or annotations for data of your own",
             )
     yield from _name(meta, ray=ray)
     namespace = meta.get("namespace")
     if namespace is not None and not isinstance(namespace, str):
-        yield Problem(
-            "metadata.namespace", f"{shorten(namespace)} is not a text", f'put it in quotes: "{namespace}"'
-        )
+        yield not_a_string("metadata.namespace", namespace)
     yield from labels_problems(meta.get("labels"), ("metadata", "labels"))
     yield from _annotations(meta.get("annotations"))
 
@@ -96,7 +94,7 @@ def _name(meta: dict[Any, Any], *, ray: bool | None) -> Iterator[Problem]:
     place = "metadata.name" if name is not None else "metadata.generateName"
     text = name if name is not None else base
     if not isinstance(text, str):
-        yield Problem(place, f"{shorten(text)} is not a text", f'put it in quotes: "{text}"')
+        yield not_a_string(place, text)
         return
     if ray is None:
         if not text:
@@ -112,20 +110,12 @@ def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, str | Pr
         return
     if not isinstance(value, dict):
         place = join_path(path)
-        yield "", Problem(place, "is not a mapping", "write it as indented key: value lines"), place
+        problem = f"expected a mapping, got {describe_type(value)}"
+        yield "", Problem(place, problem, "write it as indented key: value lines"), place
         return
     for key, text in value.items():
         place = join_path((*path, str(key)))
         if isinstance(key, str) and isinstance(text, str):
             yield key, text, place
         else:
-            wrong = text if isinstance(key, str) else key
-            yield (
-                "",
-                Problem(
-                    place,
-                    f"{shorten(wrong)} is not a text",
-                    f'put it in quotes: "{shorten(str(wrong))[1:-1]}"',
-                ),
-                place,
-            )
+            yield "", not_a_string(place, text if isinstance(key, str) else key), place

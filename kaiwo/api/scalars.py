@@ -74,6 +74,13 @@ def _quantity(value: str | int) -> str | int:
     return value
 
 
+def _with_unit(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        message = f'expected a duration with a unit, got the number {value}; write "{value}s" or "{value}m"'
+        raise ValueError(message)  # noqa: TRY004  pydantic makes a problem of this type only
+    return value
+
+
 def _duration(value: str) -> str:
     duration.parse_duration(value)
     return value
@@ -111,6 +118,7 @@ QuantityText: TypeAlias = Annotated[
 
 DurationText: TypeAlias = Annotated[
     str,
+    BeforeValidator(_with_unit),
     AfterValidator(_duration),
     WithJsonSchema({"type": "string", "pattern": duration.PATTERN}),
 ]

@@ -128,8 +128,8 @@ def _kind(value: Any) -> Kind | Problem:
             return kind
     if value is None:
         return Problem("kind", "is required", f"one of {', '.join(KINDS)}")
-    hint = did_you_mean(str(value), KINDS) or f"Kaiwo's kinds are {', '.join(KINDS)}"
-    return Problem("kind", f"{shorten(value)} is none of Kaiwo's kinds", hint)
+    hint = did_you_mean(str(value), KINDS) or f"known: {', '.join(KINDS)}"
+    return Problem("kind", f"unknown kind {shorten(value)}", hint)
 
 
 def _unique(problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.errors import Problem, join_path, shorten
+from kaiwo.api.errors import (
+    UNKNOWN_FIELD,
+    Problem,
+    describe,
+    describe_type,
+    join_path,
+    not_a_string,
+    shorten,
+)
 from kaiwo.api.scalars import PATTERN_WORDS
 from kaiwo.api.suggestion import did_you_mean
 
@@ -48,7 +56,7 @@ def _problem(
     bounds: dict[str, Any] = detail.get("ctx", {})
     if kind == "extra_forbidden":
         name = str(location[-1]) if location else ""
-        return Problem(path, "is not a known field", did_you_mean(name, known) or _listing(known))
+        return Problem(path, UNKNOWN_FIELD, did_you_mean(name, known) or _listing(known))
     if kind == "missing":
         return Problem(path, "is required", "add it")
     if kind == "value_error":
@@ -60,18 +68,11 @@ def _problem(
         )
     if value is None and kind.endswith("_type"):
         return Problem(path, "has no value", "give it one, or remove it")
-    if kind == "string_type" and isinstance(value, dict | list):
-        kind = "string_of_several"
-    template = _MESSAGES.get(kind)
-    if template is None:
-        return Problem(path, f"{shorten(value)}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
-    message, hint = template
-    shown = (
-        shorten(value)
-        if not isinstance(value, dict | list)
-        else ("a mapping" if isinstance(value, dict) else "a list")
-    )
-    fields = {"value": shown, "plain": shorten(str(value)).strip('"'), **bounds}
+    if kind == "string_type":
+        return not_a_string(path, value)
+    message, hint = _MESSAGES.get(kind, _OTHER)
+    shown = describe_type(value) if isinstance(value, dict | list) else shorten(value)
+    fields = {"value": shown, "got": describe(value), "type": describe_type(value), **bounds}
     return Problem(path, message.format_map(fields), hint.format_map(fields))
 
 
@@ -82,24 +83,31 @@ def _listing(known: Collection[str]) -> str:
     return "known here: " + ", ".join(names)
 
 
+_MAPPING = ("expected a mapping, got {type}", "write it as indented key: value lines")
+_LIST = ("expected a list, got {type}", "start each item on a line of its own with a dash")
+
 _MESSAGES: dict[str, tuple[str, str]] = {
-    "int_type": ("{value} is not a whole number", "write a number without quotes, for example 8"),
-    "int_from_float": ("{value} is not a whole number", "write a number without a fraction, for example 8"),
+    "int_type": ("expected a whole number, got {got}", "for example 8"),
+    "int_from_float": ("expected a whole number, got {value}", "for example 8"),
     "int_parsing_size": ("{value} is too large", ""),
-    "float_type": ("{value} is not a number", "write a number without quotes, for example 0.5"),
-    "finite_number": ("{value} is not a finite number", ""),
-    "bool_type": ("{value} is neither true nor false", "write true or false without quotes"),
-    "string_type": ("{value} is not a text", 'put it in quotes: "{plain}"'),
-    "string_of_several": ("{value} is not a text", "write it as one text"),
-    "dict_type": ("{value} is not a mapping", "write it as indented key: value lines"),
-    "model_type": ("{value} is not a mapping", "write it as indented key: value lines"),
-    "tuple_type": ("{value} is not a list", "write each item on a line of its own that starts with a dash"),
-    "list_type": ("{value} is not a list", "write each item on a line of its own that starts with a dash"),
-    "literal_error": ("{value} is not possible", "use {expected}"),
+    "float_type": ("expected a number, got {got}", "for example 0.5"),
+    "finite_number": ("expected a finite number, got {value}", ""),
+    "bool_type": ("expected true or false, got {got}", "no quotes"),
+    # A mapping is expected where a Secret is named. Who writes the key itself must not see it in a log.
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "tuple_type": _LIST,
+    "list_type": _LIST,
+    "literal_error": ("unknown value {value}", "expected {expected}"),
     "greater_than_equal": ("{value} is less than {ge}", "the smallest value is {ge}"),
     "greater_than": ("{value} is not greater than {gt}", "use a value above {gt}"),
     "less_than_equal": ("{value} is greater than {le}", "the largest value is {le}"),
+    "less_than": ("{value} is not less than {lt}", "use a value below {lt}"),
     "string_too_short": ("is empty", "give at least {min_length} character(s)"),
     "string_too_long": ("{value} is longer than {max_length} characters", "shorten it"),
+    "too_short": ("has {actual_length} items, fewer than {min_length}", "add an item, or remove the field"),
     "too_long": ("has {actual_length} items, more than {max_length}", "remove some"),
 }
+
+_OTHER = ("{value} is not allowed here", "kubectl explain shows what the field takes")
+"""For errors without words of their own: those of pydantic name Python's types."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from kaiwo.api.errors import InvalidWorkload, Problem
+from kaiwo.api.errors import InvalidWorkload, Problem, not_a_string, shorten
 from kaiwo.api.status import WorkloadStatus
 from kaiwo.api.validation_errors import explain
 from kaiwo.api.workload_spec import CommonSpec, JobSpec, ServiceSpec
@@ -128,7 +128,7 @@ def workload_kind(kind: object) -> WorkloadKind:
         return "KaiwoJob"
     if kind == "KaiwoService":
         return "KaiwoService"
-    raise InvalidWorkload([Problem("kind", f"{kind!r} is no workload", "use KaiwoJob or KaiwoService")])
+    raise InvalidWorkload([Problem("kind", f"unknown kind {shorten(kind)}", "known: KaiwoJob, KaiwoService")])
 
 
 def read_status(status: Any) -> WorkloadStatus:
@@ -155,7 +155,7 @@ def _text(meta: Object, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidWorkload([Problem(f"metadata.{name}", f"{value!r} is not a text")])
+        raise InvalidWorkload([not_a_string(f"metadata.{name}", value)])
     return value
 
 
@@ -167,9 +167,8 @@ def _texts(meta: Object, name: str) -> Mapping[str, str]:
         raise InvalidWorkload([Problem(f"metadata.{name}", "must be a mapping of texts")])
     for key, text in value.items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise InvalidWorkload(
-                [Problem(f"metadata.{name}", f"{key!r}: {text!r} is not a text", f'quote it: "{text}"')]
-            )
+            wrong = text if isinstance(key, str) else key
+            raise InvalidWorkload([not_a_string(f"metadata.{name}.{key}", wrong)])
     return value
 
 

@@ -31,7 +31,7 @@ class Seconds(click.ParamType[float]):
             return float(text)
         parts = _PART.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
-            self.fail(f'"{value}" is no duration; write for example 90s, 30m or 1h30m', param, ctx)
+            self.fail(f'expected a duration such as 90s, 30m or 1h30m, got "{value}"', param, ctx)
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 

@@ -50,13 +50,13 @@ COMMANDS: dict[str, CommandEntry] = {
 def _plugin_commands() -> Mapping[str, CommandEntry]:
     from kaiwo.cli import plugin_commands
 
-    return plugin_commands.quick()
+    return plugin_commands.listed_commands()
 
 
 def _find(name: str) -> CommandEntry | None:
     from kaiwo.cli import plugin_commands
 
-    return plugin_commands.thorough(name)
+    return plugin_commands.find_command(name)
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from kaiwo.engine.conditions import merge
 from kaiwo.engine.diff import contains, difference, would_change
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound, UndecodableObject
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from kaiwo.engine.cached_object import CachedObject, Path
     from kaiwo.engine.client import Client, Propagation
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.engine.store import Cache
 
-_TRANSITION = "lastTransitionTime"
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -62,35 +62,6 @@ Outcome: TypeAlias = Written | NameConflict
 def render_hash(obj: Object) -> str:
     """A hash of a rendered object; equal for equal content whatever the order of keys."""
     return sha256(_canonical(obj)).hexdigest()[:32]
-
-
-def merge_conditions(
-    live: Sequence[Object], own: Sequence[Object], own_types: Collection[str] = ()
-) -> list[Object]:
-    """The whole list to write.
-
-    Conditions of other types stay as they are, where they are. An own condition whose ``status`` has not
-    changed keeps its lastTransitionTime. Own types that are no longer given are removed.
-
-    Args:
-        live: conditions as last read.
-        own: conditions wanted, with their lastTransitionTime in case they are new.
-        own_types: all types that are ours; those of `own` count as ours anyway.
-    """
-    wanted = {condition["type"]: condition for condition in own}
-    ours = set(own_types) | wanted.keys()
-    merged: list[Object] = []
-    for condition in live:
-        type_ = condition.get("type")
-        if type_ not in ours:
-            merged.append(condition)
-        elif type_ in wanted:
-            new = dict(wanted.pop(type_))
-            if new.get("status") == condition.get("status") and condition.get(_TRANSITION):
-                new[_TRANSITION] = condition[_TRANSITION]
-            merged.append(new)
-    merged += wanted.values()
-    return merged
 
 
 class Writer:
@@ -207,14 +178,14 @@ class Writer:
             obj: the object as it was when the status was decided; conflicts if it has changed since. It may
                 be one that cannot be decoded as a whole.
             status: fields to set, None removes one; fields not named stay. ``conditions`` holds own
-                conditions only and is merged (see `merge_conditions`).
+                conditions only and is merged (see `kaiwo.engine.conditions.merge`).
             own_conditions: all condition types that are ours.
         """
         self._need(obj.resource, ("status",))
         current: Object = obj.part("status") or {}
         wanted = dict(status)
         if "conditions" in wanted:
-            wanted["conditions"] = merge_conditions(
+            wanted["conditions"] = merge(
                 current.get("conditions") or [], wanted["conditions"] or [], own_conditions
             )
         patch = difference({key: current.get(key) for key in wanted}, wanted)

@@ -29,6 +29,7 @@ class QueueAssignment:
         suspend: whether the object is created suspended.
         knows_priority: whether ``spec.priorityClass`` names a priority class of the queue system's own; if it
             does not, a Kubernetes PriorityClass of that name must exist.
+        priorities: names of the queue system's own priority classes, for advice about an unknown name.
     """
 
     queue: str
@@ -36,6 +37,7 @@ class QueueAssignment:
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
     suspend: bool = True
     knows_priority: bool = False
+    priorities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

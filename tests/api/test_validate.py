@@ -59,31 +59,31 @@ def warnings(value: object) -> list[str]:
 DOWNLOAD = {"acme": [{"url": "acme://x"}]}
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    (obj(gpu=1), 'spec.gpu: is not a known field (did you mean "gpus"?)'),
-    (obj(GPUS=1), 'spec.GPUS: is not a known field (did you mean "gpus"?)'),
-    (obj(gpu_vendor="amd"), 'spec.gpu_vendor: is not a known field (did you mean "gpuVendor"?)'),
-    (obj(gpus="4"), 'spec.gpus: "4" is not a whole number (write a number without quotes, for example 8)'),
-    (obj(gpus=True), "spec.gpus: true is not a whole number (write a number without quotes, for example 8)"),
+    (obj(gpu=1), 'spec.gpu: unknown field (did you mean "gpus"?)'),
+    (obj(GPUS=1), 'spec.GPUS: unknown field (did you mean "gpus"?)'),
+    (obj(gpu_vendor="amd"), 'spec.gpu_vendor: unknown field (did you mean "gpuVendor"?)'),
+    (obj(gpus="4"), 'spec.gpus: expected a whole number, got the string "4" (for example 8)'),
+    (obj(gpus=True), "spec.gpus: expected a whole number, got the boolean true (for example 8)"),
     (obj(gpus=-1), "spec.gpus: -1 is less than 0 (the smallest value is 0)"),
     (
         obj(replicas=2**31),
         "spec.replicas: 2147483648 is greater than 2147483647 (the largest value is 2147483647)",
     ),
     (obj(replicas=0), "spec.replicas: 0 is less than 1 (the smallest value is 1)"),
-    (obj(ray="yes"), 'spec.ray: "yes" is neither true nor false (write true or false without quotes)'),
+    (obj(ray="yes"), 'spec.ray: expected true or false, got the string "yes" (no quotes)'),
     (
         obj(entrypoint=["python", "train.py"]),
-        "spec.entrypoint: a list is not a text (write it as one text)",
+        "spec.entrypoint: expected a string, got a list (write it as one string)",
     ),
     (
         obj(podTemplateSpecLabels={"team": None}),
         "spec.podTemplateSpecLabels.team: has no value (give it one, or remove it)",
     ),
     (obj(env=[None]), "spec.env[0]: has no value (give it one, or remove it)"),
-    (obj(image=5), 'spec.image: 5 is not a text (put it in quotes: "5")'),
+    (obj(image=5), 'spec.image: expected a string, got the number 5 (quote it: "5")'),
     (
         obj(env={"A": "b"}),
-        "spec.env: a mapping is not a list (write each item on a line of its own that starts with a dash)",
+        "spec.env: expected a list, got a mapping (start each item on a line of its own with a dash)",
     ),
     (obj(env=[{"value": "x"}]), "spec.env[0].name: is required (add it)"),
     (
@@ -112,6 +112,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(duration="1d"),
         'spec.duration: "1d" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"',
+    ),
+    (
+        obj(duration=90),
+        'spec.duration: expected a duration with a unit, got the number 90; write "90s" or "90m"',
+    ),
+    (
+        obj(duration="90"),
+        'spec.duration: "90" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"',
     ),
     (
         obj(resources={"limits": {"memory": "1 Gi"}}),
@@ -143,7 +151,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(storage={"storageEnabled": True, "accessMode": "RWX"}),
         (
-            "spec.storage.accessMode: \"RWX\" is not possible (use 'ReadWriteOnce', 'ReadOnlyMany', "
+            "spec.storage.accessMode: unknown value \"RWX\" (expected 'ReadWriteOnce', 'ReadOnlyMany', "
             "'ReadWriteMany' or 'ReadWriteOncePod')"
         ),
     ),
@@ -163,7 +171,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"acmee": []}}}),
-        'spec.storage.data.download.acmee: is not a known field (did you mean "acme"?)',
+        'spec.storage.data.download.acmee: unknown field (did you mean "acme"?)',
     ),
     (
         obj(
@@ -172,7 +180,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
                 "data": {"storageSize": "1Gi", "download": {"acme": [{"url": "x", "urll": "x"}]}},
             }
         ),
-        'spec.storage.data.download.acme[0].urll: is not a known field (did you mean "url"?)',
+        'spec.storage.data.download.acme[0].urll: unknown field (did you mean "url"?)',
     ),
     (
         obj(entrypoint="x" * 1_048_576),
@@ -224,21 +232,24 @@ WRONG: list[tuple[dict[str, Any], str]] = [
             "'-', with a letter first and a letter or digit last; for example \"w-1st\" (a workload on Ray)"
         ),
     ),
-    ({**obj(), "sepc": {}}, 'sepc: is not a known field (did you mean "spec"?)'),
+    ({**obj(), "sepc": {}}, 'sepc: unknown field (did you mean "spec"?)'),
     ({**obj(), "metadata": {"labels": {}}}, "metadata.name: is required (give the object a name)"),
     (
         {**obj(), "metadata": {"name": "a", "lables": {}}},
-        'metadata.lables: is not a known field (did you mean "labels"?)',
+        'metadata.lables: unknown field (did you mean "labels"?)',
     ),
-    ({**obj(), "apiVersion": "v1"}, "apiVersion: \"v1\" is not possible (use 'kaiwo.silogen.ai/v1alpha1')"),
-    ({**obj(), "kind": "KaiwoJbo"}, 'kind: "KaiwoJbo" is none of Kaiwo\'s kinds (did you mean "KaiwoJob"?)'),
+    (
+        {**obj(), "apiVersion": "v1"},
+        "apiVersion: unknown value \"v1\" (expected 'kaiwo.silogen.ai/v1alpha1')",
+    ),
+    ({**obj(), "kind": "KaiwoJbo"}, 'kind: unknown kind "KaiwoJbo" (did you mean "KaiwoJob"?)'),
     (
         obj("KaiwoConfig", "kaiwo", plugins={"acme": {"sped": 1}}),
-        'spec.plugins.acme.sped: is not a known field (did you mean "speed"?)',
+        'spec.plugins.acme.sped: unknown field (did you mean "speed"?)',
     ),
     (
         obj("KaiwoConfig", "kaiwo", plugins={"other": 1}),
-        "spec.plugins.other: 1 is not a mapping (write it as indented key: value lines)",
+        "spec.plugins.other: expected a mapping, got a number (write it as indented key: value lines)",
     ),
 ]
 

@@ -120,7 +120,7 @@ async def reflecting(
 async def has(store: Store, **versions: int) -> None:
     """Wait until the store holds exactly these objects in these versions."""
     async with asyncio.timeout(10):
-        while {obj.name: obj.version for obj in store} != versions:  # noqa: ASYNC110 -- the reflector's state
+        while {obj.name: obj.version for obj in store} != versions:
             await asyncio.sleep(0.01)
 
 
@@ -238,7 +238,7 @@ async def test_an_operator_is_not_ready_while_a_kind_cannot_be_listed(
 
     async def becomes(*, ready: bool) -> None:
         async with asyncio.timeout(10):
-            while manager.health.ready()[0] is not ready or not server.lists:  # noqa: ASYNC110 -- as read by kubelet
+            while manager.health.ready()[0] is not ready or not server.lists:
                 await asyncio.sleep(0.01)
 
     await becomes(ready=False)
@@ -248,7 +248,7 @@ async def test_an_operator_is_not_ready_while_a_kind_cannot_be_listed(
     server.events.put_nowait(b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}')
     lists = server.lists
     async with asyncio.timeout(10):
-        while server.lists == lists:  # noqa: ASYNC110 -- the reflector lists again
+        while server.lists == lists:
             await asyncio.sleep(0.01)
     assert manager.health.ready()[0]
     monkeypatch.setattr("kaiwo.engine.reflector.OUTDATED_AFTER", 0.0)

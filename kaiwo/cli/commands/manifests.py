@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import installed_crds, kit
+from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.input_files import crd_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,14 +66,12 @@ def manifests(
     """
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
     if previous and from_cluster:
-        raise Failure("--previous and --from-cluster exclude each other", "leave one out", code=USAGE)
+        raise Failure("--previous and --from-cluster exclude each other", "give one of them", code=USAGE)
     if (previous or from_cluster) and "crds" not in chosen:
         given = "--previous" if previous else "--from-cluster"
-        raise Failure(f"{given} is about CRDs, and none are printed", "leave it out, or add crds", code=USAGE)
+        raise Failure(f"{given} needs the part crds", f"add crds, or leave {given} out", code=USAGE)
     installation = _installation(namespace or kit.settings().namespace, image, scheduler_image)
-    before = (
-        installed_crds.in_file(previous) if previous else installed_crds.in_cluster() if from_cluster else ()
-    )
+    before = crd_files.read_crds(previous) if previous else _cluster_crds() if from_cluster else ()
     loaded = _plugins(names)
     crds = _crds(loaded, before) if "crds" in chosen else []
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
@@ -88,6 +87,13 @@ def manifests(
             kit.emit([*crds, *(manifest.obj for manifest in rest)], columns)
 
 
+def _cluster_crds() -> Sequence[Object]:
+    from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
+
+    with kit.cluster() as cluster:
+        return cluster.list(CUSTOM_RESOURCE_DEFINITION)
+
+
 def _installation(namespace: str | None, image: str | None, scheduler_image: str | None) -> InstallOptions:
     from kaiwo.api.name_rules import PLAIN
     from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
@@ -99,7 +105,7 @@ def _installation(namespace: str | None, image: str | None, scheduler_image: str
     for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
         if value is not None and not _IMAGE.fullmatch(value):
             raise Failure(
-                f"{option}: {value!r} is no name of an image",
+                f"{option}: expected the name of an image, got {value!r}",
                 "write for example registry.example.com/kaiwo/operator:1.0",
                 code=USAGE,
             )
@@ -120,9 +126,8 @@ def _plugins(names: str | None) -> Plugins:
     broken = [f"{state.name}: {state.message}" for state in loaded.states if state.state == "broken"]
     if broken and (names is not None or NAMES_VARIABLE in os.environ):
         raise Failure(
-            "plugins that were asked for do not load, and what they need would be missing:\n"
-            + "\n".join(broken),
-            "install them here, or leave them out of the list; kaiwo plugins shows what is installed",
+            "selected plugins do not load:\n" + "\n".join(broken),
+            "install them, or leave them out of the list; kaiwo plugins shows what is installed",
         )
     kit.warn_broken(loaded)
     return loaded
@@ -150,7 +155,7 @@ def _print(crds: Sequence[Object], rest: Sequence[RenderedManifest]) -> None:
 
 def _text(manifest: RenderedManifest) -> str:
     """One YAML document; each rule of a role below the reasons for it."""
-    from kaiwo.cli.output.printer import to_yaml
+    from kaiwo.cli.output.serialization import to_yaml
 
     if not manifest.whys:
         return to_yaml([manifest.obj], documents=True)

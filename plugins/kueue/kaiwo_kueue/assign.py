@@ -51,12 +51,13 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
             return refusal
     labels = {QUEUE_LABEL: queue}
     priority = workload.spec.priority_class
-    known = (
-        any(_name(obj) == priority for obj in facts.objects.get(PRIORITY_CLASS, ())) if priority else False
-    )
+    priorities = tuple(_name(obj) for obj in facts.objects.get(PRIORITY_CLASS, ())) if priority else ()
+    known = priority in priorities
     if priority and known:
         labels[PRIORITY_LABEL] = priority
-    return QueueAssignment(queue=queue, labels=labels, suspend=True, knows_priority=known)
+    return QueueAssignment(
+        queue=queue, labels=labels, suspend=True, knows_priority=known, priorities=priorities
+    )
 
 
 def manages(kind: Resource, facts: QueueFacts) -> bool:

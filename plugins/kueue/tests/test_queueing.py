@@ -62,6 +62,7 @@ def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
     other = ask(facts(), priorityClass="kubernetes-own")
     assert isinstance(other, QueueAssignment)
     assert (dict(other.labels), other.knows_priority) == ({"kueue.x-k8s.io/queue-name": "kaiwo"}, False)
+    assert other.priorities == ("high",)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,11 @@ from kaiwo.cli.commands.list import columns
 from kaiwo.cli.duration import SECONDS, since, span
 from kaiwo.cli.options import FORMATS, GlobalOptions
 from kaiwo.cli.output import detail_view, workload_fields
-from kaiwo.cli.output.printer import Column, clean, emit, name_of, to_json
+from kaiwo.cli.output.objects import emit, name_of
+from kaiwo.cli.output.serialization import to_json
+from kaiwo.cli.output.table import Column
+from kaiwo.cli.terminal import clean
+from kaiwo.cli.workload_details import event_order
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 
@@ -148,7 +152,7 @@ def test_no_text_for_a_duration_crashes(text: str) -> None:
     try:
         assert SECONDS.convert(text, None, None) >= 0
     except click.BadParameter as error:
-        assert "is no duration; write for example 90s" in error.message  # noqa: PT017  either outcome is right
+        assert "expected a duration such as 90s" in error.message  # noqa: PT017  either outcome is right
 
 
 def test_a_duration_is_live_while_it_runs_and_fixed_afterwards() -> None:
@@ -243,4 +247,4 @@ def test_events_are_in_the_order_of_their_times() -> None:
     whole = {"metadata": {}, "lastTimestamp": "2026-01-01T00:00:01Z"}
     finer = {"metadata": {}, "eventTime": "2026-01-01T00:00:01.500000Z"}
     later = {"metadata": {}, "lastTimestamp": "2026-01-01T00:00:02Z"}
-    assert sorted([later, finer, whole], key=detail_view.event_order) == [whole, finer, later]
+    assert sorted([later, finer, whole], key=event_order) == [whole, finer, later]

@@ -249,10 +249,10 @@ def test_a_claim_of_somebody_else_stops_the_job(world: World) -> None:
 
 
 def test_a_priority_class_must_exist(world: World) -> None:
-    """A missing class is told with the existing ones and heals; without a cluster it is believed."""
+    """A missing class is answered with those that a workload may use, and heals."""
     world.obj["spec"]["priorityClass"] = "high"
-    world.set(priority_classes=frozenset({"low"}))
-    assert "existing: low" in refused(world, "PriorityClassNotFound")
+    world.set(priority_classes=frozenset({"low", "system-node-critical"}))
+    assert "existing: low; create" in refused(world, "PriorityClassNotFound")
     world.set(priority_classes=frozenset({"low", "high"}))
     world.settle()
     assert world.created(JOB)["spec"]["template"]["spec"]["priorityClassName"] == "high"

@@ -136,7 +136,7 @@ class Display:
             table.add_row(
                 Text.assemble(mark, workload.name),
                 Text(workload.requests),
-                Text.from_ansi(kit.page_style(status or "-")),
+                Text.from_ansi(kit.styled_status(status or "-")),
                 Text("\n").join(reason),
             )
         return table

@@ -7,7 +7,7 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import format_time
+from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.download.job import CONTAINER, DOWNLOADER
 from kaiwo.workload.metadata import TYPE
 from kaiwo_sandbox.api import ApiClient, Object, SandboxApiError

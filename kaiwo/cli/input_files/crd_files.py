@@ -1,4 +1,4 @@
-"""The CRDs that are installed already, from a file or from the cluster."""
+"""CRDs read from a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.input_files.yaml_scalars import DocumentError
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
-_HOW = "`kubectl get crd -o yaml` writes such a file, and so does `kaiwo manifests crds`"
+_HOW = "write the file with: kubectl get crd -o yaml"
 
 
-def in_file(path: str) -> Sequence[Object]:
+def read_crds(path: str) -> Sequence[Object]:
     """The CRDs of a file, of several documents or a List.
 
     Raises:
@@ -32,20 +31,12 @@ def in_file(path: str) -> Sequence[Object]:
     except DocumentError as error:
         raise Failure(f"{path}:{error.line}:{error.column}: {error}", _HOW, code=USAGE) from error
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise Failure(f"{path}: cannot be read: {reason}", _HOW, code=USAGE) from error
     for value in documents:
         items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else [value]
         found += [item for item in (items if isinstance(items, list) else ()) if isinstance(item, dict)]
     found = [item for item in found if item.get("kind") == "CustomResourceDefinition"]
     if not found:
-        raise Failure(f"{path}: holds no CustomResourceDefinition", _HOW, code=USAGE)
+        raise Failure(f"{path}: no CustomResourceDefinition in this file", _HOW, code=USAGE)
     return found
-
-
-def in_cluster() -> Sequence[Object]:
-    """All CRDs of the cluster."""
-    from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
-
-    with kit.cluster() as cluster:
-        return cluster.list(CUSTOM_RESOURCE_DEFINITION)

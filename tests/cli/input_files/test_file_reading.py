@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kaiwo.api.validate import Validator
-from kaiwo.cli.commands.submit import refusals
-from kaiwo.cli.input_files import workload_files
-from kaiwo.cli.input_files.checking import check
+from kaiwo.cli.api_rejections import rejections
+from kaiwo.cli.input_files.file_reading import API_VERSION, read_files
 from kaiwo.cli.input_files.overrides import override
+from kaiwo.cli.input_files.validation import check_workloads
+from kaiwo.cli.input_files.workload_file import duplicates
 from kaiwo.cli.options import GlobalOptions
-from kaiwo.cli.output.printer import to_json
+from kaiwo.cli.output.serialization import to_json
 from kaiwo.cli.user_config import UserConfig
 from kaiwo.engine.errors import ServerUnavailable
 from kaiwo.plugin.loader import load
@@ -33,7 +34,7 @@ HEAD = "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJob\nmetadata:\n  name
 
 
 def problems(result_err: str) -> list[str]:
-    """The complaints of a refused call; the last line counts them."""
+    """The problems of a refused call; the last line counts them."""
     *lines, last = result_err.splitlines()
     assert last == f"error: {len(lines)} problem{'s' if len(lines) > 1 else ''}; nothing was sent"
     return lines
@@ -42,18 +43,18 @@ def problems(result_err: str) -> list[str]:
 @pytest.mark.parametrize(
     ("spec", "line"),
     [
-        ("spec:\n  gpu: 2\n", 'job.yaml:6:3: spec.gpu: is not a known field; did you mean "gpus"?'),
+        ("spec:\n  gpu: 2\n", 'job.yaml:6:3: spec.gpu: unknown field; did you mean "gpus"?'),
         ("spec:\n  gpus: -1\n", "job.yaml:6:3: spec.gpus: -1 is less than 0; the smallest value is 0"),
-        ("spec:\n  gpus: '2'\n", 'job.yaml:6:3: spec.gpus: "2" is not a whole number; '),
-        ("spec:\n  gpus: 1.5\n", "job.yaml:6:3: spec.gpus: 1.5 is not a whole number; "),
-        ("spec:\n  image: 5\n", 'job.yaml:6:3: spec.image: 5 is not a text; put it in quotes: "5"'),
+        ("spec:\n  gpus: '2'\n", 'job.yaml:6:3: spec.gpus: expected a whole number, got the string "2"; '),
+        ("spec:\n  gpus: 1.5\n", "job.yaml:6:3: spec.gpus: expected a whole number, got the number 1.5; "),
+        ("spec:\n  image: 5\n", "job.yaml:6:3: spec.image: expected a string, got the number 5; quote it"),
         (
             "spec:\n  env:\n  - name: A\n    value: no\n",
-            'job.yaml:8:5: spec.env[0].value: no is not a text; put it in quotes: "no"',
+            'job.yaml:8:5: spec.env[0].value: expected a string, got the boolean no; quote it: "no"',
         ),
         (
             "spec:\n  env:\n  - {name: A, valu: x}\n",
-            'job.yaml:7:15: spec.env[0].valu: is not a known field; did you mean "value"?',
+            'job.yaml:7:15: spec.env[0].valu: unknown field; did you mean "value"?',
         ),
         ("spec:\n  env:\n  - value: x\n", "job.yaml:7:5: spec.env[0].name: is required; add it"),
         ("spec: [1]\n", "job.yaml:5:1: spec: "),
@@ -77,42 +78,42 @@ def test_a_problem_is_told_at_its_line_and_column(cli: Cli, spec: str, line: str
     [
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
-            'x.yaml:1:1: ConfigMap "x" (v1) is no workload of Kaiwo; send it with kubectl apply ',
+            'x.yaml:1:1: ConfigMap "x" (v1) is not a Kaiwo workload; send it with kubectl apply ',
         ),
         (
             "apiVersion: config.kaiwo.silogen.ai/v1alpha1\nkind: KaiwoConfig\nmetadata: {name: kaiwo}\n",
-            'x.yaml:1:1: KaiwoConfig "kaiwo" (config.kaiwo.silogen.ai/v1alpha1) is no workload of Kaiwo; ',
+            'x.yaml:1:1: KaiwoConfig "kaiwo" (config.kaiwo.silogen.ai/v1alpha1) is not a Kaiwo workload; ',
         ),
         (
             "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoQueueConfig\n",
-            'x.yaml:2:1: kind: "KaiwoQueueConfig" is no workload; send it with kubectl apply --server-side ',
+            "x.yaml:2:1: kind: KaiwoQueueConfig is not a workload; send it with kubectl apply --server-side ",
         ),
         (
             "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoConfig\n",
-            'x.yaml:2:1: kind: "KaiwoConfig" is no workload; send it with kubectl apply --server-side ',
+            "x.yaml:2:1: kind: KaiwoConfig is not a workload; send it with kubectl apply --server-side ",
         ),
         (
             "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJbo\n",
-            'x.yaml:2:1: kind: "KaiwoJbo" is no workload; did you mean "KaiwoJob"?',
+            'x.yaml:2:1: kind: unknown kind "KaiwoJbo" (known: KaiwoJob, KaiwoService); did you',
         ),
         (
             "apiVersion: kaiwo.silogen.ai/v1\nkind: KaiwoJob\n",
-            'x.yaml:1:1: apiVersion: "kaiwo.silogen.ai/v1" is not served; write kaiwo.silogen.ai/v1alpha1',
+            'x.yaml:1:1: apiVersion: unknown version "kaiwo.silogen.ai/v1"; write kaiwo.silogen.ai/v1alpha1',
         ),
         ("kind: KaiwoJob\n", "x.yaml:1:1: apiVersion: is required; write kaiwo.silogen.ai/v1alpha1"),
         ("metadata: {}\n", "x.yaml:1:1: kind: is required; write one of KaiwoJob, KaiwoService"),
-        ("just words\n", "x.yaml:1:1: text, where a workload is expected; it starts with "),
-        ("- 1\n", "x.yaml:1:1: a list, where a workload is expected; it starts with apiVersion and kind"),
-        ("", "x.yaml: holds no workload; one starts with apiVersion and kind"),
+        ("just words\n", 'x.yaml:1:1: expected a workload, got the string "just words"; '),
+        ("- 1\n", "x.yaml:1:1: expected a workload, got a list; a workload starts with apiVersion and kind"),
+        ("", "x.yaml: no workload in this file; a workload starts with apiVersion and kind"),
         (
             "apiVersion: v1\nkind: List\nitems: [3]\n",
-            "x.yaml:3:9: 3, where a workload is expected; it starts with apiVersion and kind",
+            "x.yaml:3:9: expected a workload, got the number 3; a workload starts with apiVersion and kind",
         ),
         (
             "apiVersion: v1\nkind: List\nitems: []\n",
-            "x.yaml: holds no workload; one starts with apiVersion and kind",
+            "x.yaml: no workload in this file; a workload starts with apiVersion and kind",
         ),
-        ("---\n# nothing\n", "x.yaml: holds no workload; one starts with apiVersion and kind"),
+        ("---\n# nothing\n", "x.yaml: no workload in this file; a workload starts with apiVersion and kind"),
     ],
 )
 def test_what_is_no_workload_is_refused_by_name(cli: Cli, text: str, line: str) -> None:
@@ -122,6 +123,44 @@ def test_what_is_no_workload_is_refused_by_name(cli: Cli, text: str, line: str) 
     assert result.code == 2
     (found,) = problems(result.err)
     assert found.startswith(line)
+
+
+def test_the_other_spellings_of_the_option_mean_the_same(cli: Cli, job_file: Path) -> None:
+    """-f, --file and --filename."""
+    for option in ("-f", "--file", "--filename"):
+        assert cli("submit", option, str(job_file), "--dry-run=client").code == 0
+
+
+@pytest.mark.parametrize("dry_run", [["--dry-run=client"], ["--dry-run=client", "-q"]])
+def test_gpus_among_the_resources_are_warned_of_before_anything_is_sent(cli: Cli, dry_run: list[str]) -> None:
+    """They are ignored, and whoever wrote them must not find out from the status of a waiting job."""
+    Path("job.yaml").write_text(HEAD + "spec:\n  gpus: 1\n  resources: {limits: {amd.com/gpu: 4}}\n")
+    result = cli("submit", "-f", "job.yaml", *dry_run)
+    assert result.code == 0
+    warned = "warning: job/train: spec.resources: amd.com/gpu is ignored; ask for GPUs with spec.gpus\n"
+    assert result.err.count(warned) == (0 if "-q" in dry_run else 1)
+
+
+DOWNLOAD = "spec:\n  storage:\n    storageEnabled: true\n    data:\n      mountPath: /data\n      download:\n"
+
+
+def test_a_key_that_is_written_out_is_not_repeated(cli: Cli) -> None:
+    """Where a Secret is to be named somebody writes the key itself; it must not end in a log."""
+    item = "        s3:\n        - endpointUrl: https://s3.example.org\n          secretKey: AKIACANARY\n"
+    Path("job.yaml").write_text(HEAD + DOWNLOAD + item)
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client")
+    assert result.code == 2
+    assert "secretKey: expected a mapping, got a string; " in result.err
+    assert "CANARY" not in result.err
+
+
+def test_no_sentence_of_a_library_reaches_the_user(cli: Cli) -> None:
+    """Python's types mean nothing to who wrote YAML."""
+    item = "        s3:\n        - endpointUrl: https://s3.example.org\n          buckets: []\n"
+    Path("job.yaml").write_text(HEAD + DOWNLOAD + item)
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client")
+    assert "download.s3[0].buckets: has 0 items, fewer than 1; " in result.err
+    assert "tuple" not in result.err
 
 
 def test_what_came_from_standard_input_is_sent_from_there(cli: Cli) -> None:
@@ -181,7 +220,7 @@ def test_an_empty_directory_is_told(cli: Cli) -> None:
     """Sending nothing must not look like success."""
     Path("jobs").mkdir()
     result = cli("submit", "-f", "jobs")
-    assert problems(result.err) == ["jobs: no file here ends in .yaml, .yml, .json"]
+    assert problems(result.err) == ["jobs: no file with the suffix .yaml, .yml, .json in this directory"]
 
 
 def test_a_field_of_a_plugin_that_is_not_selected_is_told_with_its_package(
@@ -191,8 +230,8 @@ def test_a_field_of_a_plugin_that_is_not_selected_is_told_with_its_package(
     monkeypatch.setenv("KAIWO_PLUGINS", "batch_job")
     Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
     (problem,) = problems(cli("submit", "-f", "job.yaml").err)
-    assert problem.startswith("job.yaml:6:3: spec.rayJob: is not a known field; ")
-    assert problem.endswith("; kaiwo-ray-job is installed and declares it: select it as a plugin")
+    assert problem.startswith("job.yaml:6:3: spec.rayJob: unknown field; ")
+    assert problem.endswith("; kaiwo-ray-job is installed and declares it; select this plugin")
 
 
 def test_a_field_that_the_cluster_lacks_is_told_at_its_line(
@@ -201,10 +240,10 @@ def test_a_field_that_the_cluster_lacks_is_told_at_its_line(
     """The command knows plugins that the cluster does not have; the API server's own words name no line."""
     monkeypatch.chdir(tmp_path)
     Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
-    (read,), _ = workload_files.read(["job.yaml"])
+    (read,), _ = read_files(["job.yaml"])
     said = "failed to create typed patch object (team/train): .spec.rayJob: field not declared in schema"
-    (complaint,) = refusals(read, ServerUnavailable(500, "", said))
-    assert str(complaint).startswith("job.yaml:6:3: spec.rayJob: the cluster does not know this field; ")
+    (problem,) = rejections(read, ServerUnavailable(500, "", said))
+    assert str(problem).startswith("job.yaml:6:3: spec.rayJob: unknown field in this cluster; ")
 
 
 def test_one_unreadable_file_of_a_directory_is_told_by_its_name(cli: Cli) -> None:
@@ -215,7 +254,7 @@ def test_one_unreadable_file_of_a_directory_is_told_by_its_name(cli: Cli) -> Non
     Path("jobs/c.yaml").mkdir()
     assert problems(cli("submit", "-f", "jobs").err) == [
         "jobs/a.yaml: cannot be read: No such file or directory",
-        "jobs/b.yaml: holds no workload; one starts with apiVersion and kind",
+        "jobs/b.yaml: no workload in this file; a workload starts with apiVersion and kind",
     ]
 
 
@@ -224,16 +263,14 @@ def test_an_empty_name_is_not_the_working_directory(cli: Cli, job_file: Path) ->
     assert job_file.exists()
     result = cli("submit", "-f", "", "--dry-run=client")
     assert result.code == 2
-    assert problems(result.err) == ["-f: no name is given; name a file, a directory or -"]
+    assert problems(result.err) == ["-f: expected a name, got an empty string; name a file, a directory or -"]
 
 
 def test_an_address_is_not_fetched(cli: Cli) -> None:
     """The message shows how to do it."""
     url = "https://example.org/job.yaml"
     result = cli("submit", "-f", url)
-    assert problems(result.err) == [
-        f"{url}: addresses are not fetched; use: curl -fsSL {url} | kaiwo submit -f -"
-    ]
+    assert problems(result.err) == [f"{url}: URLs are not fetched; curl -fsSL {url} | kaiwo submit -f -"]
 
 
 def test_what_is_no_utf8_is_told_at_its_byte(cli: Cli) -> None:
@@ -255,7 +292,7 @@ def test_the_same_workload_twice_is_refused(cli: Cli) -> None:
     assert cli("submit", "-f", "a.yaml", "--dry-run=client").code == 0
     result = cli("submit", "-f", "a.yaml", "--dry-run=client", "-n", "same")
     (problem,) = problems(result.err)
-    assert problem.startswith('a.yaml:7:1: KaiwoJob "train" is given twice, first in a.yaml, line 1; ')
+    assert problem.startswith('a.yaml:7:1: KaiwoJob "train" is already given in a.yaml, line 1; ')
 
 
 def test_a_list_is_taken_apart(cli: Cli) -> None:
@@ -287,10 +324,10 @@ def test_no_bytes_crash_the_reader(tmp_path: Path, content: bytes) -> None:
     """Any file is read or refused with a message that names it."""
     path = tmp_path / "fuzz.yaml"
     path.write_bytes(content)
-    manifests, complaints = workload_files.read([str(path)])
-    assert manifests or complaints
-    assert all(str(complaint).startswith(str(path)) for complaint in complaints)
-    assert all("\n" not in complaint.message for complaint in complaints)
+    manifests, problems = read_files([str(path)])
+    assert manifests or problems
+    assert all(str(problem).startswith(str(path)) for problem in problems)
+    assert all("\n" not in problem.problem.message for problem in problems)
 
 
 json_values = st.recursive(
@@ -324,7 +361,7 @@ known_fields = st.sampled_from(
 )
 wild_objects = st.fixed_dictionaries(
     {
-        "apiVersion": st.just(workload_files.API_VERSION),
+        "apiVersion": st.just(API_VERSION),
         "kind": st.sampled_from(["KaiwoJob", "KaiwoService"]),
     },
     optional={
@@ -347,12 +384,12 @@ def test_no_object_crashes_the_checks(tmp_path: Path, validator: Validator, obj:
     """Whatever stands where, the answer is yes or a list of problems, each at a line of the file."""
     path = tmp_path / "fuzz.json"
     path.write_text(to_json(obj))
-    manifests, complaints = workload_files.read([str(path)])
+    manifests, problems = read_files([str(path)])
     config = UserConfig(user="jane", namespace="team")
     override(manifests, user=None, queue="blue", namespace=None, config=config)
     with click.Context(click.Command("kaiwo"), obj=GlobalOptions(verbosity=-1)):
-        complaints += workload_files.twice(manifests) + check(manifests, validator)
-    for complaint in complaints:
-        text = str(complaint)
+        problems += duplicates(manifests) + check_workloads(manifests, validator)
+    for problem in problems:
+        text = str(problem)
         assert text.startswith((f"{path}:", "--queue: "))
         assert text.isprintable()
