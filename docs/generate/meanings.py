@@ -285,6 +285,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "NotTheSingleton": "Only the object named `kaiwo` counts; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
+    "NodePoolsNotLoaded": "`nodes.addTaintsToGpuNodes` has no effect: the plugin `node_pools` is not loaded.",
 }
 
 OF_QUEUES: Final[dict[str, str]] = {
@@ -311,6 +312,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "QuotaCountedTwice": "Queues together promise more of a node pool than its nodes have. Not an error.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
+    "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",
     "NotKept": "The API server drops a field: this Kueue may not know it.",
     "Refused": "Kueue or the API server refused an object; the message has its words.",
     "WriteFailed": "An object could not be written; it is tried again.",

@@ -183,7 +183,7 @@ WHOLE = Script(
     later=RIVALS,
     holder="ray-train",
     addons=("kueue", "kuberay", "appwrapper"),
-    plugins=(*BARE.plugins, "deployment", "kueue", "ray_job", "ray_service"),
+    plugins=(*BARE.plugins, "deployment", "kueue", "node_pools", "ray_job", "ray_service"),
     queues=QUEUES,
 )
 """The whole platform: queues, services, Ray."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.quantity import quantity
 from kaiwo.plugin.queues import Admission
 from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import (
     ADMISSION_GATE,
     CLUSTER_QUEUE,
@@ -18,7 +19,6 @@ from kaiwo_kueue.kinds import (
     QUEUE_LABEL,
     WORKLOAD,
 )
-from kaiwo_kueue.normal import upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.queues import QueueFacts
 
-PATIENCE = 30.0
+UNMANAGED_AFTER = 30.0
 """Seconds after which an object that Kueue has not taken up counts as unmanaged."""
 
 
@@ -124,7 +124,7 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
     local = next((o for o in facts.objects.get(LOCAL_QUEUE, ()) if _meta_name(o) == queue), {})
     name = lenient_map(local.get("spec")).get("clusterQueue") or queue
     queues = {
-        _meta_name(obj): upgraded(CLUSTER_QUEUE, lenient_map(obj.get("spec")))
+        _meta_name(obj): to_v1beta2(CLUSTER_QUEUE, lenient_map(obj.get("spec")))
         for obj in facts.objects.get(CLUSTER_QUEUE, ())
     }
     own = queues.get(str(name))
@@ -215,7 +215,7 @@ def _nobody(child: Object, queue: str, facts: QueueFacts) -> Admission:
         waits = f"waits in queue {queue}"
         return Admission("pending", "Queued", waits, _created(child), requeue_after=left, undecided=True)
     text = (
-        f"Kueue has taken no notice of {kind} {metadata.get('name')} for {PATIENCE:.0f} s: label the "
+        f"Kueue has taken no notice of {kind} {metadata.get('name')} for {UNMANAGED_AFTER:.0f} s: label the "
         f"namespace {metadata.get('namespace')} {NAMESPACE_LABEL}=true, or see that Kueue runs with its "
         f"integration for {kind}; then delete the {kind}, it is made again"
     )
@@ -233,7 +233,7 @@ def _left(child: Object, now: datetime | None) -> float:
     try:
         created = datetime.fromisoformat(_created(child))
     except ValueError:
-        return PATIENCE
+        return UNMANAGED_AFTER
     if now is None or created.tzinfo is None:
-        return PATIENCE
-    return PATIENCE - (now - created).total_seconds()
+        return UNMANAGED_AFTER
+    return UNMANAGED_AFTER - (now - created).total_seconds()

@@ -6,26 +6,26 @@ import re
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
+from kaiwo.workload.gpus.node_pools import CPU, MEMORY, NODEPOOL, STORAGE
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo_kueue.kinds import NODEPOOL, QUEUE_CONFIG, SINGLETON
-from kaiwo_kueue.pools import CPU, MEMORY, STORAGE
+from kaiwo_kueue.kinds import QUEUE_CONFIG, SINGLETON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo_kueue.pools import Pool
+    from kaiwo_kueue.pools import QuotaPool
 
 _BASE = (CPU, MEMORY, STORAGE)
 _DISCOVERED = re.compile(r"-\d+gpu-\d+core-\d+gi$")
 
 
-def flavors(pools: Sequence[Pool]) -> list[Object]:
+def flavors(pools: Sequence[QuotaPool]) -> list[Object]:
     """Entries of ``resourceFlavors`` for discovered pools."""
     return [{"name": pool.name, "nodeLabels": {NODEPOOL: pool.name}} for pool in pools]
 
 
-def resource_groups(pools: Sequence[Pool]) -> list[Object]:
+def resource_groups(pools: Sequence[QuotaPool]) -> list[Object]:
     """One group over all pools: every flavor lists every resource, 0 where it has none.
 
     Ephemeral storage is covered as well: Kueue lets a job that asks for something uncovered wait for ever.
@@ -50,7 +50,7 @@ def resource_groups(pools: Sequence[Pool]) -> list[Object]:
     ]
 
 
-def default_spec(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+def default_spec(pools: Sequence[QuotaPool], queue: str, cohort: str) -> Object:
     """``spec`` of the default KaiwoQueueConfig.
 
     Args:
@@ -73,7 +73,7 @@ def default_spec(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
     }
 
 
-def default_config(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+def default_config(pools: Sequence[QuotaPool], queue: str, cohort: str) -> Object:
     """The default KaiwoQueueConfig."""
     return {
         "apiVersion": QUEUE_CONFIG.api_version,
@@ -83,7 +83,9 @@ def default_config(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
     }
 
 
-def kept_up(spec: Object, pools: Sequence[Pool], queue: str, cohort: str, *, dynamically: bool) -> Object:
+def updated_spec(
+    spec: Object, pools: Sequence[QuotaPool], queue: str, cohort: str, *, dynamically: bool
+) -> Object:
     """The spec that the KaiwoQueueConfig is to have now; equal to the one it has where nothing is to be done.
 
     The default one that was made before there were any nodes, and that nobody has changed, gets its queue's
@@ -99,11 +101,11 @@ def kept_up(spec: Object, pools: Sequence[Pool], queue: str, cohort: str, *, dyn
     if not pools:
         return spec
     if dynamically:
-        return followed(spec, pools, queue, cohort)
+        return follow_pools(spec, pools, queue, cohort)
     return default_spec(pools, queue, cohort) if spec == default_spec((), queue, cohort) else spec
 
 
-def followed(spec: Object, pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+def follow_pools(spec: Object, pools: Sequence[QuotaPool], queue: str, cohort: str) -> Object:
     """A spec with the default queue's quotas and the discovered flavors as the nodes are now.
 
     Entries of other names stay, and so do the other fields of the default queue, which stays first.

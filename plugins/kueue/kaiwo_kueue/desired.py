@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import quantity
+from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo_kueue.conversion import QUOTAS, ordered, to_v1beta2
 from kaiwo_kueue.defaults import flavors
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
-    NODEPOOL,
     PRIORITY_CLASS,
     RESOURCE_FLAVOR,
     TOPOLOGY,
-    WORKER,
 )
 from kaiwo_kueue.models import ResourceFlavorEntry
-from kaiwo_kueue.normal import QUOTAS, ordered, upgraded
-from kaiwo_kueue.objects import Problem, Wanted, flavors_of
+from kaiwo_kueue.objects import DesiredObject, SyncProblem, flavors_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,14 +35,14 @@ if TYPE_CHECKING:
         TopologyEntry,
     )
     from kaiwo_kueue.objects import Identity
-    from kaiwo_kueue.pools import Pool
+    from kaiwo_kueue.pools import QuotaPool
 
 KUEUE_NODE_LABELS = 8
 """Node labels that a ResourceFlavor takes (``maxProperties`` in Kueue's CRD)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ClusterState:
     """What the objects depend on besides the spec.
 
     Attributes:
@@ -56,7 +55,7 @@ class Surroundings:
         flavor_limit: flavors that one resource group takes.
     """
 
-    pools: Sequence[Pool] = ()
+    pools: Sequence[QuotaPool] = ()
     namespaces: Collection[str] = ()
     demand: Collection[tuple[str, str]] = ()
     kept: Collection[tuple[str, str]] = ()
@@ -66,7 +65,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
+class DesiredObjects:
     """What is to be there, in the order of writing.
 
     Attributes:
@@ -75,14 +74,14 @@ class Desired:
         unusable: objects that are listed with a mistake: what is there of them stays as it is.
     """
 
-    objects: tuple[Wanted, ...]
-    problems: tuple[Problem, ...]
+    objects: tuple[DesiredObject, ...]
+    problems: tuple[SyncProblem, ...]
     unusable: frozenset[Identity] = frozenset()
 
 
-def desired(spec: QueueConfigSpec, around: Surroundings) -> Desired:
+def desired(spec: QueueConfigSpec, around: ClusterState) -> DesiredObjects:
     """The objects that a spec asks for; an entry that cannot be used harms only itself."""
-    problems: list[Problem] = []
+    problems: list[SyncProblem] = []
     topologies = _unique(TOPOLOGY, [_topology(e) for e in spec.topologies or ()], problems)
     listed = spec.resource_flavors or [ResourceFlavorEntry.read(entry) for entry in flavors(around.pools)]
     made = [_flavor(entry, around, problems) for entry in listed]
@@ -104,20 +103,24 @@ def desired(spec: QueueConfigSpec, around: Surroundings) -> Desired:
     )
     listed_all = {queue.identity for queue in asked}
     listed_all |= {(RESOURCE_FLAVOR.plural, "", entry.name) for entry in listed}
-    return Desired(objects, tuple(problems), frozenset(listed_all - {item.identity for item in objects}))
+    return DesiredObjects(
+        objects, tuple(problems), frozenset(listed_all - {item.identity for item in objects})
+    )
 
 
-def _unique(kind: Resource, objects: Iterable[Wanted], problems: list[Problem]) -> list[Wanted]:
+def _unique(
+    kind: Resource, objects: Iterable[DesiredObject], problems: list[SyncProblem]
+) -> list[DesiredObject]:
     """Objects with a name of their own; of several entries of one name the first counts."""
-    kept: dict[str, Wanted] = {}
+    kept: dict[str, DesiredObject] = {}
     for item in objects:
         if not item.name:
             problems.append(
-                Problem(kind, "", "NameMissing", f"a {kind.kind} has no name; give it metadata.name")
+                SyncProblem(kind, "", "NameMissing", f"a {kind.kind} has no name; give it metadata.name")
             )
         elif item.name in kept:
             problems.append(
-                Problem(
+                SyncProblem(
                     kind,
                     item.name,
                     "DuplicateName",
@@ -130,17 +133,19 @@ def _unique(kind: Resource, objects: Iterable[Wanted], problems: list[Problem]) 
     return list(kept.values())
 
 
-def _topology(entry: TopologyEntry) -> Wanted:
+def _topology(entry: TopologyEntry) -> DesiredObject:
     levels = entry.levels or (entry.spec.levels if entry.spec else None) or ()
     spec = {"levels": [{"nodeLabel": level.node_label} for level in levels]}
-    return Wanted(TOPOLOGY, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
+    return DesiredObject(TOPOLOGY, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
 
 
-def _priority_class(entry: PriorityClassEntry) -> Wanted:
+def _priority_class(entry: PriorityClassEntry) -> DesiredObject:
     spec: Object = {"value": entry.value}
     if entry.description:
         spec["description"] = entry.description
-    return Wanted(PRIORITY_CLASS, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
+    return DesiredObject(
+        PRIORITY_CLASS, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata)
+    )
 
 
 def _name(metadata: Mapping[str, object] | None) -> str:
@@ -152,7 +157,9 @@ def _labels(metadata: Mapping[str, object] | None) -> dict[str, str]:
     return {key: value for key, value in labels.items() if isinstance(value, str)}
 
 
-def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Problem]) -> Wanted | None:
+def _flavor(
+    entry: ResourceFlavorEntry, around: ClusterState, problems: list[SyncProblem]
+) -> DesiredObject | None:
     labels = dict(entry.node_labels or {})
     taints = [_given(taint) for taint in entry.taints or ()]
     pool = next((pool for pool in around.pools if pool.name == entry.name), None)
@@ -161,7 +168,7 @@ def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Pro
         # wants another model, or does not tolerate the taint, to nodes where it can never run.
         if pool.gpu_model:
             labels[GPU_MODEL] = pool.gpu_model
-        if around.gpu_taint and pool.shape.gpus and not taints:
+        if around.gpu_taint and pool.has_gpus and not taints:
             taints = [{"key": around.gpu_taint, "value": "true", "effect": "NoSchedule"}]
     if not entry.topology_name and WORKER not in labels and len(labels) < KUEUE_NODE_LABELS:
         labels[WORKER] = "true"
@@ -170,7 +177,7 @@ def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Pro
             f"ResourceFlavor {entry.name}: nodeLabels has {len(labels)} labels, Kueue takes "
             f"{KUEUE_NODE_LABELS}; remove {len(labels) - KUEUE_NODE_LABELS}"
         )
-        problems.append(Problem(RESOURCE_FLAVOR, entry.name, "TooManyNodeLabels", text))
+        problems.append(SyncProblem(RESOURCE_FLAVOR, entry.name, "TooManyNodeLabels", text))
         return None
     spec: Object = {"nodeLabels": labels}
     if taints:
@@ -179,7 +186,7 @@ def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Pro
         spec["tolerations"] = [_given(toleration) for toleration in entry.tolerations]
     if entry.topology_name:
         spec["topologyName"] = entry.topology_name
-    return Wanted(RESOURCE_FLAVOR, entry.name, spec)
+    return DesiredObject(RESOURCE_FLAVOR, entry.name, spec)
 
 
 def _given(entry: Taint | Toleration) -> Object:
@@ -187,27 +194,29 @@ def _given(entry: Taint | Toleration) -> Object:
     return {key: value for key, value in entry.dump().items() if value != ""}
 
 
-def _queue(entry: ClusterQueueEntry) -> Wanted:
-    spec = ordered(upgraded(CLUSTER_QUEUE, deepcopy(entry.spec or {})))
+def _queue(entry: ClusterQueueEntry) -> DesiredObject:
+    spec = ordered(to_v1beta2(CLUSTER_QUEUE, deepcopy(entry.spec or {})))
     # Without a selector Kueue admits nothing at all.
     spec.setdefault("namespaceSelector", {})
     if not spec.get("resourceGroups"):
         spec.pop("resourceGroups", None)
-    return Wanted(CLUSTER_QUEUE, entry.name, spec)
+    return DesiredObject(CLUSTER_QUEUE, entry.name, spec)
 
 
-def _is_possible(queue: Wanted, known: Collection[str], limit: int, problems: list[Problem]) -> bool:
+def _is_possible(
+    queue: DesiredObject, known: Collection[str], limit: int, problems: list[SyncProblem]
+) -> bool:
     unknown = sorted(flavors_of(queue.spec) - set(known))
     if unknown:
         text = (
             f"ClusterQueue {queue.name} lists {_some('ResourceFlavor', unknown)}, which nobody defines; "
             "Kueue keeps the queue inactive until then. Add them to resourceFlavors or correct the names"
         )
-        problems.append(Problem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
+        problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
     wrong = _no_quantities(queue.spec)
     if wrong:
         text = f'ClusterQueue {queue.name}: {"; ".join(wrong)}; write quantities as 4, "500m" or "16Gi"'
-        problems.append(Problem(CLUSTER_QUEUE, queue.name, "InvalidQuantity", text))
+        problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "InvalidQuantity", text))
         return False
     for group in lenient_maps(queue.spec.get("resourceGroups")):
         count = len(lenient_maps(group.get("flavors")))
@@ -216,7 +225,7 @@ def _is_possible(queue: Wanted, known: Collection[str], limit: int, problems: li
                 f"ClusterQueue {queue.name}: a resource group has {count} flavors, this cluster's Kueue "
                 f"takes {limit}; use fewer flavors or another queue"
             )
-            problems.append(Problem(CLUSTER_QUEUE, queue.name, "TooManyFlavors", text))
+            problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "TooManyFlavors", text))
             return False
     return True
 
@@ -240,12 +249,12 @@ def _some(kind: str, names: Sequence[str]) -> str:
 
 
 def _local_queues(
-    entries: Sequence[ClusterQueueEntry], around: Surroundings, problems: list[Problem]
-) -> list[Wanted]:
+    entries: Sequence[ClusterQueueEntry], around: ClusterState, problems: list[SyncProblem]
+) -> list[DesiredObject]:
     asked: dict[str, set[str]] = {}
     for namespace, queue in (*around.demand, *around.kept):
         asked.setdefault(queue, set()).add(namespace)
-    wanted: dict[tuple[str, str], Wanted] = {}
+    wanted: dict[tuple[str, str], DesiredObject] = {}
     seen: set[str] = set()
     for entry in entries:
         if entry.name in seen:
@@ -257,16 +266,16 @@ def _local_queues(
                 f"ClusterQueue {entry.name}: {_some('namespace', missing)} does not exist; create it, or "
                 "take it out of namespaces"
             )
-            problems.append(Problem(LOCAL_QUEUE, entry.name, "NamespaceNotFound", text))
+            problems.append(SyncProblem(LOCAL_QUEUE, entry.name, "NamespaceNotFound", text))
         places = set(entry.namespaces) if entry.namespaces else asked.get(entry.name, set())
         for namespace in sorted(places & set(around.namespaces)):
-            wanted[namespace, entry.name] = Wanted(
+            wanted[namespace, entry.name] = DesiredObject(
                 LOCAL_QUEUE, entry.name, {"clusterQueue": entry.name}, namespace
             )
     return list(wanted.values())
 
 
-def _overcommitted(queues: Sequence[Wanted], pools: Sequence[Pool]) -> list[Problem]:
+def _overcommitted(queues: Sequence[DesiredObject], pools: Sequence[QuotaPool]) -> list[SyncProblem]:
     """Pools whose nodes are counted twice: queues together promise more than the nodes have."""
     promised: dict[tuple[str, str], tuple[int, list[str]]] = {}
     for queue in queues:
@@ -288,5 +297,5 @@ def _overcommitted(queues: Sequence[Wanted], pools: Sequence[Pool]) -> list[Prob
                     f"its nodes have {there}; what is counted twice is admitted twice and waits for nodes. "
                     "Lower a quota"
                 )
-                problems.append(Problem(CLUSTER_QUEUE, names[-1], "QuotaCountedTwice", text, "INFO"))
+                problems.append(SyncProblem(CLUSTER_QUEUE, names[-1], "QuotaCountedTwice", text, "INFO"))
     return problems

@@ -54,8 +54,5 @@ MANAGED_LABEL = "kaiwo.silogen.ai/managed"
 APPLIED = "kaiwo.silogen.ai/applied"
 """Annotation with a hash of what was applied last; that is how a field that is wanted no more is noticed."""
 
-NUDGED = "kaiwo.silogen.ai/nudged"
+TOUCHED = "kaiwo.silogen.ai/nudged"
 """Annotation with the time at which Kueue was made to look at an object again."""
-
-WORKER = "kaiwo/worker"
-NODEPOOL = "kaiwo/nodepool"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.engine.writer import render_hash
 from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo_kueue.conversion import from_v1beta2, normal_form
 from kaiwo_kueue.kinds import APPLIED, MANAGED_LABEL, PRIORITY_CLASS, QUEUE_CONFIG, SINGLETON
-from kaiwo_kueue.normal import downgraded, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ Severity: TypeAlias = Literal["FAILED", "PENDING", "INFO"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SyncProblem:
     """Why something is not as described.
 
     Attributes:
@@ -42,7 +42,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredObject:
     """An object that a KaiwoQueueConfig asks for.
 
     Attributes:
@@ -67,7 +67,7 @@ class Wanted:
     @property
     def form(self) -> Object:
         """The spec in normal form."""
-        return normal(self.kind, self.spec)
+        return normal_form(self.kind, self.spec)
 
     @property
     def digest(self) -> str:
@@ -106,7 +106,7 @@ class Wanted:
             labels[MANAGED_LABEL] = "true"
         if labels:
             metadata["labels"] = labels
-        spec = downgraded(self.kind, self.spec, version)
+        spec = from_v1beta2(self.kind, self.spec, version)
         return {
             "apiVersion": f"{self.kind.group}/{version}",
             "kind": self.kind.kind,
@@ -116,7 +116,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LiveObject:
     """An object that is there.
 
     Attributes:
@@ -158,7 +158,7 @@ class Found:
         return bool(self.owner)
 
 
-def found(entry: CachedObject) -> Found:
+def found(entry: CachedObject) -> LiveObject:
     """What synchronising needs of a cached object."""
     obj = entry.full()
     metadata = lenient_map(obj.get("metadata"))
@@ -172,7 +172,7 @@ def found(entry: CachedObject) -> Found:
         (item.uid for item in entry.owners if item.kind == QUEUE_CONFIG.kind and item.controller), ""
     )
     annotations = lenient_map(metadata.get("annotations"))
-    return Found(
+    return LiveObject(
         kind=kind,
         namespace=entry.namespace,
         name=entry.name,
@@ -183,7 +183,7 @@ def found(entry: CachedObject) -> Found:
         managed=entry.labels.get(MANAGED_LABEL) == "true",
         applied=str(annotations.get(APPLIED, "")),
         labels=entry.labels,
-        form=normal(kind, spec),
+        form=normal_form(kind, spec),
         version=entry.resource_version,
     )
 

@@ -54,8 +54,7 @@ _SYNC_RULES = (
         "objects are owned by the KaiwoQueueConfig",
     ),
     PolicyRule(("",), ("namespaces",), (*_READ, "patch"), "namespaces with queued workloads are labelled"),
-    PolicyRule(("",), ("nodes",), (*_READ, "patch"), "nodes show their pool by labels and a taint"),
-    PolicyRule(("",), ("pods",), ("list",), "a node's new pool waits for pods that select the old one"),
+    PolicyRule(("",), ("nodes",), _READ, "quotas and flavors are made from labelled nodes"),
     PolicyRule(
         ("apiextensions.k8s.io",),
         ("customresourcedefinitions",),
@@ -67,7 +66,7 @@ _SYNC_RULES = (
 
 def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
     """The labels of a queued object, or why it cannot be queued."""
-    from kaiwo_kueue.assign import assign as assign_queue
+    from kaiwo_kueue.queue_assignment import assign as assign_queue
 
     return assign_queue(workload, facts)
 
@@ -81,7 +80,7 @@ def admission(child: Object, facts: QueueFacts) -> Admission | None:
 
 def manages(kind: Resource, facts: QueueFacts) -> bool:
     """Whether Kueue queues objects of a kind by itself."""
-    from kaiwo_kueue.assign import manages as manages_kind
+    from kaiwo_kueue.queue_assignment import manages as manages_kind
 
     return manages_kind(kind, facts)
 

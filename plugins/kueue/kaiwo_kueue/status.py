@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.conditions import Truth
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo_kueue.objects import Problem
+    from kaiwo_kueue.objects import SyncProblem
 
 CONDITIONS = {
     TOPOLOGY: "TopologiesSynced",
@@ -33,7 +33,7 @@ _SHOWN = 5
 
 def status(
     before: Sequence[Object],
-    problems: Sequence[Problem],
+    problems: Sequence[SyncProblem],
     *,
     generation: int,
     now: datetime,
@@ -92,7 +92,7 @@ def not_the_singleton(before: Sequence[Object], generation: int, now: datetime, 
     }
 
 
-def _overall(problems: Sequence[Problem], missing: Collection[Resource]) -> tuple[str, tuple[str, str]]:
+def _overall(problems: Sequence[SyncProblem], missing: Collection[Resource]) -> tuple[str, tuple[str, str]]:
     failed = [item for item in problems if item.severity == "FAILED"]
     if CLUSTER_QUEUE in missing:
         return "PENDING", (
@@ -107,11 +107,11 @@ def _overall(problems: Sequence[Problem], missing: Collection[Resource]) -> tupl
     return "READY", ("Synced", "Kueue's objects are as described")
 
 
-def _worst(problems: Sequence[Problem]) -> Problem:
+def _worst(problems: Sequence[SyncProblem]) -> SyncProblem:
     return next((item for item in problems if item.severity == "FAILED"), problems[0])
 
 
-def _text(problems: Sequence[Problem]) -> str:
+def _text(problems: Sequence[SyncProblem]) -> str:
     texts = list(dict.fromkeys(item.message for item in problems))
     more = len(texts) - _SHOWN
     return "; ".join(texts[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")

@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.workload.json_access import lenient_maps
+from kaiwo_kueue.conversion import contains
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
-from kaiwo_kueue.normal import contains
-from kaiwo_kueue.objects import Problem, flavors_of
+from kaiwo_kueue.objects import SyncProblem, flavors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo_kueue.objects import Found, Identity, Severity, Wanted
+    from kaiwo_kueue.objects import DesiredObject, Identity, LiveObject, Severity
 
-Version: TypeAlias = tuple[str, str]
+RefusedChange: TypeAlias = tuple[str, str]
 """uid of a live object, and the hash of what was wanted of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ApplyObject:
     """Create or change an object.
 
     Attributes:
@@ -39,36 +39,36 @@ class Write:
             no change, and what such a change takes out it holds for ever.
     """
 
-    wanted: Wanted
-    found: Found | None
+    wanted: DesiredObject
+    found: LiveObject | None
     owned: bool
     why: str
     as_found: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class DeleteObject:
     """Delete an object that is ours."""
 
-    found: Found
+    found: LiveObject
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseObject:
     """Let go of an object that was there before and is not listed any more: it stays, unmanaged."""
 
-    found: Found
+    found: LiveObject
 
 
 @dataclass(frozen=True, slots=True)
-class Nudge:
+class TouchObject:
     """Let Kueue look again at a flavor that is being deleted and that no queue lists any more."""
 
-    found: Found
+    found: LiveObject
 
 
-Action: TypeAlias = Write | Remove | Release | Nudge
+Action: TypeAlias = ApplyObject | DeleteObject | ReleaseObject | TouchObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +81,28 @@ class SyncPlan:
     """
 
     actions: tuple[Action, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[SyncProblem, ...]
 
 
-class _Pass:
+class _Planner:
     """One pass; its methods collect actions and problems."""
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
-        live: Iterable[Found],
-        refused: Collection[Version],
+        wanted: Sequence[DesiredObject],
+        live: Iterable[LiveObject],
+        refused: Collection[RefusedChange],
         holders: Callable[[str], Sequence[str]],
         unusable: Collection[Identity],
     ) -> None:
         self.unusable = unusable
-        self.wanted: Mapping[Identity, Wanted] = {item.identity: item for item in wanted}
-        self.live: Mapping[Identity, Found] = {item.identity: item for item in live}
+        self.wanted: Mapping[Identity, DesiredObject] = {item.identity: item for item in wanted}
+        self.live: Mapping[Identity, LiveObject] = {item.identity: item for item in live}
         self.refused = refused
         self.holders = holders
         self.actions: list[Action] = []
-        self.problems: list[Problem] = []
-        self.listing: dict[str, list[Found]] = defaultdict(list)
+        self.problems: list[SyncProblem] = []
+        self.listing: dict[str, list[LiveObject]] = defaultdict(list)
         for item in self.live.values():
             if item.kind == CLUSTER_QUEUE:
                 for flavor in flavors_of(item.form):
@@ -110,12 +110,12 @@ class _Pass:
         self.held: set[Identity] = set()
         self.replaced = self._replaced()
 
-    def is_refused(self, item: Wanted, there: Found) -> bool:
+    def is_refused(self, item: DesiredObject, there: LiveObject) -> bool:
         return (there.uid, item.digest) in self.refused
 
-    def _replaced(self) -> dict[Identity, Found]:
+    def _replaced(self) -> dict[Identity, LiveObject]:
         """Flavors and topologies that have to go before they can be made anew."""
-        found: dict[Identity, Found] = {}
+        found: dict[Identity, LiveObject] = {}
         for identity, item in self.wanted.items():
             there = self.live.get(identity)
             if there is None or item.kind not in (RESOURCE_FLAVOR, TOPOLOGY):
@@ -130,7 +130,7 @@ class _Pass:
         self.held = {identity for identity, there in found.items() if self._held_by_others(there)}
         return {identity: there for identity, there in found.items() if identity not in self.held}
 
-    def _held_by_others(self, there: Found) -> bool:
+    def _held_by_others(self, there: LiveObject) -> bool:
         """Whether a queue of somebody else lists a flavor that is to be replaced; then it has to wait."""
         if there.kind != RESOURCE_FLAVOR:
             return False
@@ -144,12 +144,12 @@ class _Pass:
                 f"ResourceFlavor {there.name} cannot be replaced while ClusterQueue {', '.join(others)} "
                 "lists it, which is not Kaiwo's; take it out there"
             )
-            self._tell(there, "FlavorInUse", text)
+            self._report(there, "FlavorInUse", text)
         return bool(others)
 
-    def _tell(self, about: Found, reason: str, text: str, *, failed: bool = False) -> None:
+    def _report(self, about: LiveObject, reason: str, text: str, *, failed: bool = False) -> None:
         severity: Severity = "FAILED" if failed else "PENDING"
-        self.problems.append(Problem(about.kind, about.name, reason, text, severity))
+        self.problems.append(SyncProblem(about.kind, about.name, reason, text, severity))
 
     def run(self) -> SyncPlan:
         order = {kind: at for at, kind in enumerate(SYNCED)}
@@ -161,7 +161,7 @@ class _Pass:
             self._unlisted(there)
         return SyncPlan(tuple(self.actions), tuple(self.problems))
 
-    def _one(self, item: Wanted) -> None:
+    def _one(self, item: DesiredObject) -> None:
         there = self.live.get(item.identity)
         if there is None:
             self._missing(item)
@@ -178,18 +178,20 @@ class _Pass:
         else:
             self._compare(item, self._reduced(item), there)
 
-    def _waits_for_topology(self, item: Wanted) -> bool:
+    def _waits_for_topology(self, item: DesiredObject) -> bool:
         topology = (TOPOLOGY.plural, "", str(item.spec.get("topologyName", "")))
         return item.kind == RESOURCE_FLAVOR and topology in self.replaced
 
-    def _missing(self, item: Wanted) -> None:
+    def _missing(self, item: DesiredObject) -> None:
         if self._waits_for_topology(item):
             text = f"ResourceFlavor {item.name} waits for its topology, which is being replaced"
-            self.problems.append(Problem(item.kind, item.name, "ResourceFlavorReplacing", text, "PENDING"))
+            self.problems.append(
+                SyncProblem(item.kind, item.name, "ResourceFlavorReplacing", text, "PENDING")
+            )
             return
-        self.actions.append(Write(self._reduced(item), None, owned=True, why="it is listed"))
+        self.actions.append(ApplyObject(self._reduced(item), None, owned=True, why="it is listed"))
 
-    def _reduced(self, item: Wanted) -> Wanted:
+    def _reduced(self, item: DesiredObject) -> DesiredObject:
         """A queue without the flavors that are being replaced, on hold for the moment."""
         if item.kind != CLUSTER_QUEUE:
             return item
@@ -205,7 +207,7 @@ class _Pass:
         spec: Object = {**item.spec, "resourceGroups": groups, "stopPolicy": "Hold"}
         return replace(item, spec=spec)
 
-    def _replace(self, there: Found) -> None:
+    def _replace(self, there: LiveObject) -> None:
         if there.kind == RESOURCE_FLAVOR:
             users = [queue.name for queue in self.listing[there.name]]
         else:
@@ -215,20 +217,20 @@ class _Pass:
                 if item.kind == RESOURCE_FLAVOR and item.form.get("topologyName") == there.name
             ]
         if not users and not there.deleting:
-            self.actions.append(Remove(there, "it cannot be changed, it is made anew"))
-        self._nudge(there)
+            self.actions.append(DeleteObject(there, "it cannot be changed, it is made anew"))
+        self._touch(there)
         kind = there.kind.kind
         text = f"{kind} {there.name} is being replaced"
         if users:
             text += f"; still listed by {', '.join(sorted(users))}"
-        self._tell(there, f"{kind}Replacing", text)
+        self._report(there, f"{kind}Replacing", text)
 
-    def _nudge(self, there: Found) -> None:
+    def _touch(self, there: LiveObject) -> None:
         if there.kind == RESOURCE_FLAVOR and there.deleting and not self.listing[there.name]:
-            self.actions.append(Nudge(there))
+            self.actions.append(TouchObject(there))
 
-    def _terminating(self, there: Found) -> None:
-        self._nudge(there)
+    def _terminating(self, there: LiveObject) -> None:
+        self._touch(there)
         kind = there.kind.kind
         text = f"{kind} {there.name} is being deleted"
         if there.kind == CLUSTER_QUEUE:
@@ -241,30 +243,30 @@ class _Pass:
             text += f", which waits for ClusterQueue {', '.join(users)} to drop it"
         if there.identity in self.wanted:
             text += "; it is made again then"
-        self._tell(there, f"{kind}Terminating", text)
+        self._report(there, f"{kind}Terminating", text)
 
-    def _foreign_local_queue(self, item: Wanted, there: Found) -> None:
+    def _foreign_local_queue(self, item: DesiredObject, there: LiveObject) -> None:
         points_to = there.form.get("clusterQueue")
         if points_to != item.spec["clusterQueue"]:
             text = (
                 f"LocalQueue {there.namespace}/{there.name} was made by somebody else and leads to "
                 f"ClusterQueue {points_to}; it is used as it is. Delete it to have Kaiwo make one"
             )
-            self._tell(there, "LocalQueueConflict", text, failed=True)
+            self._report(there, "LocalQueueConflict", text, failed=True)
 
-    def _immutable(self, there: Found) -> None:
+    def _immutable(self, there: LiveObject) -> None:
         kind = there.kind.kind
         if there.ours:
-            self.actions.append(Remove(there, "it cannot be changed, it is made anew"))
-            self._tell(there, f"{kind}Replacing", f"{kind} {there.name} is being replaced")
+            self.actions.append(DeleteObject(there, "it cannot be changed, it is made anew"))
+            self._report(there, f"{kind}Replacing", f"{kind} {there.name} is being replaced")
             return
         text = (
             f"{kind} {there.name} was made by somebody else, and Kueue does not let it change; delete it "
             "to have Kaiwo make it as listed"
         )
-        self._tell(there, "Immutable", text, failed=True)
+        self._report(there, "Immutable", text, failed=True)
 
-    def _compare(self, whole: Wanted, item: Wanted, there: Found) -> None:
+    def _compare(self, whole: DesiredObject, item: DesiredObject, there: LiveObject) -> None:
         marked = there.ours or there.managed
         labelled = contains(dict(there.labels), dict(item.labels))
         if marked and labelled and there.applied == item.digest and contains(there.form, item.form):
@@ -275,18 +277,18 @@ class _Pass:
             why = "what is listed changed"
         else:
             why = "somebody changed it"
-        self.actions.append(Write(item, there, owned=there.ours, why=why, as_found=item is not whole))
+        self.actions.append(ApplyObject(item, there, owned=there.ours, why=why, as_found=item is not whole))
 
-    def _unlisted(self, there: Found) -> None:
+    def _unlisted(self, there: LiveObject) -> None:
         if there.ours:
             if there.deleting:
                 self._terminating(there)
             elif not self._in_use(there):
-                self.actions.append(Remove(there, "it is not listed any more"))
+                self.actions.append(DeleteObject(there, "it is not listed any more"))
         elif there.managed and not there.deleting:
-            self.actions.append(Release(there))
+            self.actions.append(ReleaseObject(there))
 
-    def _in_use(self, there: Found) -> bool:
+    def _in_use(self, there: LiveObject) -> bool:
         """Whether a queue still lists a flavor: deleted now, it could not come back should the queue keep it.
 
         A queue that is to drop it does so first, and what it says then calls for the next pass.
@@ -298,10 +300,10 @@ class _Pass:
                 f"ResourceFlavor {there.name} is not listed any more and stays while ClusterQueue "
                 f"{', '.join(keeping)} lists it; take it out there"
             )
-            self._tell(there, "FlavorInUse", text)
+            self._report(there, "FlavorInUse", text)
         return bool(users)
 
-    def _keeps(self, queue: Found, flavor: str) -> bool:
+    def _keeps(self, queue: LiveObject, flavor: str) -> bool:
         """Whether a queue is going to list a flavor after this pass, too."""
         item = self.wanted.get(queue.identity)
         if item is not None:
@@ -310,10 +312,10 @@ class _Pass:
 
 
 def plan(
-    wanted: Sequence[Wanted],
-    live: Iterable[Found],
+    wanted: Sequence[DesiredObject],
+    live: Iterable[LiveObject],
     *,
-    refused: Collection[Version] = (),
+    refused: Collection[RefusedChange] = (),
     holders: Callable[[str], Sequence[str]] = lambda _: (),
     unusable: Collection[Identity] = (),
 ) -> SyncPlan:
@@ -326,4 +328,4 @@ def plan(
         holders: names of the workloads that a ClusterQueue has admitted.
         unusable: what is listed with a mistake: a typing error takes no running queue away.
     """
-    return _Pass(wanted, live, refused, holders, unusable).run()
+    return _Planner(wanted, live, refused, holders, unusable).run()

@@ -13,7 +13,7 @@ from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing import job
 from kaiwo_kueue import kinds
 from kaiwo_kueue.admission import admission, is_over
-from kaiwo_kueue.assign import assign, manages
+from kaiwo_kueue.queue_assignment import assign, manages
 from kaiwo_kueue.settings import KueueSettings
 
 Object = dict[str, Any]

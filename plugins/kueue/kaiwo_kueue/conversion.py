@@ -37,7 +37,7 @@ _DEFAULTS: Object = {
 """Defaults of a ClusterQueue's spec in Kueue's CRD, the same in both generations."""
 
 
-def upgraded(kind: Resource, spec: Object) -> Object:
+def to_v1beta2(kind: Resource, spec: Object) -> Object:
     """A spec in v1beta2 form, whichever form it is written in; nulls are absent.
 
     Args:
@@ -68,7 +68,7 @@ def upgraded(kind: Resource, spec: Object) -> Object:
     return copy
 
 
-def downgraded(kind: Resource, spec: Object, version: str) -> Object:
+def from_v1beta2(kind: Resource, spec: Object, version: str) -> Object:
     """A spec in v1beta2 form as a served version takes it."""
     if kind.kind != "ClusterQueue" or version != "v1beta1":
         return spec
@@ -108,9 +108,9 @@ def _placed(places: dict[str, int]) -> Callable[[Any], int]:
     return place
 
 
-def normal(kind: Resource, spec: Object) -> Object:
+def normal_form(kind: Resource, spec: Object) -> Object:
     """The normal form of a spec of either generation."""
-    form = upgraded(kind, spec)
+    form = to_v1beta2(kind, spec)
     if kind.kind == "ClusterQueue":
         form = _filled(ordered(form), _DEFAULTS)
     for holder, field in _amounts(form):
