@@ -38,13 +38,13 @@ from kaiwo_kueue.kinds import (
 from kaiwo_kueue.kueue_api import KueueApi
 from kaiwo_kueue.label_check import missing_labels
 from kaiwo_kueue.models import QueueConfigSpec
-from kaiwo_kueue.objects import SyncProblem, found
+from kaiwo_kueue.objects import SyncProblem, live_object
 from kaiwo_kueue.pool_reader import PoolReader
 from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION
 from kaiwo_kueue.settings import KueueSettings
 from kaiwo_kueue.status import CHANGES, OWN, POOLS, not_the_singleton, status
 from kaiwo_kueue.sync import plan
-from kaiwo_kueue.sync_executor import LINGER, SyncExecutor
+from kaiwo_kueue.sync_executor import RELEASE_SECONDS, SyncExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,7 +71,7 @@ def build(host: ControllerHost) -> None:
 
 
 class QueueConfigController:
-    """Synchronises Kueue's objects.
+    """Keeps Kueue's objects as the KaiwoQueueConfig describes them.
 
     Attributes:
         controller: what the manager runs.
@@ -88,15 +88,15 @@ class QueueConfigController:
         self._demand = Demand(host)
         self._executor = SyncExecutor(host.manager)
         self._kueue = KueueApi(host.manager.client)
-        self._pause = 0.0
+        self._retry_after = 0.0
         watches = [
             Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),)),
-            Watch(NAMESPACE, self._of_namespace, NAMESPACE_PROJECTION),
-            # Only to know who holds a queue that is being deleted.
-            Watch(WORKLOAD, self._of_workload, WORKLOAD_PROJECTION, namespace=host.namespace),
+            Watch(NAMESPACE, self._keys_of_namespace, NAMESPACE_PROJECTION),
+            # To name the workloads that hold a queue which is being deleted.
+            Watch(WORKLOAD, self._keys_of_workload, WORKLOAD_PROJECTION, namespace=host.namespace),
         ]
         watches += [
-            Watch(kind, _of_object, Projection(), namespace=host.namespace if kind.namespaced else None)
+            Watch(kind, _keys_of_object, Projection(), namespace=host.namespace if kind.namespaced else None)
             for kind in SYNCED
         ]
         self.controller = Controller("kueue", watches, self.reconcile, workers=1, initial=lambda: [KEY])
@@ -107,13 +107,13 @@ class QueueConfigController:
     def _requeue(self) -> None:
         self.controller.enqueue(KEY)
 
-    def _of_namespace(self, event: CacheEvent) -> Iterable[Key]:
+    def _keys_of_namespace(self, event: CacheEvent) -> Iterable[Key]:
         if event.old is None or event.new is None or event.old.labels != event.new.labels:
             return (KEY,)
         return (KEY,) if event.old.deleted != event.new.deleted else ()
 
-    def _of_workload(self, event: CacheEvent) -> Iterable[Key]:
-        """A workload that ends may be the last that holds a queue which is being deleted."""
+    def _keys_of_workload(self, event: CacheEvent) -> Iterable[Key]:
+        """A workload that ends may be the last one that holds a queue which is being deleted."""
         if event.new is not None and not is_over(_conditions(event.new)):
             return ()
         queues = self._host.manager.cache.list(CLUSTER_QUEUE)
@@ -143,18 +143,18 @@ class QueueConfigController:
             return await self._report(
                 entry, [SyncProblem(CLUSTER_QUEUE, SINGLETON, "InvalidSpec", text)], missing
             )
-        if await self._follow(entry):
+        if await self._update_default_queue(entry):
             return None  # the event of that write comes back here
         return await self._sync(entry, spec, missing)
 
     async def _create(self) -> float | None:
         config, pools = self._host.config(), self._pools.pools
-        wanted = default_config(
+        obj = default_config(
             pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
         )
         manager = self._host.engine
         try:
-            live = await manager.client.create(QUEUE_CONFIG, wanted, field_manager="kaiwo")
+            live = await manager.client.create(QUEUE_CONFIG, obj, field_manager="kaiwo")
         except NotFound:
             _log.warning(
                 "KaiwoQueueConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
@@ -166,18 +166,18 @@ class QueueConfigController:
         _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
         return None
 
-    async def _follow(self, entry: CachedObject) -> bool:
-        """Let the default queue follow the nodes, where that is asked for; whether anything was written."""
+    async def _update_default_queue(self, entry: CachedObject) -> bool:
+        """Write the default queue's quotas as the nodes are now; whether anything was written."""
         config = self._host.config()
         spec = lenient_map(entry.part("spec"))
-        wanted = updated_spec(
+        new_spec = updated_spec(
             spec,
             self._pools.pools,
             config.default_cluster_queue_name,
             config.default_cluster_queue_cohort_name,
             dynamically=config.dynamically_update_default_cluster_queue,
         )
-        patch = {key: value for key, value in wanted.items() if spec.get(key) != value}
+        patch = {key: value for key, value in new_spec.items() if spec.get(key) != value}
         if not patch:
             return False
         manager = self._host.engine
@@ -193,36 +193,36 @@ class QueueConfigController:
         self, entry: CachedObject, spec: QueueConfigSpec, missing: Sequence[Resource]
     ) -> float | None:
         cache = self._host.manager.cache
-        live = [found(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
+        live = [live_object(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
         config = self._host.config()
         demand = self._demand.pairs(config.default_cluster_queue_name)
-        around = ClusterState(
+        state = ClusterState(
             pools=self._pools.pools,
             namespaces={item.name for item in cache.list(NAMESPACE) if item.deleted is None},
             demand=demand,
-            kept={(item.namespace, item.name) for item in live if item.kind == LOCAL_QUEUE and item.ours},
+            kept={(item.namespace, item.name) for item in live if item.kind == LOCAL_QUEUE and item.is_owned},
             existing_flavors={item.name for item in live if item.kind == RESOURCE_FLAVOR},
             gpu_taint=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
             flavor_limit=self._kueue.flavor_limit,
         )
-        asked = desired(spec, around)
-        only = self._host.namespace
-        wanted = [
+        desired_objects = desired(spec, state)
+        watched = self._host.namespace
+        desired_now = [
             item
-            for item in asked.objects
-            if item.kind not in missing and (not only or not item.namespace or item.namespace == only)
+            for item in desired_objects.objects
+            if item.kind not in missing and (not watched or not item.namespace or item.namespace == watched)
         ]
-        problems = list(asked.problems)
+        problems = list(desired_objects.problems)
         if not self._host.nodes_labelled:
-            flavors = [item for item in asked.objects if item.kind == RESOURCE_FLAVOR]
+            flavors = [item for item in desired_objects.objects if item.kind == RESOURCE_FLAVOR]
             problems += missing_labels(flavors, self._pools.nodes)
         problems += await self._label_namespaces(demand)
         planned = plan(
-            wanted,
+            desired_now,
             live,
             refused=self._executor.refused,
             holders=self._holders,
-            unusable=asked.unusable,
+            unusable=desired_objects.unusable,
         )
         problems += planned.problems
         problems += await self._executor.run(planned.actions, entry.uid)
@@ -263,11 +263,11 @@ class QueueConfigController:
         if self._executor.again:
             return 0.0
         if self._executor.failed:
-            self._pause = min(max(2 * self._pause, _FAILED_RETRY), _LONGEST_RETRY)
-            return self._pause
-        self._pause = 0.0
-        if self._executor.lingering:
-            return LINGER
+            self._retry_after = min(max(2 * self._retry_after, _FAILED_RETRY), _LONGEST_RETRY)
+            return self._retry_after
+        self._retry_after = 0.0
+        if self._executor.unreleased:
+            return RELEASE_SECONDS
         if CLUSTER_QUEUE in missing:
             return _KUEUE_CHECK
         return _KIND_CHECK if missing else None
@@ -296,12 +296,12 @@ class QueueConfigController:
             except Conflict:
                 self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
             else:
-                said = document.get("status")
-                if said != before.get("status"):
-                    _log.info("KaiwoQueueConfig %s: %s", entry.name, said)
+                new_status = document.get("status")
+                if new_status != before.get("status"):
+                    _log.info("KaiwoQueueConfig %s: %s", entry.name, new_status)
 
 
-def _of_object(event: CacheEvent) -> Iterable[Key]:
+def _keys_of_object(event: CacheEvent) -> Iterable[Key]:
     """An object of Kueue matters unless only its status changed."""
     old, new = event.old, event.new
     if old is None or new is None or old.deleted != new.deleted:

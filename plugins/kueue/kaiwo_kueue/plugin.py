@@ -1,4 +1,4 @@
-"""The plugin ``kueue``: a queue system, the KaiwoQueueConfig, and node pools."""
+"""The plugin ``kueue``: the queue system Kueue, and the KaiwoQueueConfig that describes its objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _QUEUE_RULES = (
         _READ,
         "a workload's queue and priority class are looked up",
     ),
-    PolicyRule(("",), ("namespaces",), _READ, "Kueue looks at labelled namespaces only"),
+    PolicyRule(("",), ("namespaces",), _READ, "Kueue manages labelled namespaces only"),
     PolicyRule(("kaiwo.silogen.ai",), ("kaiwoqueueconfigs",), _READ, "it lists the queues"),
 )
 _SYNC_RULES = (
@@ -36,16 +36,19 @@ _SYNC_RULES = (
         (kinds.GROUP,),
         tuple(kind.plural for kind in kinds.SYNCED),
         (*_READ, "create", "patch", "delete"),
-        "they are made as the KaiwoQueueConfig says",
+        "they are created as the KaiwoQueueConfig describes them",
     ),
     PolicyRule(
         ("kaiwo.silogen.ai",),
         ("kaiwoqueueconfigs",),
         (*_READ, "create", "patch"),
-        "a default one is made from the nodes, and follows them",
+        "a default one is created from the nodes, and follows them",
     ),
     PolicyRule(
-        ("kaiwo.silogen.ai",), ("kaiwoqueueconfigs/status",), ("patch",), "the synchronisation is reported"
+        ("kaiwo.silogen.ai",),
+        ("kaiwoqueueconfigs/status",),
+        ("patch",),
+        "the result of the synchronization is reported",
     ),
     PolicyRule(
         ("kaiwo.silogen.ai",),
@@ -72,7 +75,7 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
 
 
 def admission(child: Object, facts: QueueFacts) -> Admission | None:
-    """What Kueue says of a live child."""
+    """The admission of a live child by Kueue."""
     from kaiwo_kueue.admission import admission as read_admission
 
     return read_admission(child, facts)
@@ -116,7 +119,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
 
 @hookimpl
 def kaiwo_controllers() -> list[ExtraController]:
-    """Synchronisation of Kueue's objects, and node pools."""
+    """The controller that keeps Kueue's objects as the KaiwoQueueConfig describes them."""
     from kaiwo_kueue.models import QueueConfigSpec, QueueConfigStatus
     from kaiwo_kueue.settings import KueueSettings
 

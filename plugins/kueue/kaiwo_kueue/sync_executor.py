@@ -1,4 +1,4 @@
-"""Executes what synchronising decided; one failure does not stop the others."""
+"""Executes the planned actions; one failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "kaiwo"
-_TIMEOUT = 15.0  # seconds for one write; the API server waits 10 for a webhook of Kueue's that is silent
-_BUDGET = 25.0  # seconds after which no further write of a pass is begun: what went wrong is to be told first
-LINGER = 5.0
-"""Seconds after which Kueue should have let go of a flavor that is being deleted and that nobody lists."""
+_TIMEOUT = 15.0  # seconds for one write; the API server waits 10 for a webhook of Kueue that does not answer
+_BUDGET = 25.0  # seconds after which a reconciliation begins no further write, so that problems are reported
+RELEASE_SECONDS = 5.0
+"""Seconds after which Kueue should have released a flavor that is being deleted and that nobody lists."""
 _IMMUTABLE = "immutable"
-"""The word in every refusal of Kueue to change what may not change."""
+"""Part of each message in which Kueue refuses to change an immutable field."""
 
 
 class SyncExecutor:
     """Writes Kueue's objects.
 
     Attributes:
-        refused: changes that Kueue refused because something is immutable.
-        failed: whether a write of this pass failed and is to be tried again.
-        again: whether this pass learned what calls for another pass at once.
-        lingering: whether flavors are being deleted that nobody lists.
+        refused: changes that Kueue refused because a field is immutable.
+        failed: whether a write of this reconciliation failed and has to be tried again.
+        again: whether this reconciliation learned something that calls for another one at once.
+        unreleased: whether flavors are being deleted that nobody lists.
     """
 
     def __init__(self, manager: Manager) -> None:
@@ -48,23 +48,23 @@ class SyncExecutor:
         self.refused: set[RefusedChange] = set()
         self.failed = False
         self.again = False
-        self.lingering = False
+        self.unreleased = False
         self._touch_at: dict[str, float] = {}
         self._kept: dict[tuple[str, str], int] = {}
 
     def begin(self) -> None:
-        """Begin a pass: forget how the last one went."""
-        self.failed = self.again = self.lingering = False
+        """Begin a reconciliation: reset what the last one reported."""
+        self.failed = self.again = self.unreleased = False
 
     async def run(self, actions: Iterable[Action], owner: str) -> list[SyncProblem]:
-        """Execute in order.
+        """Execute actions in order.
 
         Args:
-            actions: what to do.
+            actions: the actions.
             owner: uid of the KaiwoQueueConfig.
 
         Returns:
-            What went wrong.
+            The problems of the actions that failed.
         """
         problems: list[SyncProblem] = []
         began = time.monotonic()
@@ -72,7 +72,7 @@ class SyncExecutor:
             if time.monotonic() - began > _BUDGET:
                 self.failed = True
                 break
-            about = action.wanted if isinstance(action, ApplyObject) else action.found
+            about = action.desired if isinstance(action, ApplyObject) else action.live
             try:
                 async with asyncio.timeout(_TIMEOUT):
                     problem = await self._one(action, owner)
@@ -92,13 +92,13 @@ class SyncExecutor:
         """Label namespaces.
 
         Returns:
-            What went wrong.
+            The problems of the namespaces that could not be labelled.
         """
         problems: list[SyncProblem] = []
         for entry in namespaces:
             patch = {"metadata": {"labels": dict(labels)}}
             try:
-                live = await self._manager.client.merge_patch(
+                answer = await self._manager.client.merge_patch(
                     entry.resource, None, entry.name, patch, uid=entry.uid, field_manager=FIELD_MANAGER
                 )
             except (ApiError, ConnectionBroken) as error:
@@ -106,7 +106,7 @@ class SyncExecutor:
                 problems.append(SyncProblem(LOCAL_QUEUE, entry.name, "NamespaceNotLabelled", text))
                 self.failed = True
                 continue
-            self._manager.cache.assume(entry.resource, live)
+            self._manager.cache.assume(entry.resource, answer)
             _log.info("namespace %s: labelled %s", entry.name, labels)
         return problems
 
@@ -114,83 +114,81 @@ class SyncExecutor:
         client, cache = self._manager.client, self._manager.cache
         if isinstance(action, ApplyObject):
             return await self._write(action, owner)
-        there = action.found
+        live = action.live
         if isinstance(action, DeleteObject):
-            _log.info("%s %s is deleted: %s", there.kind.kind, there.name, action.why)
-            answer = await client.delete(there.kind, there.namespace or None, there.name, uid=there.uid)
-            if answer.get("kind") == there.kind.kind:
-                cache.assume(there.kind, answer)
+            _log.info("%s %s is deleted: %s", live.kind.kind, live.name, action.why)
+            answer = await client.delete(live.kind, live.namespace or None, live.name, uid=live.uid)
+            if answer.get("kind") == live.kind.kind:
+                cache.assume(live.kind, answer)
             return None
         if isinstance(action, TouchObject):
-            await self._touch(there)
+            await self._touch(live)
             return None
         return await self._release(action)
 
-    async def _touch(self, there: LiveObject) -> None:
-        """Touch it, should it linger: a change makes Kueue look at it, which may have missed the last one."""
-        self.lingering = True
+    async def _touch(self, live: LiveObject) -> None:
+        """Change an annotation when Kueue does not release a flavor: it may have missed the last event."""
+        self.unreleased = True
         now = time.monotonic()
-        if now < self._touch_at.setdefault(there.uid, now + LINGER):
+        if now < self._touch_at.setdefault(live.uid, now + RELEASE_SECONDS):
             return
-        self._touch_at[there.uid] = now + LINGER
+        self._touch_at[live.uid] = now + RELEASE_SECONDS
         patch = {"metadata": {"annotations": {TOUCHED: datetime.now(UTC).isoformat(timespec="seconds")}}}
-        live = await self._manager.client.merge_patch(
-            there.kind, None, there.name, patch, uid=there.uid, field_manager=FIELD_MANAGER
+        answer = await self._manager.client.merge_patch(
+            live.kind, None, live.name, patch, uid=live.uid, field_manager=FIELD_MANAGER
         )
-        self._manager.cache.assume(there.kind, live)
-        _log.info(
-            "%s %s is being deleted and nobody lists it: touched for Kueue", there.kind.kind, there.name
-        )
+        self._manager.cache.assume(live.kind, answer)
+        _log.info("%s %s is being deleted and nobody lists it: touched for Kueue", live.kind.kind, live.name)
 
     async def _write(self, action: ApplyObject, owner: str) -> SyncProblem | None:
-        wanted, there = action.wanted, action.found
+        desired, live = action.desired, action.live
         drifted = (
-            there is not None
-            and there.applied == wanted.digest
-            and not contains(there.form, wanted.form)
-            and self._kept.get((there.uid, wanted.digest)) == there.generation
+            live is not None
+            and live.applied == desired.digest
+            and not contains(live.normal_spec, desired.normal_spec)
+            and self._kept.get((live.uid, desired.digest)) == live.generation
         )
         if drifted:
-            # Sent before, and the API server keeps something else: sending it again would never end.
+            # It was sent before, and the API server stored something else: sending it again would not help.
             text = (
-                f"{wanted.kind.kind} {wanted.name}: the API server does not keep all that is listed; this "
+                f"{desired.kind.kind} {desired.name}: the API server does not keep all that is listed; this "
                 "version of Kueue may not know a field. Compare it with the live object"
             )
-            return SyncProblem(wanted.kind, wanted.name, "NotKept", text)
+            return SyncProblem(desired.kind, desired.name, "NotKept", text)
         client = self._manager.client
-        version = client.in_use(wanted.kind).version
-        body = wanted.body(
+        version = client.in_use(desired.kind).version
+        body = desired.body(
             version,
-            uid=there.uid if there else "",
+            uid=live.uid if live else "",
             owner=owner if action.owned else "",
-            as_of=there.version if there and action.as_found else "",
+            resource_version=live.resource_version if live and action.if_unchanged else "",
         )
-        live = await client.apply(wanted.kind, body, field_manager=FIELD_MANAGER, force=True)
-        self._manager.cache.assume(wanted.kind, live)
-        metadata = live["metadata"]
-        self._kept[metadata["uid"], wanted.digest] = metadata.get("generation", 0)
-        verb = "created" if there is None else "changed"
-        _log.info("%s %s %s: %s", wanted.kind.kind, wanted.name, verb, action.why)
+        answer = await client.apply(desired.kind, body, field_manager=FIELD_MANAGER, force=True)
+        self._manager.cache.assume(desired.kind, answer)
+        metadata = answer["metadata"]
+        self._kept[metadata["uid"], desired.digest] = metadata.get("generation", 0)
+        verb = "created" if live is None else "changed"
+        _log.info("%s %s %s: %s", desired.kind.kind, desired.name, verb, action.why)
         return None
 
     async def _release(self, action: ReleaseObject) -> SyncProblem | None:
-        there = action.found
+        live = action.live
         patch = {
             "metadata": {"labels": {MANAGED_LABEL: None}, "annotations": {APPLIED: None}},
         }
-        live = await self._manager.client.merge_patch(
-            there.kind, there.namespace or None, there.name, patch,
-            uid=there.uid, field_manager=FIELD_MANAGER,
+        answer = await self._manager.client.merge_patch(
+            live.kind, live.namespace or None, live.name, patch,
+            uid=live.uid, field_manager=FIELD_MANAGER,
         )  # fmt: skip
-        self._manager.cache.assume(there.kind, live)
-        _log.info("%s %s is not listed any more, it stays unmanaged", there.kind.kind, there.name)
+        self._manager.cache.assume(live.kind, answer)
+        _log.info("%s %s is not listed any more, it stays unmanaged", live.kind.kind, live.name)
         return None
 
     def _refusal(self, action: Action, error: ApiError | ConnectionBroken) -> SyncProblem:
-        about = action.wanted if isinstance(action, ApplyObject) else action.found
+        about = action.desired if isinstance(action, ApplyObject) else action.live
         kind = about.kind.kind
-        if isinstance(action, ApplyObject) and action.found is not None and _is_immutable(error):
-            self.refused.add((action.found.uid, action.wanted.digest))
+        if isinstance(action, ApplyObject) and action.live is not None and _is_immutable(error):
+            self.refused.add((action.live.uid, action.desired.digest))
             self.again = True
             text = f"{kind} {about.name} is being replaced: {error.stable_message}"
             return SyncProblem(about.kind, about.name, f"{kind}Replacing", text, "PENDING")

@@ -42,7 +42,7 @@ def live_of(item: DesiredObject, **changes: Any) -> LiveObject:
         "managed": False,
         "applied": item.digest,
         "labels": dict(item.labels),
-        "form": normal_form(item.kind, item.spec),
+        "normal_spec": normal_form(item.kind, item.spec),
     }
     return LiveObject(**{**values, **changes})
 

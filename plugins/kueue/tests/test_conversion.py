@@ -86,7 +86,7 @@ def test_the_older_generation_gets_its_own_words() -> None:
 
 
 def test_resources_of_a_flavor_are_ordered_like_the_covered_ones() -> None:
-    """Kueue refuses another order; what is not covered goes to the end for Kueue to complain of."""
+    """Kueue refuses another order; resources that are not covered come last, so that Kueue names them."""
     resources = [{"name": name, "nominalQuota": 1} for name in ("odd", "memory", "cpu")]
     spec = {
         "resourceGroups": [

@@ -55,11 +55,11 @@ def words(actions: Sequence[Action]) -> list[str]:
     said = []
     for action in actions:
         if isinstance(action, ApplyObject):
-            verb = "create" if action.found is None else "change"
-            said.append(f"{verb} {action.wanted.kind.kind} {action.wanted.name}")
+            verb = "create" if action.live is None else "change"
+            said.append(f"{verb} {action.desired.kind.kind} {action.desired.name}")
         else:
             verb = {DeleteObject: "delete", TouchObject: "nudge"}.get(type(action), "release")
-            said.append(f"{verb} {action.found.kind.kind} {action.found.name}")
+            said.append(f"{verb} {action.live.kind.kind} {action.live.name}")
     return said
 
 
@@ -105,9 +105,9 @@ def test_an_edit_by_hand_is_undone_and_a_foreign_field_stays(
     """Quotas are the administrator's through KaiwoQueueConfig only; what it does not list is not ours."""
     there = [live(item) for item in objects]
     at = next(i for i, item in enumerate(there) if item.kind == CLUSTER_QUEUE)
-    there[at] = replace(there[at], form={**there[at].form, "fairSharing": {"weight": "2"}})
+    there[at] = replace(there[at], normal_spec={**there[at].normal_spec, "fairSharing": {"weight": "2"}})
     assert plan(objects, there).actions == ()
-    there[at] = replace(there[at], form={**there[at].form, "cohortName": "other"})
+    there[at] = replace(there[at], normal_spec={**there[at].normal_spec, "cohortName": "other"})
     assert words(plan(objects, there).actions) == ["change ClusterQueue q"]
 
 
@@ -135,12 +135,12 @@ def test_who_made_an_object_decides_what_becomes_of_it(
     (action,) = first.actions
     assert isinstance(action, ApplyObject)
     assert not action.owned
-    body = action.wanted.body("v1beta2", uid="u")
+    body = action.desired.body("v1beta2", uid="u")
     assert "ownerReferences" not in body["metadata"]
     assert body["metadata"]["labels"]["kaiwo.silogen.ai/managed"] == "true"
 
     foreign = live(objects[2], owner="", applied="")
-    managed = live(theirs, owner="", managed=True, form={})
+    managed = live(theirs, owner="", managed=True, normal_spec={})
     later = plan([], [live(mine), managed, foreign])
     assert [type(action) for action in later.actions] in (
         [ReleaseObject, DeleteObject],
@@ -152,10 +152,10 @@ def test_who_made_an_object_decides_what_becomes_of_it(
 def test_a_flavor_that_cannot_change_is_replaced_by_way_of_its_queues(
     objects: tuple[DesiredObject, ...], live: Live
 ) -> None:
-    """Dropped on hold, deleted, made anew, restored: each step from what is there."""
+    """Dropped on hold, deleted, created again, restored: each step follows from the live objects."""
     there = {item.identity: live(item) for item in objects}
     item = by_kind(objects, RESOURCE_FLAVOR, "f")
-    there[item.identity] = live(item, applied="old", form={"nodeLabels": {"pool": "old"}})
+    there[item.identity] = live(item, applied="old", normal_spec={"nodeLabels": {"pool": "old"}})
     refused = {(there[item.identity].uid, item.digest)}
 
     def step() -> SyncPlan:
@@ -165,11 +165,11 @@ def test_a_flavor_that_cannot_change_is_replaced_by_way_of_its_queues(
     assert words(dropped.actions) == ["change ClusterQueue q"]
     (action,) = dropped.actions
     assert isinstance(action, ApplyObject)
-    assert action.wanted.spec["stopPolicy"] == "Hold"
-    assert [f["name"] for f in action.wanted.spec["resourceGroups"][0]["flavors"]] == ["g"]
+    assert action.desired.spec["stopPolicy"] == "Hold"
+    assert [f["name"] for f in action.desired.spec["resourceGroups"][0]["flavors"]] == ["g"]
     assert dropped.problems[0].severity == "PENDING"
 
-    queued = live(action.wanted)
+    queued = live(action.desired)
     there[queued.identity] = queued
     assert words(step().actions) == ["delete ResourceFlavor f"]
     del there[item.identity]
@@ -194,7 +194,7 @@ def test_a_queue_of_somebody_else_keeps_a_flavor(objects: tuple[DesiredObject, .
 
 
 def test_a_deleted_flavor_is_made_again(objects: tuple[DesiredObject, ...], live: Live) -> None:
-    """Kueue holds it while our queue lists it; it is let go and made anew, and nothing failed."""
+    """Kueue holds it while our queue lists it; it is released and created again, and nothing failed."""
     there = [live(item, deleting=item.name == "f") for item in objects]
     done = plan(objects, there)
     assert words(done.actions) == ["change ClusterQueue q"]
@@ -208,11 +208,11 @@ def test_a_flavor_that_lingers_is_touched_and_its_queues_are_changed_as_found(
     there = [live(item, deleting=item.name == "f") for item in objects]
     (change,) = plan(objects, there).actions
     assert isinstance(change, ApplyObject)
-    assert change.as_found
-    body = change.wanted.body("v1beta2", uid="u", as_of="77")
+    assert change.if_unchanged
+    body = change.desired.body("v1beta2", uid="u", resource_version="77")
     assert body["metadata"]["resourceVersion"] == "77"
     reduced = [
-        live(change.wanted) if item.kind == CLUSTER_QUEUE else live(item, deleting=item.name == "f")
+        live(change.desired) if item.kind == CLUSTER_QUEUE else live(item, deleting=item.name == "f")
         for item in objects
     ]
     assert words(plan(objects, reduced).actions) == ["nudge ResourceFlavor f"]
@@ -221,7 +221,7 @@ def test_a_flavor_that_lingers_is_touched_and_its_queues_are_changed_as_found(
 
 
 def test_a_deleted_queue_waits_for_its_workloads(objects: tuple[DesiredObject, ...], live: Live) -> None:
-    """PENDING with the workloads that hold it; made again once it is gone."""
+    """PENDING with the workloads that hold it; created again once it is gone."""
     there = [live(item, deleting=item.kind == CLUSTER_QUEUE) for item in objects]
     done = plan(objects, there, holders=lambda name: [f"ns/{name}-1"])
     assert done.actions == ()
@@ -233,16 +233,16 @@ def test_a_deleted_queue_waits_for_its_workloads(objects: tuple[DesiredObject, .
 def test_a_topology_that_cannot_change_takes_its_flavors_along(
     objects: tuple[DesiredObject, ...], live: Live
 ) -> None:
-    """First the flavor goes, then the topology, then both are made anew."""
+    """First the flavor goes, then the topology, then both are created again."""
     there = {item.identity: live(item) for item in objects}
     item = by_kind(objects, TOPOLOGY, "t")
     refused = {(there[item.identity].uid, item.digest)}
-    there[item.identity] = live(item, applied="old", form={"levels": []})
+    there[item.identity] = live(item, applied="old", normal_spec={"levels": []})
     first = plan(objects, there.values(), refused=refused)
     assert words(first.actions) == ["change ClusterQueue q"]
     (action,) = first.actions
     assert isinstance(action, ApplyObject)
-    reduced = live(action.wanted)
+    reduced = live(action.desired)
     there[reduced.identity] = reduced
     assert words(plan(objects, there.values(), refused=refused).actions) == ["delete ResourceFlavor g"]
     del there["resourceflavors", "", "g"]
@@ -255,7 +255,9 @@ def test_a_topology_that_cannot_change_takes_its_flavors_along(
     ]
 
 
-def test_what_is_not_ours_and_cannot_change_is_told(objects: tuple[DesiredObject, ...], live: Live) -> None:
+def test_what_is_not_ours_and_cannot_change_is_reported(
+    objects: tuple[DesiredObject, ...], live: Live
+) -> None:
     """Somebody else's topology is never deleted."""
     item = by_kind(objects, TOPOLOGY, "t")
     there = live(item, owner="", managed=True, applied="old")
@@ -265,10 +267,10 @@ def test_what_is_not_ours_and_cannot_change_is_told(objects: tuple[DesiredObject
 
 
 def test_local_queues_of_others_are_used_as_they_are(objects: tuple[DesiredObject, ...], live: Live) -> None:
-    """One that leads elsewhere is told; one that leads here is not touched."""
+    """One that points elsewhere is reported; one that points here is not touched."""
     item = next(item for item in objects if item.kind == LOCAL_QUEUE and item.namespace == "a")
     assert plan([item], [live(item, owner="", applied="")]) == plan([], [])
-    done = plan([item], [live(item, owner="", applied="", form={"clusterQueue": "x"})])
+    done = plan([item], [live(item, owner="", applied="", normal_spec={"clusterQueue": "x"})])
     assert done.actions == ()
     assert done.problems[0].reason == "LocalQueueConflict"
 
@@ -336,7 +338,7 @@ def test_local_queues_follow_the_list_of_namespaces(wants: Wants, live: Live) ->
         ),
     ],
 )
-def test_a_mistake_is_told_and_harms_only_itself(
+def test_a_mistake_is_reported_and_affects_only_itself(
     wants: Wants, config: Object, reason: str, word: str
 ) -> None:
     """What, which object, and what to do; everything else is made."""
@@ -563,10 +565,10 @@ def test_the_default_queue_follows_the_nodes_and_nothing_else(
     assert gone["workloadPriorityClasses"] == spec["workloadPriorityClasses"]
 
 
-def test_quota_that_is_counted_twice_is_told(
+def test_quota_that_is_counted_twice_is_reported(
     wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
 ) -> None:
-    """Two queues with the whole of one pool promise more than there is; that is told, not refused."""
+    """Two queues with the whole of one pool promise more than there is; that is reported, not refused."""
     found = quota_pools([labelled_node(item, vendors) for item in cluster])
     spec = default_spec(found, "kaiwo", "kaiwo")
     spec["clusterQueues"].append({**spec["clusterQueues"][0], "name": "second"})

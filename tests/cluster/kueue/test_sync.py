@@ -1,4 +1,4 @@
-"""KaiwoQueueConfig against real Kueue: made, kept, healed, replaced, and told about."""
+"""KaiwoQueueConfig against real Kueue: created, kept, healed, replaced, and reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
 
 
-def told(status: Object, kind: str) -> Object:
+def condition_of(status: Object, kind: str) -> Object:
     """A condition of the KaiwoQueueConfig."""
     return next(item for item in status["conditions"] if item["type"] == kind)
 
@@ -106,6 +106,25 @@ async def test_gpu_nodes_are_tainted_on_request_and_the_taint_is_taken_back(
     await admin.set(nodes={"addTaintsToGpuNodes": False})
     await admin.sees(NODE, "amd-1", lambda obj: not tainted(obj))
     await admin.sees(RESOURCE_FLAVOR, flavor, lambda obj: obj and not obj["spec"].get("nodeTaints"))
+
+
+async def test_without_the_plugin_that_labels_nodes_the_status_names_it(
+    operator: Start, admin: Any, client: Client
+) -> None:
+    """No flavor can have nodes then; with the plugin the default queue gets its quotas by itself."""
+    nothing = dict.fromkeys(("kaiwo/worker", "kaiwo/nodepool", "kaiwo/gpu-model"))
+    async for node in client.list(NODE):
+        bare = {"metadata": {"labels": nothing, "annotations": {"kaiwo.silogen.ai/node-wrote": None}}}
+        await client.merge_patch(NODE, None, node["metadata"]["name"], bare)
+    process = await operator(plugins="batch_job,gpu_amd,gpu_nvidia,kueue")
+    status = await admin.status("FAILED", "NodePoolsNotLoaded")
+    assert "add node_pools" in condition_of(status, "ResourceFlavorsSynced")["message"]
+    assert "kaiwo/nodepool" not in (await client.get(NODE, None, "amd-1"))["metadata"]["labels"]
+    process.close()
+    await operator()
+    await admin.status("READY")
+    queue = await client.get(CLUSTER_QUEUE, None, "kaiwo")
+    assert len(queue["spec"]["resourceGroups"][0]["flavors"]) == 3
 
 
 async def test_a_node_that_others_write_too_is_tried_again_at_once(
@@ -223,7 +242,7 @@ async def test_a_flavor_that_may_not_change_is_replaced(
     assert (await client.get(RESOURCE_FLAVOR, None, "f"))["spec"]["topologyName"] == "t"
 
 
-async def test_mistakes_are_told_and_harm_nobody_else(
+async def test_mistakes_are_reported_and_affect_nothing_else(
     operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
 ) -> None:
     """A quantity that is none, an unknown flavor, a missing namespace: named, and healed by a correction."""
@@ -240,19 +259,19 @@ async def test_mistakes_are_told_and_harm_nobody_else(
     await operator()
     status = await admin.status("FAILED")
     await admin.sees(CLUSTER_QUEUE, "fine", lambda obj: obj is not None)
-    text = told(status, "Ready")["message"]
+    text = condition_of(status, "Ready")["message"]
     for word in ("wrong", "nominalQuota", "nowhere", "nope"):
         assert word in text, text
-    assert told(status, "ClusterQueuesSynced")["status"] == "False"
-    assert told(status, "LocalQueuesSynced")["reason"] == "NamespaceNotFound"
-    assert told(status, "ResourceFlavorsSynced")["status"] == "True"
+    assert condition_of(status, "ClusterQueuesSynced")["status"] == "False"
+    assert condition_of(status, "LocalQueuesSynced")["reason"] == "NamespaceNotFound"
+    assert condition_of(status, "ResourceFlavorsSynced")["status"] == "True"
     spec["clusterQueues"] = [{"name": "wrong", "spec": quota()}, {"name": "fine", "spec": quota()}]
     config = await admin.configure(**spec)
     await admin.status("READY", generation=config["metadata"]["generation"])
     assert await client.get(CLUSTER_QUEUE, None, "wrong")
 
 
-async def test_kueue_that_does_not_answer_is_told_and_heals(
+async def test_kueue_that_does_not_answer_is_reported_and_heals(
     operator: Start, admin: Any, control_plane: Any, quota: Callable[..., Object]
 ) -> None:
     """Its webhook is silent: the status says what could not be written, and is READY once it is back."""
@@ -266,7 +285,7 @@ async def test_kueue_that_does_not_answer_is_told_and_heals(
         spec["clusterQueues"] = [{"name": "q", "spec": quota(cpu="5")}]
         config = await admin.configure(**spec)
         failed = await admin.status("FAILED", generation=config["metadata"]["generation"], timeout=120)
-        assert "ClusterQueue q" in told(failed, "ClusterQueuesSynced")["message"]
+        assert "ClusterQueue q" in condition_of(failed, "ClusterQueuesSynced")["message"]
     finally:
         os.kill(pid, signal.SIGCONT)
     await admin.status("READY", generation=config["metadata"]["generation"], timeout=120)
@@ -303,7 +322,7 @@ async def test_a_new_pool_waits_for_pods_that_select_the_old_one(
             return any(item["reason"] == "PoolChangePending" for item in conditions)
 
         found = await admin.sees(QUEUE_CONFIG, "kaiwo", pending)
-        assert name in told(found["status"], "NodePoolsSettled")["message"]
+        assert name in condition_of(found["status"], "NodePoolsSettled")["message"]
         assert (await client.get(NODE, None, name))["metadata"]["labels"]["kaiwo/nodepool"] == old
         await client.delete(KAIWO_JOB, lab.namespace, "stays")
         await admin.sees(NODE, name, in_pool("mi325x"))
@@ -325,7 +344,7 @@ async def test_another_name_does_not_count(operator: Start, admin: Any, client: 
     }
     await client.create(QUEUE_CONFIG, other)
     found = await admin.sees(QUEUE_CONFIG, "other", lambda obj: (obj or {}).get("status"))
-    assert told(found["status"], "Ready")["reason"] == "NotTheSingleton"
+    assert condition_of(found["status"], "Ready")["reason"] == "NotTheSingleton"
     assert "never" not in [obj["metadata"]["name"] async for obj in client.list(CLUSTER_QUEUE)]
 
 
