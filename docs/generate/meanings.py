@@ -303,7 +303,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "TooManyNodeLabels": "A flavor has more than the 8 node labels that Kueue takes.",
     "NamespaceNotFound": "A namespace in `namespaces` does not exist. Heals when it does.",
     "NamespaceNotLabelled": "A namespace could not be labelled for Kueue.",
-    "LocalQueueConflict": "A LocalQueue of that name that Kaiwo did not create points to another queue; it stays.",
+    "LocalQueueConflict": "A LocalQueue that Kaiwo did not create points to another queue; it stays.",
     "FlavorInUse": "A flavor cannot be replaced or deleted while another queue lists it.",
     "Immutable": "An object that Kaiwo did not create cannot be changed; delete it and Kaiwo creates it.",
     "*Replacing": "After the name of a kind: an object that cannot be changed is deleted and created again.",
