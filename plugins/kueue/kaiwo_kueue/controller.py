@@ -152,7 +152,7 @@ class QueueConfigController:
         obj = default_config(
             pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
         )
-        manager = self._host.engine
+        manager = self._host.manager
         try:
             live = await manager.client.create(QUEUE_CONFIG, obj, field_manager="kaiwo")
         except NotFound:
@@ -180,7 +180,7 @@ class QueueConfigController:
         patch = {key: value for key, value in new_spec.items() if spec.get(key) != value}
         if not patch:
             return False
-        manager = self._host.engine
+        manager = self._host.manager
         live = await manager.client.merge_patch(
             QUEUE_CONFIG, None, SINGLETON, {"spec": patch},
             uid=entry.uid, resource_version=entry.resource_version, field_manager="kaiwo",
@@ -292,7 +292,7 @@ class QueueConfigController:
         before = lenient_map(entry.part("status"))
         if any(before.get(key) != value for key, value in document.items()):
             try:
-                await self._host.engine.writer.patch_status(entry, document, own_conditions=OWN)
+                await self._host.manager.writer.patch_status(entry, document, own_conditions=OWN)
             except Conflict:
                 self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
             else:
