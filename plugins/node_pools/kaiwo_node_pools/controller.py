@@ -18,10 +18,11 @@ from kaiwo.engine.workqueue import Key
 from kaiwo.workload.gpus.node_pools import NODEPOOL
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import RUN_ID
+from kaiwo_node_pools.flavors import FLAVOR_PROJECTION, RESOURCE_FLAVOR, changes_selection, selected_pools
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
 from kaiwo_node_pools.pool_limit import LOWEST, READ_AGAIN, PoolLimit
 from kaiwo_node_pools.pool_merge import merged_names
-from kaiwo_node_pools.pools import node_pools, pool_node, pool_of
+from kaiwo_node_pools.pools import node_pools, pool_node, pool_of, with_kept_pool
 from kaiwo_node_pools.settings import NodePoolsSettings
 
 if TYPE_CHECKING:
@@ -76,9 +77,12 @@ class NodeController:
         self._logged: set[tuple[str, str]] = set()
         self._waiting: set[str] = set()  # nodes whose new label waits for pods
         pods = Watch(POD, self._keys_of_pod, _POD_PROJECTION, namespace=host.namespace, label_selector=RUN_ID)
+        flavors = Watch(
+            RESOURCE_FLAVOR, lambda event: (KEY,) if changes_selection(event) else (), FLAVOR_PROJECTION
+        )
         self.controller = Controller(
             "node-pools",
-            [Watch(NODE, projection=_NODE_PROJECTION), pods],
+            [Watch(NODE, projection=_NODE_PROJECTION), pods, flavors],
             self.reconcile,
             workers=1,
             initial=lambda: [KEY],
@@ -90,14 +94,16 @@ class NodeController:
     async def reconcile(self, key: Key) -> float | None:
         """Write the nodes that do not show what they should; the time until the next try, None for never."""
         del key
-        pools = node_pools(self._nodes.values())
+        selected = selected_pools(self._host.manager.cache)
+        nodes = [with_kept_pool(node, selected) for node in self._nodes.values()]
+        pools = node_pools(nodes)
         read_again = len(pools) > LOWEST
         limit = await self._limit.read() if read_again else LOWEST
         merged = merged_names(pools, limit)
         config = self._host.config()
         taint = config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else ""
         writes: list[tuple[PoolNode, str, Object]] = []
-        for node in self._nodes.values():
+        for node in nodes:
             pool = pool_of(node, merged)
             patch = node_patch(node, pool, taint)
             if patch:

@@ -13,6 +13,9 @@ _RULES = (
     PolicyRule(("",), ("nodes",), (*_READ, "patch"), "nodes show their pool by labels and a taint"),
     PolicyRule(("",), ("pods",), _READ, "a node's new pool waits for pods that select the old one"),
     PolicyRule(
+        ("kueue.x-k8s.io",), ("resourceflavors",), _READ, "a node keeps the pool that a flavor selects"
+    ),
+    PolicyRule(
         ("apiextensions.k8s.io",),
         ("customresourcedefinitions",),
         ("get",),

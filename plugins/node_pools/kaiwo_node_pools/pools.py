@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.gpus.node_pools import (
@@ -24,7 +24,7 @@ from kaiwo_node_pools.topology import BLOCK, RACK, topology_of
 from kaiwo_node_pools.written_record import read_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.vendors import GpuVendor
@@ -35,6 +35,7 @@ LABELS = (WORKER, NODEPOOL, GPU_MODEL, BLOCK, RACK)
 
 _HASH_DIGITS = 6
 _OUTSIDE_NAME = re.compile(r"[^a-z0-9]+")
+_TAIL = re.compile(r"-(\d+)core-(\d+)gi$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,27 @@ def pool_node(
         pending=annotation(node, NODEPOOL_PENDING),
         merged_from=annotation(node, NODEPOOL_MERGED_FROM),
     )
+
+
+def with_kept_pool(node: PoolNode, selected: Collection[str]) -> PoolNode:
+    """The node with the CPU and memory that its present label shows, where it keeps this label.
+
+    A kubelet reservation or a new kernel changes the memory of a node. Its flavor selects the old label and
+    would have no nodes, so the label stays as long as vendor, model and number of GPUs are the same. The
+    labels of merged pools follow the hardware.
+
+    Args:
+        node: the node.
+        selected: pools that a flavor selects.
+    """
+    label = node.labels.get(NODEPOOL, "")
+    if node.shape is None or node.pool_by_hand or node.merged_from or label not in selected:
+        return node
+    tail = _TAIL.search(label)
+    if tail is None:
+        return node
+    kept = replace(node.shape, cpu=int(tail[1]), memory=int(tail[2]))
+    return replace(node, shape=kept) if kept.name == label else node
 
 
 def node_pools(nodes: Iterable[PoolNode], merged: Mapping[str, str] | None = None) -> tuple[NodePool, ...]:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from kaiwo.testing import node
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
 from kaiwo_node_pools.pool_merge import merged_names
-from kaiwo_node_pools.pools import PoolShape, node_pools, pool_node, pool_of
+from kaiwo_node_pools.pools import PoolShape, node_pools, pool_node, pool_of, with_kept_pool
 from kaiwo_node_pools.settings import NodePoolsSettings
 from kaiwo_node_pools.topology import TopologyRule
 
@@ -282,3 +282,23 @@ def test_a_node_whose_new_pool_waits_says_which_it_will_be(vendors: Vendors) -> 
     moved = node_patch(waiting, new, "")
     assert moved["metadata"]["annotations"]["kaiwo.silogen.ai/nodepool-pending"] is None
     assert moved["metadata"]["labels"]["kaiwo/nodepool"] == new
+
+
+def test_a_node_keeps_its_pool_while_a_flavor_selects_it(vendors: Vendors) -> None:
+    """A kubelet reservation takes memory from every node; other GPUs make another pool at once."""
+    made = amd(memory="1024Gi")
+    seen = pool_node(made, vendors)
+    old = pool_of(seen, {})
+    made = written(made, node_patch(seen, old, ""))
+    made["status"]["capacity"]["memory"] = "950Gi"
+    smaller = pool_node(made, vendors)
+    kept = with_kept_pool(smaller, {old})
+    assert pool_of(kept, {}) == old
+    assert node_patch(kept, old, "") == {}
+    assert pool_of(with_kept_pool(smaller, set()), {}) == "amd-mi300x-8gpu-86core-855gi"
+
+    made["status"]["allocatable"]["amd.com/gpu"] = "7"
+    fewer = with_kept_pool(pool_node(made, vendors), {old})
+    assert pool_of(fewer, {}) == "amd-mi300x-7gpu-86core-855gi"
+    by_hand = pool_node(amd(labels={"kaiwo/nodepool": old}, memory="950Gi"), vendors)
+    assert with_kept_pool(by_hand, {old}) == by_hand

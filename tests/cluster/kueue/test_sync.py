@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
+from kaiwo.engine.quantity import parse_quantity
 from kaiwo.engine.resource import NODE, POD
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -330,6 +331,42 @@ async def test_a_new_pool_waits_for_pods_that_select_the_old_one(
     finally:
         await client.merge_patch(NODE, None, name, {"metadata": {"labels": {label: before}}})
     await admin.sees(NODE, name, in_pool("mi300x"))
+
+
+async def test_a_node_keeps_its_pool_when_its_memory_changes(
+    operator: Start, admin: Any, client: Client, lab: Any
+) -> None:
+    """As after a kubelet reservation on every node: the flavor still has its nodes, and quotas follow."""
+    await admin.set(dynamicallyUpdateDefaultClusterQueue=True)
+    await operator()
+    await admin.status("READY")
+    names = ["amd-1", "amd-2"]
+    pool = (await client.get(NODE, None, names[0]))["metadata"]["labels"]["kaiwo/nodepool"]
+
+    def has_memory(amount: int) -> Callable[[Object | None], bool]:
+        def holds(obj: Object | None) -> bool:
+            groups = ((obj or {}).get("spec") or {}).get("resourceGroups") or [{"flavors": []}]
+            resources = [f["resources"] for f in groups[0]["flavors"] if f["name"] == pool]
+            quota = {item["name"]: item["nominalQuota"] for found in resources for item in found}
+            return bool(quota) and parse_quantity(quota["memory"]).units == amount
+
+        return holds
+
+    async def resize(memory: str) -> None:
+        for name in names:
+            status = {"status": {"capacity": {"memory": memory}}}
+            await client.merge_patch(NODE, None, name, status, subresource="status")
+
+    await admin.sees(CLUSTER_QUEUE, "kaiwo", has_memory(2 * (2**40 * 9 // 10)))
+    try:
+        await resize("900Gi")
+        await admin.sees(CLUSTER_QUEUE, "kaiwo", has_memory(2 * (900 * 2**30 * 9 // 10)))
+        for name in names:
+            assert (await client.get(NODE, None, name))["metadata"]["labels"]["kaiwo/nodepool"] == pool
+        await lab.submit("runs", gpus=8)
+        await lab.reaches("runs", "COMPLETE")
+    finally:
+        await resize("1Ti")
 
 
 async def test_another_name_does_not_count(operator: Start, admin: Any, client: Client) -> None:
