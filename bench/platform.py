@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NODES = 4
 GPUS = NODES * 8
-QUEUED = (*PLUGINS, "kueue")
+QUEUED = (*PLUGINS, "kueue", "node_pools")
 """What the operator runs with here."""
 
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads"

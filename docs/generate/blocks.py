@@ -57,7 +57,7 @@ def blocks() -> dict[str, str]:
     _check_statuses(said)
     config = {use.reason for use in uses(CONFIG)}
     _compare("KaiwoConfig", config, meanings.OF_CONFIG, CONFIG)
-    queues = {use.reason for use in uses(QUEUES) if use.call in ("Problem", "_tell", "Condition")}
+    queues = {use.reason for use in uses(QUEUES) if use.call in ("SyncProblem", "_report", "Condition")}
     _compare("KaiwoQueueConfig", queues, meanings.OF_QUEUES, QUEUES)
     return {
         **{f"reasons-{name}": _reasons(group) for name, group in meanings.GROUPS.items()},

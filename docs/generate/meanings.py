@@ -107,12 +107,12 @@ WAITS: Final[Meanings] = {
     ),
     "NotManagedByQueue": Meaning(
         "PENDING STARTING RUNNING",
-        "A queue was asked for and Kueue takes no notice: the namespace lacks the label "
+        "Kueue does not manage an object that names a queue: the namespace lacks the label "
         "`kueue-managed=true`, or Kueue's integration for this kind is off. Pods that run do so "
         "outside quota.",
     ),
     "QueueUnavailable": Meaning("PENDING", "Kueue is not installed. Starts when it is."),
-    "QueuePreparing": Meaning("PENDING", "The namespace's LocalQueue is being made, or its label written."),
+    "QueuePreparing": Meaning("PENDING", "The namespace's LocalQueue or its label is being created."),
     "PreviousRunDeleting": Meaning(
         "PENDING", "What a deleted workload of the same name left is still being deleted. Starts afterwards."
     ),
@@ -285,33 +285,35 @@ OF_CONFIG: Final[dict[str, str]] = {
     "NotTheSingleton": "Only the object named `kaiwo` counts; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
+    "NodePoolsNotLoaded": "`nodes.addTaintsToGpuNodes` has no effect: the plugin `node_pools` is not loaded.",
 }
 
 OF_QUEUES: Final[dict[str, str]] = {
     "Synced": "Kueue's objects are as described.",
-    "WithinCapacity": "Queues do not promise more of a node pool than its nodes have.",
-    "KueueNotInstalled": "Kueue is not there; everything follows by itself when it is.",
+    "WithinCapacity": "The quotas of a node pool do not exceed what its nodes have.",
+    "KueueNotInstalled": "Kueue is not installed; the queues are created when it is.",
     "NotServed": "This Kueue lacks a kind (Topology in some versions); it is left out.",
     "NotTheSingleton": "Only the object named `kaiwo` counts; this one is ignored.",
     "InvalidSpec": "The spec cannot be read; the message names the field.",
     "NameMissing": "An entry has no name.",
     "DuplicateName": "Two entries have one name; the first counts.",
-    "UnknownFlavor": "A queue lists a flavor that nobody defines; Kueue keeps the queue inactive.",
-    "InvalidQuantity": "A quota is no quantity; the queue is not written.",
+    "UnknownFlavor": "A queue lists a flavor that does not exist; Kueue keeps the queue inactive.",
+    "InvalidQuantity": "A quota is not a quantity; the queue is not written.",
     "TooManyFlavors": "More flavors in a resource group than this Kueue takes (16 or 64).",
     "TooManyNodeLabels": "A flavor has more than the 8 node labels that Kueue takes.",
     "NamespaceNotFound": "A namespace in `namespaces` does not exist. Heals when it does.",
     "NamespaceNotLabelled": "A namespace could not be labelled for Kueue.",
-    "LocalQueueConflict": "Somebody else's LocalQueue of that name leads to another queue; it is left alone.",
-    "FlavorInUse": "A flavor cannot be replaced while a queue of somebody else lists it.",
-    "Immutable": "An object of somebody else cannot be changed; delete it to have Kaiwo make it.",
-    "*Replacing": "After the name of a kind: an object that cannot be changed is deleted and made anew.",
+    "LocalQueueConflict": "A LocalQueue that Kaiwo did not create points to another queue; it stays.",
+    "FlavorInUse": "A flavor cannot be replaced or deleted while another queue lists it.",
+    "Immutable": "An object that Kaiwo did not create cannot be changed; delete it and Kaiwo creates it.",
+    "*Replacing": "After the name of a kind: an object that cannot be changed is deleted and created again.",
     "*Terminating": "After the name of a kind: an object is being deleted; the message says what holds it.",
     "ResourceFlavorReplacing": "A flavor waits for its topology, which is replaced.",
-    "QuotaCountedTwice": "Queues together promise more of a node pool than its nodes have. Not an error.",
+    "QuotaCountedTwice": "The quotas of a node pool add up to more than its nodes have. Not an error.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
-    "NotKept": "The API server drops a field: this Kueue may not know it.",
-    "Refused": "Kueue or the API server refused an object; the message has its words.",
+    "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",
+    "NotKept": "The API server dropped a field that this version of Kueue may not know.",
+    "Refused": "Kueue or the API server refused an object; the message has the answer.",
     "WriteFailed": "An object could not be written; it is tried again.",
 }

@@ -62,6 +62,22 @@ def crd_differences(live: Iterable[Object], rendered: Iterable[Object]) -> list[
     return drift
 
 
+def max_items(crd: Object, version: str, path: Iterable[str]) -> int:
+    """``maxItems`` of a list in one version of a live definition; 0 where it sets none.
+
+    Args:
+        crd: the CustomResourceDefinition.
+        version: name of the version.
+        path: names of the fields down to the list; lists on the way are passed through.
+    """
+    node: Any = dict(_schemas(crd)).get(version)
+    for name in path:
+        node = node.get("items", node) if isinstance(node, dict) else None
+        node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
+    limit = node.get("maxItems") if isinstance(node, dict) else None
+    return limit if isinstance(limit, int) else 0
+
+
 def _is_definition(crd: Any) -> bool:
     return (
         isinstance(crd, dict)

@@ -36,7 +36,8 @@ KEY = Key("", SINGLETON)
 _CRD_CHECK = 600.0  # seconds between looks at the installed CRDs: they change when an administrator upgrades
 _UNSERVED_RETRY = 30.0  # seconds, where the CRD itself is missing
 _SHOWN = 5  # differences told in full; after an upgrade there are dozens with one cure
-OWN_CONDITIONS = ("Ready", "CRDsCurrent")
+GPU_NODES_TAINTED = "GpuNodesTainted"
+OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED)
 
 
 class LiveConfig:
@@ -188,7 +189,7 @@ class ConfigController:
             f"move its values there and delete it"
         )
         condition = Condition("Ready", "False", "NotTheSingleton", message, entry.generation)
-        return merge_conditions(_conditions(entry), [condition], self._now(), drop=("CRDsCurrent",))
+        return merge_conditions(_conditions(entry), [condition], self._now(), drop=OWN_CONDITIONS[1:])
 
     async def _status(self, entry: CachedObject) -> Object:
         differences = await self._drift()
@@ -197,9 +198,10 @@ class ConfigController:
             if differences
             else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
         )
-        conditions = [self._ready(entry), current]
+        conditions = [self._ready(entry), current, *self._taint_ignored(entry)]
+        drop = [name for name in OWN_CONDITIONS if name not in {item.type for item in conditions}]
         return {
-            "conditions": merge_conditions(_conditions(entry), conditions, self._now()),
+            "conditions": merge_conditions(_conditions(entry), conditions, self._now(), drop),
             "plugins": [
                 {"name": s.name, "version": s.version, "state": s.state, "message": s.message}
                 for s in self._plugins.states
@@ -213,6 +215,16 @@ class ConfigController:
             return Condition("Ready", "False", "InvalidValues", message, entry.generation)
         warnings = "; ".join(str(warning) for warning in self._live.current.warnings)
         return Condition("Ready", "True", "InForce", warnings, entry.generation)
+
+    def _taint_ignored(self, entry: CachedObject) -> list[Condition]:
+        """The condition that says that the taint of GPU nodes is asked for, and no plugin writes it."""
+        if self._plugins.labels_nodes or not self._live.current.add_taints_to_gpu_nodes:
+            return []
+        message = (
+            "nodes.addTaintsToGpuNodes has no effect: no loaded plugin taints nodes; add node_pools to the "
+            "operator's plugins, or set the field to false"
+        )
+        return [Condition(GPU_NODES_TAINTED, "False", "NodePoolsNotLoaded", message, entry.generation)]
 
     async def _write(self, entry: CachedObject, status: Object) -> None:
         before = entry.part("status") or {}

@@ -143,6 +143,7 @@ class Operator:
                         settings=functools.partial(self._settings_named, plugin.name),
                         on_config_change=self._config.on_change,
                         namespace=settings.watch_namespace or None,
+                        nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip
 

@@ -50,6 +50,7 @@ class ControllerHost:
         on_config_change: registers a listener that is called whenever either of the two changed.
         namespace: the only namespace whose workloads are looked after, None for all. Watches of workloads,
             their pods and volumes must name it.
+        nodes_labelled: whether a loaded plugin labels nodes with their pool and GPU model.
     """
 
     manager: Manager
@@ -58,6 +59,7 @@ class ControllerHost:
     settings: Callable[[], BaseModel | None]
     on_config_change: Callable[[Callable[[], None]], None]
     namespace: str | None = None
+    nodes_labelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class ExtraController:
         kinds: kinds of the plugin's own.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
+        labels_nodes: it labels nodes with their pool and GPU model, and taints GPU nodes where KaiwoConfig
+            asks for that. Without such a controller the host says which settings have no effect.
     """
 
     name: str
@@ -78,3 +82,4 @@ class ExtraController:
     kinds: tuple[CustomKind, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
+    labels_nodes: bool = False

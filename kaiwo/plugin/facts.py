@@ -26,12 +26,14 @@ class NodeFact:
         gpus: what each vendor plugin recognised.
         usable: the node is Ready and not cordoned; expected nodes are usable.
         count: how many equal nodes it stands for; 1 for a real one.
+        model_label: value of its label ``kaiwo/gpu-model``, empty without one.
     """
 
     name: str
     gpus: tuple[VendorGpus, ...]
     usable: bool = True
     count: int = 1
+    model_label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

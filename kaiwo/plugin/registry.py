@@ -165,6 +165,11 @@ class Plugins:
         return tuple(controller for plugin in self.loaded for controller in plugin.controllers)
 
     @property
+    def labels_nodes(self) -> bool:
+        """Whether a loaded plugin labels nodes with their pool and GPU model."""
+        return any(controller.labels_nodes for controller in self.controllers)
+
+    @property
     def contributions(self) -> tuple[PodContribution, ...]:
         """Pod contributions of all loaded plugins, in the order in which they are applied."""
         return tuple(contribution for plugin in self.loaded for contribution in plugin.contributions)

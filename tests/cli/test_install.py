@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
 
 GOLDEN = Path(__file__).parent / "golden"
-ALL = "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
+ALL = (
+    "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,node_pools,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
+)
 IMAGES = ("--image", "registry.example.com/kaiwo:1", "--scheduler-image", "registry.example.com/scheduler:1")
 
 

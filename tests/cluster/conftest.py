@@ -101,7 +101,7 @@ async def operator(
         how.setdefault("kubeconfig", control_plane.kubeconfig)
         how.setdefault("leader_election", False)
         how.setdefault("lease_name", lease)
-        how["env"] = {"KAIWO_PLUGINS_DISABLED": "kueue", **how.get("env", {})}
+        how["env"] = {"KAIWO_PLUGINS_DISABLED": "kueue,node_pools", **how.get("env", {})}
         args = [*how.pop("args", ()), "--watch-namespace", namespace]
         process = OperatorProcess(args=args, **how).start()
         started.append(process)

@@ -18,7 +18,14 @@ from kaiwo.workload.download import requested
 from kaiwo.workload.download.state import beginning
 from kaiwo.workload.download.step import next_step
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.metadata import RESOLVED, name_problem, owner_reference, system_labels
+from kaiwo.workload.metadata import (
+    GPU_MODEL,
+    RESOLVED,
+    label_value,
+    name_problem,
+    owner_reference,
+    system_labels,
+)
 from kaiwo.workload.model import Apply, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, plan_blocked
@@ -30,9 +37,11 @@ from kaiwo.workload.storage.volumes import check as check_storage
 from kaiwo.workload.storage.volumes import warnings as storage_warnings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kaiwo.api.workload import Workload
     from kaiwo.plugin.backends import Backend
-    from kaiwo.plugin.facts import Allocation
+    from kaiwo.plugin.facts import Allocation, NodeFact
     from kaiwo.plugin.queues import QueueAssignment
     from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.download.state import DownloadState
@@ -121,8 +130,10 @@ def unavailable(backend: Backend, facts: Facts) -> Blocked | None:
     )
 
 
-def spec_warnings(workload: Workload, registry: Registry, backend: Backend) -> list[str]:
-    """What of the spec is not used."""
+def spec_warnings(
+    workload: Workload, registry: Registry, backend: Backend, nodes: Iterable[NodeFact]
+) -> list[str]:
+    """What of the spec is not used, or cannot take effect."""
     warnings = [
         *ignored_blocks(workload, backend, registry),
         *storage_warnings(workload),
@@ -130,6 +141,12 @@ def spec_warnings(workload: Workload, registry: Registry, backend: Backend) -> l
     ]
     if workload.spec.cluster_queue and registry.queue is None:
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
+    models = {label_value(model) for model in workload.spec.gpu_models or ()}
+    if models and not registry.labels_nodes and not any(node.model_label in models for node in nodes):
+        warnings.append(
+            f"spec.gpuModels: no node has the label {GPU_MODEL} with one of these models, and no loaded "
+            "plugin writes it; add node_pools to the operator's plugins, or label the nodes"
+        )
     return warnings
 
 
@@ -142,7 +159,7 @@ def plan_create(case: PlanContext) -> Plan:
     """
     if gone := missing_child.plan_missing_child(case.workload, case.facts, case.backend):
         return gone
-    warnings = spec_warnings(case.workload, case.registry, case.backend)
+    warnings = spec_warnings(case.workload, case.registry, case.backend, case.facts.nodes)
     refusal = (
         check(case.workload, case.backend)
         or unavailable(case.backend, case.facts)

@@ -77,7 +77,10 @@ def plan_live(case: PlanContext, switched: str) -> Plan:
         )
     else:
         change = _with_tuning(case, plan_update(case, record, queueing.admission, switched))
-    warnings = (*spec_warnings(case.workload, case.registry, case.backend), *change.warnings)
+    warnings = (
+        *spec_warnings(case.workload, case.registry, case.backend, case.facts.nodes),
+        *change.warnings,
+    )
     volumes = volume_state(case.workload, record.resolved, case.facts) if record else Volumes()
     if ended:
         volumes = replace(volumes, requeue_after=None, needs_events=None)

@@ -63,7 +63,7 @@ async def operator(served: Any, namespace: str) -> AsyncIterator[OperatorProcess
         kubeconfig=served.kubeconfig,
         leader_election=False,
         lease_name=f"kaiwo-{secrets.token_hex(4)}",
-        env={"KAIWO_PLUGINS_DISABLED": "kueue"},
+        env={"KAIWO_PLUGINS_DISABLED": "kueue,node_pools"},
     ).start()
     await asyncio.to_thread(process.wait_ready)
     yield process

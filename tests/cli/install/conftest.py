@@ -151,7 +151,7 @@ def team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
 @pytest.fixture
 def selection(control_plane: Sandbox) -> str:
     """Plugins to install: without Kueue its plugin would let nothing start."""
-    return f"{BACK_ENDS},kueue" if "kueue" in control_plane.addons else BACK_ENDS
+    return f"{BACK_ENDS},kueue,node_pools" if "kueue" in control_plane.addons else BACK_ENDS
 
 
 @pytest.fixture

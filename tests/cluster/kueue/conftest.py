@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
 
 _log = logging.getLogger(__name__)
-PLUGINS = "batch_job,gpu_amd,gpu_nvidia,kueue"
+PLUGINS = "batch_job,gpu_amd,gpu_nvidia,kueue,node_pools"
 _CLEARED = (
     *(KAIWO_JOB, JOB, WORKLOAD, QUEUE_CONFIG, KAIWO_CONFIG),
     *(LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, PRIORITY_CLASS),
 )
 _KUEUE_SECONDS = 40.0  # for Kueue to take its finalizers away
 _CLEAR_SECONDS = 150.0
-_PATIENCE = 90.0  # seconds until a state that ought to come counts as missing
+_TIMEOUT = 90.0  # seconds until a state that ought to come counts as missing
 
 
 @pytest.fixture(scope="session")
@@ -151,7 +151,7 @@ class Admin:
         name: str,
         holds: Callable[[Object | None], Any],
         namespace: str | None = None,
-        timeout: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
     ) -> Object:
         """Wait until something holds for an object; the object."""
         found = await until(self.client, kind, namespace, name, lambda obj: bool(holds(obj)), timeout=timeout)
@@ -163,7 +163,7 @@ class Admin:
         reason: str = "",
         *,
         generation: int = 0,
-        timeout: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
     ) -> Object:
         """Wait until the KaiwoQueueConfig says a word, and its Ready condition a reason; the status."""
 

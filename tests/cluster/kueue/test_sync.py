@@ -1,4 +1,4 @@
-"""KaiwoQueueConfig against real Kueue: made, kept, healed, replaced, and told about."""
+"""KaiwoQueueConfig against real Kueue: created, kept, healed, replaced, and reported."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
+from kaiwo.engine.quantity import parse_quantity
 from kaiwo.engine.resource import NODE, POD
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
 
 
-def told(status: Object, kind: str) -> Object:
+def condition_of(status: Object, kind: str) -> Object:
     """A condition of the KaiwoQueueConfig."""
     return next(item for item in status["conditions"] if item["type"] == kind)
 
@@ -106,6 +107,25 @@ async def test_gpu_nodes_are_tainted_on_request_and_the_taint_is_taken_back(
     await admin.set(nodes={"addTaintsToGpuNodes": False})
     await admin.sees(NODE, "amd-1", lambda obj: not tainted(obj))
     await admin.sees(RESOURCE_FLAVOR, flavor, lambda obj: obj and not obj["spec"].get("nodeTaints"))
+
+
+async def test_without_the_plugin_that_labels_nodes_the_status_names_it(
+    operator: Start, admin: Any, client: Client
+) -> None:
+    """No flavor can have nodes then; with the plugin the default queue gets its quotas by itself."""
+    nothing = dict.fromkeys(("kaiwo/worker", "kaiwo/nodepool", "kaiwo/gpu-model"))
+    async for node in client.list(NODE):
+        bare = {"metadata": {"labels": nothing, "annotations": {"kaiwo.silogen.ai/node-wrote": None}}}
+        await client.merge_patch(NODE, None, node["metadata"]["name"], bare)
+    process = await operator(plugins="batch_job,gpu_amd,gpu_nvidia,kueue")
+    status = await admin.status("FAILED", "NodePoolsNotLoaded")
+    assert "add node_pools" in condition_of(status, "ResourceFlavorsSynced")["message"]
+    assert "kaiwo/nodepool" not in (await client.get(NODE, None, "amd-1"))["metadata"]["labels"]
+    process.close()
+    await operator()
+    await admin.status("READY")
+    queue = await client.get(CLUSTER_QUEUE, None, "kaiwo")
+    assert len(queue["spec"]["resourceGroups"][0]["flavors"]) == 3
 
 
 async def test_a_node_that_others_write_too_is_tried_again_at_once(
@@ -223,7 +243,7 @@ async def test_a_flavor_that_may_not_change_is_replaced(
     assert (await client.get(RESOURCE_FLAVOR, None, "f"))["spec"]["topologyName"] == "t"
 
 
-async def test_mistakes_are_told_and_harm_nobody_else(
+async def test_mistakes_are_reported_and_affect_nothing_else(
     operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
 ) -> None:
     """A quantity that is none, an unknown flavor, a missing namespace: named, and healed by a correction."""
@@ -240,19 +260,19 @@ async def test_mistakes_are_told_and_harm_nobody_else(
     await operator()
     status = await admin.status("FAILED")
     await admin.sees(CLUSTER_QUEUE, "fine", lambda obj: obj is not None)
-    text = told(status, "Ready")["message"]
+    text = condition_of(status, "Ready")["message"]
     for word in ("wrong", "nominalQuota", "nowhere", "nope"):
         assert word in text, text
-    assert told(status, "ClusterQueuesSynced")["status"] == "False"
-    assert told(status, "LocalQueuesSynced")["reason"] == "NamespaceNotFound"
-    assert told(status, "ResourceFlavorsSynced")["status"] == "True"
+    assert condition_of(status, "ClusterQueuesSynced")["status"] == "False"
+    assert condition_of(status, "LocalQueuesSynced")["reason"] == "NamespaceNotFound"
+    assert condition_of(status, "ResourceFlavorsSynced")["status"] == "True"
     spec["clusterQueues"] = [{"name": "wrong", "spec": quota()}, {"name": "fine", "spec": quota()}]
     config = await admin.configure(**spec)
     await admin.status("READY", generation=config["metadata"]["generation"])
     assert await client.get(CLUSTER_QUEUE, None, "wrong")
 
 
-async def test_kueue_that_does_not_answer_is_told_and_heals(
+async def test_kueue_that_does_not_answer_is_reported_and_heals(
     operator: Start, admin: Any, control_plane: Any, quota: Callable[..., Object]
 ) -> None:
     """Its webhook is silent: the status says what could not be written, and is READY once it is back."""
@@ -266,7 +286,7 @@ async def test_kueue_that_does_not_answer_is_told_and_heals(
         spec["clusterQueues"] = [{"name": "q", "spec": quota(cpu="5")}]
         config = await admin.configure(**spec)
         failed = await admin.status("FAILED", generation=config["metadata"]["generation"], timeout=120)
-        assert "ClusterQueue q" in told(failed, "ClusterQueuesSynced")["message"]
+        assert "ClusterQueue q" in condition_of(failed, "ClusterQueuesSynced")["message"]
     finally:
         os.kill(pid, signal.SIGCONT)
     await admin.status("READY", generation=config["metadata"]["generation"], timeout=120)
@@ -303,7 +323,7 @@ async def test_a_new_pool_waits_for_pods_that_select_the_old_one(
             return any(item["reason"] == "PoolChangePending" for item in conditions)
 
         found = await admin.sees(QUEUE_CONFIG, "kaiwo", pending)
-        assert name in told(found["status"], "NodePoolsSettled")["message"]
+        assert name in condition_of(found["status"], "NodePoolsSettled")["message"]
         assert (await client.get(NODE, None, name))["metadata"]["labels"]["kaiwo/nodepool"] == old
         await client.delete(KAIWO_JOB, lab.namespace, "stays")
         await admin.sees(NODE, name, in_pool("mi325x"))
@@ -311,6 +331,42 @@ async def test_a_new_pool_waits_for_pods_that_select_the_old_one(
     finally:
         await client.merge_patch(NODE, None, name, {"metadata": {"labels": {label: before}}})
     await admin.sees(NODE, name, in_pool("mi300x"))
+
+
+async def test_a_node_keeps_its_pool_when_its_memory_changes(
+    operator: Start, admin: Any, client: Client, lab: Any
+) -> None:
+    """As after a kubelet reservation on every node: the flavor still has its nodes, and quotas follow."""
+    await admin.set(dynamicallyUpdateDefaultClusterQueue=True)
+    await operator()
+    await admin.status("READY")
+    names = ["amd-1", "amd-2"]
+    pool = (await client.get(NODE, None, names[0]))["metadata"]["labels"]["kaiwo/nodepool"]
+
+    def has_memory(amount: int) -> Callable[[Object | None], bool]:
+        def holds(obj: Object | None) -> bool:
+            groups = ((obj or {}).get("spec") or {}).get("resourceGroups") or [{"flavors": []}]
+            resources = [f["resources"] for f in groups[0]["flavors"] if f["name"] == pool]
+            quota = {item["name"]: item["nominalQuota"] for found in resources for item in found}
+            return bool(quota) and parse_quantity(quota["memory"]).units == amount
+
+        return holds
+
+    async def resize(memory: str) -> None:
+        for name in names:
+            status = {"status": {"capacity": {"memory": memory}}}
+            await client.merge_patch(NODE, None, name, status, subresource="status")
+
+    await admin.sees(CLUSTER_QUEUE, "kaiwo", has_memory(2 * (2**40 * 9 // 10)))
+    try:
+        await resize("900Gi")
+        await admin.sees(CLUSTER_QUEUE, "kaiwo", has_memory(2 * (900 * 2**30 * 9 // 10)))
+        for name in names:
+            assert (await client.get(NODE, None, name))["metadata"]["labels"]["kaiwo/nodepool"] == pool
+        await lab.submit("runs", gpus=8)
+        await lab.reaches("runs", "COMPLETE")
+    finally:
+        await resize("1Ti")
 
 
 async def test_another_name_does_not_count(operator: Start, admin: Any, client: Client) -> None:
@@ -325,7 +381,7 @@ async def test_another_name_does_not_count(operator: Start, admin: Any, client: 
     }
     await client.create(QUEUE_CONFIG, other)
     found = await admin.sees(QUEUE_CONFIG, "other", lambda obj: (obj or {}).get("status"))
-    assert told(found["status"], "Ready")["reason"] == "NotTheSingleton"
+    assert condition_of(found["status"], "Ready")["reason"] == "NotTheSingleton"
     assert "never" not in [obj["metadata"]["name"] async for obj in client.list(CLUSTER_QUEUE)]
 
 

@@ -27,7 +27,7 @@ RUNS = {**FINE, "Admitted": "True/Admitted"}
 @pytest.fixture(scope="module")
 def plugins() -> str:
     """With queues."""
-    return "batch_job,deployment,ray_job,ray_service,gpu_amd,gpu_nvidia,kueue"
+    return "batch_job,deployment,ray_job,ray_service,gpu_amd,gpu_nvidia,kueue,node_pools"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -279,6 +279,23 @@ def test_ignored_storage_and_queue_are_warned_about(world: World) -> None:
     ]
 
 
+def test_gpu_models_that_no_node_shows_are_warned_about(world: World) -> None:
+    """The pods would wait for a label that nobody writes; a plugin that labels nodes, or a hand, heals it."""
+    world.obj["spec"] |= {"gpus": 1, "gpuModels": ["mi300x"]}
+    (warning,) = world.plan().warnings
+    assert warning.startswith("spec.gpuModels: no node has the label kaiwo/gpu-model")
+    assert "add node_pools" in warning
+    world.settle()
+    assert world.condition("SpecApplied")["message"] == warning
+
+    first, *others = world.facts.nodes
+    world.set(nodes=(dataclasses.replace(first, model_label="mi300x"), *others))
+    assert world.plan().warnings == ()
+    world.set(nodes=(first, *others))
+    world.registry = dataclasses.replace(world.registry, labels_nodes=True)
+    assert world.plan().warnings == ()
+
+
 def test_the_api_servers_refusal_is_shown_with_its_text(world: World) -> None:
     """A child that the API server does not take is told in its words, and not sent again and again."""
     rejection = ApiRejection(

@@ -183,7 +183,7 @@ FULL = Scenario(
     competing=COMPETING,
     holder="ray-train",
     addons=("kueue", "kuberay", "appwrapper"),
-    plugins=(*BARE.plugins, "deployment", "kueue", "ray_job", "ray_service"),
+    plugins=(*BARE.plugins, "deployment", "kueue", "node_pools", "ray_job", "ray_service"),
     queues=QUEUES,
 )
 """With queues, a service and Ray."""

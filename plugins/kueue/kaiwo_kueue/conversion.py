@@ -1,7 +1,8 @@
-"""One form for both generations of Kueue's API: to compare by meaning, and to write what is served.
+"""Conversion between the two generations of Kueue's API, and the normal form in which specs are compared.
 
-The normal form is that of ``v1beta2``, with quantities as numbers and defaults filled in. A cluster that
-stores ``v1beta2`` does not return a ``v1beta1`` object as it was sent: comparing texts would never end.
+The normal form is that of ``v1beta2`` with quantities as exact numbers and with the defaults of the CRD. A
+cluster that stores ``v1beta2`` does not return a ``v1beta1`` object as it was sent, so a comparison of the
+written values would find a difference in every reconciliation.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
 """Fields of a flavor's resource that are quantities."""
 
-_STOP = "MayStopSearch"
-_OLD_WORDS = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
-"""What v1beta1 of the older generation says for MayStopSearch, the only word of the newer one."""
+_MAY_STOP = "MayStopSearch"
+_V1BETA1_VALUES = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
+"""Values of v1beta1 in the older generation for MayStopSearch, the only value in the newer one."""
 
 _DEFAULTS: Object = {
     "queueingStrategy": "BestEffortFIFO",
     "stopPolicy": "None",
-    "flavorFungibility": {"whenCanBorrow": _STOP, "whenCanPreempt": "TryNextFlavor"},
+    "flavorFungibility": {"whenCanBorrow": _MAY_STOP, "whenCanPreempt": "TryNextFlavor"},
     "preemption": {
         "reclaimWithinCohort": "Never",
         "withinClusterQueue": "Never",
@@ -37,7 +38,7 @@ _DEFAULTS: Object = {
 """Defaults of a ClusterQueue's spec in Kueue's CRD, the same in both generations."""
 
 
-def upgraded(kind: Resource, spec: Object) -> Object:
+def to_v1beta2(kind: Resource, spec: Object) -> Object:
     """A spec in v1beta2 form, whichever form it is written in; nulls are absent.
 
     Args:
@@ -57,10 +58,10 @@ def upgraded(kind: Resource, spec: Object) -> Object:
         }
     fungibility = copy.get("flavorFungibility")
     if isinstance(fungibility, dict):
-        for field, old in _OLD_WORDS.items():
+        for field, old in _V1BETA1_VALUES.items():
             if fungibility.get(field) == old:
-                fungibility[field] = _STOP
-    for holder, field in _amounts(copy):
+                fungibility[field] = _MAY_STOP
+    for holder, field in _quantities(copy):
         amount = quantity(holder[field]) if isinstance(holder[field], float) else None
         if amount is not None:
             # Kueue's schema takes whole numbers and texts; an administrator may well write 1.5.
@@ -68,7 +69,7 @@ def upgraded(kind: Resource, spec: Object) -> Object:
     return copy
 
 
-def downgraded(kind: Resource, spec: Object, version: str) -> Object:
+def from_v1beta2(kind: Resource, spec: Object, version: str) -> Object:
     """A spec in v1beta2 form as a served version takes it."""
     if kind.kind != "ClusterQueue" or version != "v1beta1":
         return spec
@@ -77,8 +78,8 @@ def downgraded(kind: Resource, spec: Object, version: str) -> Object:
         copy["cohort"] = cohort
     fungibility = copy.get("flavorFungibility")
     if isinstance(fungibility, dict):
-        for field, old in _OLD_WORDS.items():
-            if fungibility.get(field) == _STOP:
+        for field, old in _V1BETA1_VALUES.items():
+            if fungibility.get(field) == _MAY_STOP:
                 fungibility[field] = old
     return copy
 
@@ -92,33 +93,33 @@ def ordered(spec: Object) -> Object:
     for group in lenient_maps(copy.get("resourceGroups")):
         covered = group.get("coveredResources")
         names = covered if isinstance(covered, list) else []
-        places = {name: at for at, name in enumerate(names) if isinstance(name, str)}
+        positions = {name: at for at, name in enumerate(names) if isinstance(name, str)}
         for flavor in lenient_maps(group.get("flavors")):
             resources = flavor.get("resources")
             if isinstance(resources, list):
-                flavor["resources"] = sorted(resources, key=_placed(places))
+                flavor["resources"] = sorted(resources, key=_by_position(positions))
     return copy
 
 
-def _placed(places: dict[str, int]) -> Callable[[Any], int]:
-    def place(item: Any) -> int:
+def _by_position(positions: dict[str, int]) -> Callable[[Any], int]:
+    def position(item: Any) -> int:
         name = item.get("name") if isinstance(item, dict) else None
-        return places.get(name, len(places)) if isinstance(name, str) else len(places)
+        return positions.get(name, len(positions)) if isinstance(name, str) else len(positions)
 
-    return place
+    return position
 
 
-def normal(kind: Resource, spec: Object) -> Object:
+def normal_form(kind: Resource, spec: Object) -> Object:
     """The normal form of a spec of either generation."""
-    form = upgraded(kind, spec)
+    form = to_v1beta2(kind, spec)
     if kind.kind == "ClusterQueue":
-        form = _filled(ordered(form), _DEFAULTS)
-    for holder, field in _amounts(form):
-        holder[field] = _number(holder[field])
+        form = _with_defaults(ordered(form), _DEFAULTS)
+    for holder, field in _quantities(form):
+        holder[field] = _exact(holder[field])
     return form
 
 
-def _amounts(spec: Object) -> Iterator[tuple[Object, str]]:
+def _quantities(spec: Object) -> Iterator[tuple[Object, str]]:
     """Every quantity of a spec: what it stands in, and its field."""
     for group in lenient_maps(spec.get("resourceGroups")):
         for flavor in lenient_maps(group.get("flavors")):
@@ -129,22 +130,22 @@ def _amounts(spec: Object) -> Iterator[tuple[Object, str]]:
         yield fair, "weight"
 
 
-def _number(value: Any) -> Any:
+def _exact(value: Any) -> Any:
     """A quantity as the text of its exact value; what is no quantity stays as it is."""
-    found = quantity(value)
-    return str(found.nano) if found is not None else value
+    parsed = quantity(value)
+    return str(parsed.nano) if parsed is not None else value
 
 
-def _filled(spec: Object, defaults: Object) -> Object:
-    filled = dict(spec)
+def _with_defaults(spec: Object, defaults: Object) -> Object:
+    result = dict(spec)
     for key, value in defaults.items():
         if isinstance(value, dict):
-            known = filled.get(key)
-            if known is None or isinstance(known, dict):
-                filled[key] = _filled(known or {}, value)
+            current = result.get(key)
+            if current is None or isinstance(current, dict):
+                result[key] = _with_defaults(current or {}, value)
         else:
-            filled.setdefault(key, value)
-    return filled
+            result.setdefault(key, value)
+    return result
 
 
 def _without_null(value: Any) -> Any:
@@ -167,6 +168,6 @@ def contains(live: Any, wanted: Any) -> bool:
         return (
             isinstance(live, list)
             and len(live) == len(wanted)
-            and all(contains(there, item) for there, item in zip(live, wanted, strict=True))
+            and all(contains(live_item, item) for live_item, item in zip(live, wanted, strict=True))
         )
     return type(live) is type(wanted) and bool(live == wanted)

@@ -1,4 +1,4 @@
-"""Where a node stands, by an administrator's rules: its block and its rack. Nothing is invented."""
+"""Block and rack of a node, as the rules of an administrator give them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _compiles(pattern: str) -> str:
 
 
 class TopologyRule(Model):
-    """How one level is told of a node."""
+    """Rule that gives a node's value for one level of the topology."""
 
     level: Annotated[Literal["block", "rack"], Field(description="Level that the rule gives a value for.")]
     node_label: Annotated[
@@ -41,14 +41,14 @@ class TopologyRule(Model):
         Field(
             min_length=1,
             max_length=256,
-            description="Regular expression that is looked for in it. The value is its first group, or all "
-            "that it matches; without one, the whole text.",
+            description="Regular expression that is searched for in it. The value is its first group, or "
+            "all that it matches; without one, the whole text.",
         ),
     ] = None
 
 
 def topology_of(name: str, labels: Mapping[str, str], rules: Iterable[TopologyRule]) -> dict[str, str]:
-    """The labels for block and rack of a node: of each level by the first rule that gives a value.
+    """The labels for block and rack of a node. For each level the first rule that gives a value counts.
 
     Args:
         name: of the node.

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaiwo_kueue.conversion import contains, from_v1beta2, normal_form, ordered, to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
-from kaiwo_kueue.normal import contains, downgraded, normal, ordered, upgraded
 
 Object = dict[str, Any]
 
@@ -53,7 +53,7 @@ SAME: list[tuple[Object, Object]] = [
 @pytest.mark.parametrize(("old", "new"), SAME)
 def test_both_generations_mean_the_same(old: Object, new: Object) -> None:
     """What a server returns in its own words is no difference; else every pass would write."""
-    assert normal(CLUSTER_QUEUE, old) == normal(CLUSTER_QUEUE, new)
+    assert normal_form(CLUSTER_QUEUE, old) == normal_form(CLUSTER_QUEUE, new)
 
 
 @pytest.mark.parametrize(
@@ -67,26 +67,26 @@ def test_both_generations_mean_the_same(old: Object, new: Object) -> None:
 )
 def test_what_differs_in_meaning_differs(one: Object, other: Object) -> None:
     """A real change is written."""
-    assert normal(CLUSTER_QUEUE, one) != normal(CLUSTER_QUEUE, other)
+    assert normal_form(CLUSTER_QUEUE, one) != normal_form(CLUSTER_QUEUE, other)
 
 
 def test_the_older_generation_gets_its_own_words() -> None:
     """Kueue 0.12 knows neither cohortName nor MayStopSearch."""
-    spec = upgraded(
+    spec = to_v1beta2(
         CLUSTER_QUEUE,
         {"cohort": "a", "flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "TryNextFlavor"}},
     )
     assert spec["flavorFungibility"]["whenCanBorrow"] == "MayStopSearch"
-    assert downgraded(CLUSTER_QUEUE, spec, "v1beta2") == spec
-    assert downgraded(CLUSTER_QUEUE, spec, "v1beta1") == {
+    assert from_v1beta2(CLUSTER_QUEUE, spec, "v1beta2") == spec
+    assert from_v1beta2(CLUSTER_QUEUE, spec, "v1beta1") == {
         "cohort": "a",
         "flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "TryNextFlavor"},
     }
-    assert downgraded(LOCAL_QUEUE, {"clusterQueue": "q"}, "v1beta1") == {"clusterQueue": "q"}
+    assert from_v1beta2(LOCAL_QUEUE, {"clusterQueue": "q"}, "v1beta1") == {"clusterQueue": "q"}
 
 
 def test_resources_of_a_flavor_are_ordered_like_the_covered_ones() -> None:
-    """Kueue refuses another order; what is not covered goes to the end for Kueue to complain of."""
+    """Kueue refuses another order; resources that are not covered come last, so that Kueue names them."""
     resources = [{"name": name, "nominalQuota": 1} for name in ("odd", "memory", "cpu")]
     spec = {
         "resourceGroups": [
@@ -102,13 +102,15 @@ def test_resources_of_a_flavor_are_ordered_like_the_covered_ones() -> None:
 )
 def test_a_quantity_may_be_written_as_a_fraction(written: object, sent: object) -> None:
     """Kueue's schema takes whole numbers and texts only; what it takes is sent as it is written."""
-    spec = upgraded(CLUSTER_QUEUE, {"resourceGroups": [group(written)], "fairSharing": {"weight": written}})
+    spec = to_v1beta2(CLUSTER_QUEUE, {"resourceGroups": [group(written)], "fairSharing": {"weight": written}})
     assert spec == {"resourceGroups": [group(sent)], "fairSharing": {"weight": sent}}
 
 
 def test_a_quantity_that_is_none_is_left_to_the_api_server() -> None:
     """It is compared as it is and refused by Kueue with its own words."""
-    assert normal(CLUSTER_QUEUE, {"resourceGroups": [group("lots")]})["resourceGroups"][0] == group("lots")
+    assert normal_form(CLUSTER_QUEUE, {"resourceGroups": [group("lots")]})["resourceGroups"][0] == group(
+        "lots"
+    )
 
 
 json = st.recursive(
@@ -124,8 +126,10 @@ keys = st.sampled_from(
 @given(st.dictionaries(keys, json))
 def test_no_spec_breaks_it(spec: Object) -> None:
     """The API server keeps whatever an administrator wrote below spec; nonsense never crashes."""
-    form = normal(CLUSTER_QUEUE, spec)
-    assert normal(CLUSTER_QUEUE, form) == form
+    form = normal_form(CLUSTER_QUEUE, spec)
+    assert normal_form(CLUSTER_QUEUE, form) == form
     assert contains(form, form)
-    again = normal(CLUSTER_QUEUE, downgraded(CLUSTER_QUEUE, upgraded(CLUSTER_QUEUE, spec), "v1beta1"))
+    again = normal_form(
+        CLUSTER_QUEUE, from_v1beta2(CLUSTER_QUEUE, to_v1beta2(CLUSTER_QUEUE, spec), "v1beta1")
+    )
     assert contains(again, again)
