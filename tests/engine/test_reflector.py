@@ -89,7 +89,7 @@ async def test_changes_arrive(client: Client, namespace: str, mine: Callable[[st
 async def test_a_delete_that_was_never_reported_is_found(
     client: Client, through: Client, proxy: FaultProxy, namespace: str, mine: Callable[[str], Object]
 ) -> None:
-    """An event gets lost, later the watch expires: the new list is compared, the delete is told."""
+    """An event gets lost, later the watch expires: the new list is compared, the delete is found."""
     await client.create(CONFIG_MAP, mine("a"))
     async with watching(through, namespace) as watched:
         dropped = proxy.drop_event("DELETED", name="a")
@@ -170,7 +170,7 @@ async def test_a_list_that_expires_between_two_pages_is_begun_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """410 on a later page: no half list is ever taken for the truth."""
-    monkeypatch.setattr("kaiwo.engine.client.PAGE", 2)
+    monkeypatch.setattr("kaiwo.engine.reader.PAGE", 2)
     for name in "abcde":
         await client.create(CONFIG_MAP, mine(name))
     gone = proxy.answer(410, method="GET", path=PATH, after=1)
