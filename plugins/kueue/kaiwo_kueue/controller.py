@@ -22,6 +22,8 @@ from kaiwo.engine.resource import NAMESPACE
 from kaiwo.engine.workqueue import Key
 from kaiwo.workload.json_access import lenient_map
 from kaiwo_kueue.admission import is_over
+from kaiwo_kueue.capacity_check import gpus_outside_queues, outside_text
+from kaiwo_kueue.capacity_gauges import CapacityGauges
 from kaiwo_kueue.defaults import default_config, updated_spec
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import ClusterState, desired
@@ -42,7 +44,7 @@ from kaiwo_kueue.objects import SyncProblem, live_object
 from kaiwo_kueue.pool_reader import PoolReader
 from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION
 from kaiwo_kueue.settings import KueueSettings
-from kaiwo_kueue.status import CHANGES, OWN, POOLS, not_the_singleton, status
+from kaiwo_kueue.status import CHANGES, OUTSIDE, OWN, POOLS, QUOTA, not_the_singleton, status
 from kaiwo_kueue.sync import plan
 from kaiwo_kueue.sync_executor import RELEASE_SECONDS, SyncExecutor
 
@@ -88,6 +90,8 @@ class QueueConfigController:
         self._demand = Demand(host)
         self._executor = SyncExecutor(host.manager)
         self._kueue = KueueApi(host.manager.client)
+        self._gauges = CapacityGauges(host.manager.metrics.registry)
+        self._outside: dict[str, int] = {}
         self._retry_after = 0.0
         watches = [
             Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),)),
@@ -198,6 +202,8 @@ class QueueConfigController:
         demand = self._demand.pairs(config.default_cluster_queue_name)
         state = ClusterState(
             pools=self._pools.pools,
+            nodes=self._pools.nodes,
+            gpu_keys=[key for vendor in self._host.vendors for key in vendor.resource_keys],
             namespaces={item.name for item in cache.list(NAMESPACE) if item.deleted is None},
             demand=demand,
             kept={(item.namespace, item.name) for item in live if item.kind == LOCAL_QUEUE and item.is_owned},
@@ -226,6 +232,7 @@ class QueueConfigController:
         )
         problems += planned.problems
         problems += await self._executor.run(planned.actions, entry.uid)
+        self._outside = gpus_outside_queues(desired_objects.objects, live, self._pools.nodes)
         return await self._report(entry, problems, missing)
 
     async def _label_namespaces(self, demand: Iterable[tuple[str, str]]) -> list[SyncProblem]:
@@ -259,6 +266,8 @@ class QueueConfigController:
             missing=missing,
             pools=self._pool_conditions(entry.generation),
         )
+        self._gauges.show(self._outside, problems)
+        self._warn(entry, document)
         await self._write(entry, document)
         if self._executor.again:
             return 0.0
@@ -286,7 +295,19 @@ class QueueConfigController:
                 f"{node} ({pool})" for node, pool in sorted(pending.items())
             )
             conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
+        if self._outside:
+            text = outside_text(self._outside)
+            conditions.append(Condition(OUTSIDE, "True", "NoFlavorSelects", text, generation))
         return conditions
+
+    def _warn(self, entry: CachedObject, document: Object) -> None:
+        """Record an event for each condition about capacity that was not there before."""
+        before = {(item.get("type"), item.get("status"), item.get("reason")) for item in _conditions(entry)}
+        for item in document["conditions"]:
+            if (item["type"], item["status"]) not in ((OUTSIDE, "True"), (QUOTA, "False")):
+                continue
+            if (item["type"], item["status"], item["reason"]) not in before:
+                self._host.manager.event_recorder.event(entry, "Warning", item["reason"], item["message"])
 
     async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))

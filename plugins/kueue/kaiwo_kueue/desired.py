@@ -10,6 +10,7 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo_kueue.capacity_check import counted_twice, quota_without_nodes
 from kaiwo_kueue.conversion import QUOTAS, ordered, to_v1beta2
 from kaiwo_kueue.defaults import flavors
 from kaiwo_kueue.kinds import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
         TopologyEntry,
     )
     from kaiwo_kueue.objects import Identity
-    from kaiwo_kueue.pools import QuotaPool
+    from kaiwo_kueue.pools import LabelledNode, QuotaPool
 
 KUEUE_NODE_LABELS = 8
 """Node labels that a ResourceFlavor takes (``maxProperties`` in Kueue's CRD)."""
@@ -47,6 +48,8 @@ class ClusterState:
 
     Attributes:
         pools: discovered node pools.
+        nodes: all nodes.
+        gpu_keys: resource keys of the loaded GPU vendors.
         namespaces: existing namespaces that are not being deleted.
         demand: pairs of namespace and queue that workloads name.
         kept: pairs of namespace and queue of LocalQueues that Kaiwo created earlier.
@@ -56,6 +59,8 @@ class ClusterState:
     """
 
     pools: Sequence[QuotaPool] = ()
+    nodes: Collection[LabelledNode] = ()
+    gpu_keys: Collection[str] = ()
     namespaces: Collection[str] = ()
     demand: Collection[tuple[str, str]] = ()
     kept: Collection[tuple[str, str]] = ()
@@ -93,7 +98,8 @@ def desired(spec: QueueConfigSpec, state: ClusterState) -> DesiredObjects:
     classes = _unique(
         PRIORITY_CLASS, [_priority_class(e) for e in spec.workload_priority_classes or ()], problems
     )
-    problems += _overcommitted(queues, state.pools)
+    problems += counted_twice(queues, state.pools)
+    problems += quota_without_nodes([*flavor_objects, *queues], state.nodes, state.gpu_keys)
     objects = (
         *topologies,
         *flavor_objects,
@@ -271,29 +277,3 @@ def _local_queues(
                 LOCAL_QUEUE, entry.name, {"clusterQueue": entry.name}, namespace
             )
     return list(wanted.values())
-
-
-def _overcommitted(queues: Sequence[DesiredObject], pools: Sequence[QuotaPool]) -> list[SyncProblem]:
-    """Pools whose nodes are counted twice: the quotas of all queues add up to more than the nodes have."""
-    quotas: dict[tuple[str, str], tuple[int, list[str]]] = {}
-    for queue in queues:
-        for group in lenient_maps(queue.spec.get("resourceGroups")):
-            for flavor in lenient_maps(group.get("flavors")):
-                for resource in lenient_maps(flavor.get("resources")):
-                    amount = quantity(resource.get("nominalQuota"))
-                    if amount:
-                        key = (str(flavor.get("name")), str(resource.get("name")))
-                        total, names = quotas.get(key, (0, []))
-                        quotas[key] = (total + amount.units, [*names, queue.name])
-    problems = []
-    for pool in pools:
-        for resource_name, available in sorted(pool.quota.items()):
-            total, names = quotas.get((pool.name, resource_name), (0, []))
-            if total > available and len(names) > 1:
-                text = (
-                    f"flavor {pool.name}: queues {', '.join(names)} together have {total} {resource_name}, "
-                    f"its nodes have {available}; workloads beyond that are admitted and wait for nodes. "
-                    "Lower a quota"
-                )
-                problems.append(SyncProblem(CLUSTER_QUEUE, names[-1], "QuotaCountedTwice", text, "INFO"))
-    return problems

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.quantity import quantity
 from kaiwo.workload.gpus.node_pools import (
     NODEPOOL,
     NODEPOOL_MERGED_FROM,
@@ -35,10 +36,11 @@ class LabelledNode:
 
     Attributes:
         name: of the node.
-        labels: those of its labels that flavors select on.
+        labels: its labels, by which flavors select it.
         counts: whether it adds to a quota; a cordoned or excluded node does not.
         size: GPUs, cores and GiB that pods may use.
         resources: what it adds to a quota: cores, bytes, GPUs by resource key.
+        offered: resource keys that its kubelet or its labels show.
         pool_pending: the pool that it joins later, empty when it stays where it is.
         merged_from: its pool before pools were merged, empty when they were not.
     """
@@ -48,6 +50,7 @@ class LabelledNode:
     counts: bool
     size: tuple[int, int, int]
     resources: tuple[tuple[str, int], ...]
+    offered: frozenset[str] = frozenset()
     pool_pending: str = ""
     merged_from: str = ""
 
@@ -102,14 +105,18 @@ def labelled_node(
         failed: called with the vendor's name and its error when a plugin cannot read the node.
     """
     labels = labels_of(node)
+    allocatable = lenient_map(lenient_map(node.get("status")).get("allocatable"))
     hardware = node_hardware(node, vendors, failed)
     excluded = is_excluded(node, exclude_control_plane=exclude_control_plane)
     return LabelledNode(
         name=str(lenient_map(node.get("metadata")).get("name") or ""),
-        labels={key: labels[key] for key in POOL_LABELS if key in labels},
+        labels=labels,
         counts=not excluded and not is_cordoned(node),
         size=(hardware.gpus, hardware.cpu, hardware.memory),
         resources=hardware.resources,
+        offered=frozenset(
+            key for key, amount in (*allocatable.items(), *hardware.resources) if quantity(amount)
+        ),
         pool_pending=annotation(node, NODEPOOL_PENDING),
         merged_from=annotation(node, NODEPOOL_MERGED_FROM),
     )

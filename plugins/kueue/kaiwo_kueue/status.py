@@ -26,7 +26,8 @@ READY = "Ready"
 POOLS = "NodePoolsDistinct"
 CHANGES = "NodePoolsSettled"
 QUOTA = "QuotaWithinCapacity"
-OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA)
+OUTSIDE = "GpusOutsideQueues"
+OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE)
 
 _SHOWN = 5
 
@@ -64,10 +65,10 @@ def status(
         else:
             conditions.append(Condition(name, "True", "Synced", "", generation))
     state, ready = _overall(problems, missing)
-    counted_twice = [item for item in problems if item.severity == "INFO"]
+    beyond_capacity = [item for item in problems if item.severity == "INFO"]
     conditions.append(
-        Condition(QUOTA, "False", counted_twice[0].reason, _text(counted_twice), generation)
-        if counted_twice
+        Condition(QUOTA, "False", beyond_capacity[0].reason, _text(beyond_capacity), generation)
+        if beyond_capacity
         else Condition(QUOTA, "True", "WithinCapacity", "", generation)
     )
     truth: Truth = "True" if state == "READY" else "False"

@@ -12,7 +12,7 @@ import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine.errors import Conflict, NotFound
-from kaiwo.engine.resource import JOB, NAMESPACE, NODE
+from kaiwo.engine.resource import EVENT, JOB, NAMESPACE, NODE
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -179,6 +179,19 @@ class Admin:
         found = await self.sees(QUEUE_CONFIG, "kaiwo", says, timeout=timeout)
         status: Object = found["status"]
         return status
+
+    @staticmethod
+    def condition_of(status: Object, kind: str) -> Object:
+        """A condition of a status."""
+        return next(item for item in status["conditions"] if item["type"] == kind)
+
+    async def sees_event(self, reason: str) -> None:
+        """Wait until there is an event of the KaiwoQueueConfig with a reason."""
+        selector = f"involvedObject.kind={QUEUE_CONFIG.kind},reason={reason}"
+        end = time.monotonic() + _TIMEOUT
+        while not [event async for event in self.client.list(EVENT, field_selector=selector)]:
+            assert time.monotonic() < end, f"no event {reason}"
+            await asyncio.sleep(0.2)
 
     async def label_namespace(self, name: str, **labels: str | None) -> None:
         """Label a namespace."""
