@@ -29,7 +29,7 @@ def operator_deployment(plugins: Plugins, namespace: str, image: str) -> Rendere
         "image": image,
         "command": ["kaiwo", "operator", "run"],
         "env": [
-            # Said even when it is empty: without it whatever the image holds would be loaded, without rights.
+            # Set even when empty: otherwise every plugin in the image would be loaded, without rights.
             {"name": NAMES_VARIABLE, "value": ",".join(operator_plugins(plugins))},
             # A rollout overlaps two processes, and only one of them may write.
             {"name": "KAIWO_LEADER_ELECTION", "value": "true"},
@@ -52,7 +52,7 @@ def operator_deployment(plugins: Plugins, namespace: str, image: str) -> Rendere
 
 
 def operator_plugins(plugins: Plugins) -> list[str]:
-    """Names of the loaded plugins that mean something to an operator: those with more than commands."""
+    """Names of the loaded plugins that an operator uses: those that declare more than commands."""
     return [
         plugin.name
         for plugin in plugins.loaded

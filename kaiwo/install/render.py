@@ -1,4 +1,4 @@
-"""The parts of an installation, each complete in itself."""
+"""Renders the parts of an installation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     Args:
         parts: what to render; the order does not matter.
         plugins: loaded plugins.
-        installation: where and from what.
+        installation: namespace and images.
     """
     chosen = set(parts)
     where = installation.namespace

@@ -1,4 +1,4 @@
-"""The operator's service account and its roles: what the host needs and what loaded plugins declare."""
+"""Renders the operator's service account and roles, from the rights of the host and of loaded plugins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def operator_roles(plugins: Plugins, namespace: str) -> list[RenderedManifest]:
     """Service account, cluster-wide role, the role for the Lease, and both bindings.
 
     Args:
-        plugins: loaded plugins; what a plugin only declares and cannot run yet adds nothing.
+        plugins: loaded plugins; declarations that cannot run yet add no rights.
         namespace: of the operator.
     """
     rules, whys = merged([*((rule, "host") for rule in HOST_RULES), *declared(plugins)])
@@ -41,7 +41,7 @@ def operator_roles(plugins: Plugins, namespace: str) -> list[RenderedManifest]:
 
 
 def declared(plugins: Plugins) -> Iterator[tuple[PolicyRule, str]]:
-    """What loaded plugins need, each rule with the plugin's name."""
+    """The rights that loaded plugins need, each rule with the plugin's name."""
     for plugin in plugins.loaded:
         for declaration in plugin.declarations():
             if isinstance(declaration, Backend) and not declaration.built:
@@ -53,13 +53,13 @@ def declared(plugins: Plugins) -> Iterator[tuple[PolicyRule, str]]:
 
 
 def merged(rules: Iterable[tuple[PolicyRule, str]]) -> tuple[list[Object], tuple[tuple[str, ...], ...]]:
-    """Rules as a role has them, whatever the order they came in, and why each is there.
+    """Merge rules into those of a role, in a stable order, with the reasons for each.
 
-    Resources of one group with the same verbs for the same reasons share a rule; a resource that several
-    ask for has the verbs of all of them and the reasons of each.
+    Resources of one group with the same verbs for the same reasons share a rule. A resource that several
+    need has the verbs of all of them and the reasons of each.
 
     Args:
-        rules: each with who needs it.
+        rules: each with the name of what needs it.
     """
     verbs: dict[tuple[str, str], set[str]] = {}
     whys: dict[tuple[str, str], set[str]] = {}
@@ -84,18 +84,18 @@ def _order(verb: str) -> tuple[int, str]:
 
 
 def lease_role(name: str, namespace: str) -> RenderedManifest:
-    """The right to the one Lease that is called like its holder, in its holder's namespace."""
+    """The right to the one Lease that has the name and namespace of its holder."""
     role = head(API_VERSION, "Role", name, app=name, namespace=namespace)
     leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     role["rules"] = [
         {**leases, "verbs": ["create"]},
         {**leases, "resourceNames": [name], "verbs": ["get", "update"]},
     ]
-    return RenderedManifest(role, (("a request to create cannot be told by name",), ("leader election",)))
+    return RenderedManifest(role, (("a right to create cannot be limited to a name",), ("leader election",)))
 
 
 def service_account(name: str, namespace: str) -> RenderedManifest:
-    """An account whose token only those pods get that ask for it."""
+    """A service account whose token is mounted only into pods that request it."""
     account = head("v1", "ServiceAccount", name, app=name, namespace=namespace)
     return RenderedManifest(account | {"automountServiceAccountToken": False})
 
