@@ -32,7 +32,14 @@ RBAC = "rbac.authorization.k8s.io"
 ACCESS_REVIEW = Resource(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
-CLUSTER_SCOPED = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+CLUSTER_SCOPED = {
+    "Namespace",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 
 BACK_ENDS = "batch_job,deployment,gpu_amd,gpu_nvidia,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
 
@@ -183,7 +190,8 @@ def path_of(obj: Object) -> str:
     """URL path of an object."""
     group, _, version = obj["apiVersion"].rpartition("/")
     namespaced = obj["kind"] not in CLUSTER_SCOPED
-    kind = Resource(group, version, obj["kind"], f"{obj['kind'].lower()}s", namespaced=namespaced)
+    plural = f"{obj['kind'].lower()}s".replace("policys", "policies")
+    kind = Resource(group, version, obj["kind"], plural, namespaced=namespaced)
     return kind.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
 
 

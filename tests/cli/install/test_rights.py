@@ -113,6 +113,62 @@ async def test_the_operators_account_may_not_do_more(site: Any) -> None:
             await client.get(SECRET, site.namespace, "any")
 
 
+async def test_the_operators_account_writes_neither_to_kube_system_nor_beside_itself(site: Any) -> None:
+    """Its token makes no Job there and changes no label of these namespaces; elsewhere it does its work."""
+    job = {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"name": "intruder"},
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}},
+        },
+    }
+    denied = "does not write to kube-system"
+    async with Client(site.connection("kaiwo-operator")) as client:
+        await _until_forbidden(client, JOB, "kube-system", job)
+        for namespace in ("kube-system", site.namespace):
+            with pytest.raises(Forbidden, match=denied):
+                await client.create(JOB, {**job, "metadata": {**job["metadata"], "namespace": namespace}})
+        created = await client.create(JOB, {**job, "metadata": {"name": "intruder", "namespace": site.team}})
+        assert created["metadata"]["uid"]
+
+
+async def test_a_workload_in_kube_system_reports_where_it_can_run(site: Any, tmp_path: Path) -> None:
+    """Its status has the reason and the message of the policy, and no object is created for it."""
+    name = f"{site.team[-20:].strip('-')}-system"
+    workload = {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": KAIWO_JOB.kind,
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"image": "registry.example/train:1"},
+    }
+    async with site.operating(tmp_path):
+        await site.admin.create(KAIWO_JOB, workload)
+        try:
+            stopped = await until(
+                site.admin, KAIWO_JOB, "kube-system", name,
+                lambda obj: ((obj or {}).get("status") or {}).get("status") == "ERROR", timeout=60.0,
+            )  # fmt: skip
+        finally:
+            await site.admin.delete(KAIWO_JOB, "kube-system", name)
+    assert stopped is not None
+    assert stopped["status"]["reason"] == "Forbidden"
+    assert "create the workload in another namespace" in stopped["status"]["message"]
+
+
+async def _until_forbidden(client: Client, kind: Any, namespace: str, obj: Object) -> None:
+    """Wait until a policy that was just applied is in force."""
+    body = {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
+    for _ in range(60):
+        try:
+            await client.create(kind, body, dry_run=True)
+        except Forbidden:
+            return
+        await asyncio.sleep(0.5)
+    raise AssertionError("the policy is not in force after 30 s")
+
+
 async def test_both_programs_run_under_restricted_pod_security(site: Any) -> None:
     """The namespace takes the pods of operator and scheduler, and no pod that could be root."""
     for name in ("kaiwo-operator", "kaiwo-scheduler"):
