@@ -12,7 +12,7 @@ _PLURALS = tuple(resource.plural for resource in WORKLOADS.values())
 
 READ: Final = ("get", "list", "watch")
 
-HOST_RULES: Final[tuple[PolicyRule, ...]] = (
+WORKLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
     PolicyRule((_GROUP,), _PLURALS, READ, "what users submit"),
     PolicyRule(
         (_GROUP,), tuple(f"{plural}/status" for plural in _PLURALS), ("patch",), "the status of a workload"
@@ -23,6 +23,16 @@ HOST_RULES: Final[tuple[PolicyRule, ...]] = (
         ("update",),
         "created objects have their workload as an owner with blockOwnerDeletion",
     ),
+    PolicyRule(("",), ("pods",), READ, "the state of a workload is that of its pods"),
+    PolicyRule(
+        ("",), ("persistentvolumeclaims",), (*READ, "create", "patch"), "volumes that workloads request"
+    ),
+    PolicyRule(("",), ("events",), ("create", "patch"), "every change of status is recorded as an Event"),
+    PolicyRule(("",), ("events",), ("list",), "some causes of a waiting object are only in its events"),
+)
+"""Rights in the namespaces of workloads."""
+
+CLUSTER_RULES: Final[tuple[PolicyRule, ...]] = (
     PolicyRule(
         (KAIWO_CONFIG.group,),
         (KAIWO_CONFIG.plural,),
@@ -39,20 +49,14 @@ HOST_RULES: Final[tuple[PolicyRule, ...]] = (
         "installed definitions are compared with what the loaded plugins need",
     ),
     PolicyRule(("",), ("nodes",), READ, "which GPUs there are"),
-    PolicyRule(("",), ("pods",), READ, "the state of a workload is that of its pods"),
-    PolicyRule(
-        ("",), ("persistentvolumeclaims",), (*READ, "create", "patch"), "volumes that workloads request"
-    ),
     PolicyRule(
         ("storage.k8s.io",),
         ("storageclasses",),
         READ,
         "why a volume is not bound, and whether it can be expanded",
     ),
-    PolicyRule(("",), ("events",), ("create", "patch"), "every change of status is recorded as an Event"),
-    PolicyRule(("",), ("events",), ("list",), "some causes of a waiting object are only in its events"),
     PolicyRule(
         ("scheduling.k8s.io",), ("priorityclasses",), READ, "whether the class a workload names exists"
     ),
 )
-"""Cluster-wide rules; workloads live in any namespace."""
+"""Rights to cluster-scoped resources."""

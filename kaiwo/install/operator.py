@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 _PORT = 8080
 
 
-def operator_deployment(plugins: Plugins, namespace: str, image: str) -> RenderedManifest:
+def operator_deployment(
+    plugins: Plugins, namespace: str, image: str, workload_namespace: str = ""
+) -> RenderedManifest:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
     Args:
         plugins: loaded plugins.
         namespace: of the operator.
         image: holds ``kaiwo`` and these plugins.
+        workload_namespace: the only namespace whose workloads run; empty for all.
     """
     container: Object = {
         "name": "operator",
@@ -41,6 +44,7 @@ def operator_deployment(plugins: Plugins, namespace: str, image: str) -> Rendere
             },
             {"name": "KAIWO_METRICS_ADDRESS", "value": f":{_PORT}"},
             {"name": "KAIWO_LOG_FORMAT", "value": "json"},
+            *([{"name": "KAIWO_WATCH_NAMESPACE", "value": workload_namespace}] if workload_namespace else []),
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),

@@ -38,11 +38,13 @@ class InstallOptions:
         namespace: of operator and scheduler.
         image: of the operator.
         scheduler_image: of the scheduler.
+        workload_namespace: the only namespace whose workloads run; empty for all.
     """
 
     namespace: str = DEFAULT_NAMESPACE
     image: str = OPERATOR_IMAGE
     scheduler_image: str = SCHEDULER_IMAGE
+    workload_namespace: str = ""
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -57,11 +59,11 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     where = installation.namespace
     found = [namespace(where)] if chosen else []
     if "rbac" in chosen:
-        found += operator_roles(plugins, where)
+        found += operator_roles(plugins, where, installation.workload_namespace)
         found += write_policy(where)
         found += user_roles()
     if "operator" in chosen:
-        found.append(operator_deployment(plugins, where, installation.image))
+        found.append(operator_deployment(plugins, where, installation.image, installation.workload_namespace))
     if "scheduler" in chosen:
         found += scheduler_objects(plugins, where, installation.scheduler_image)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.install.host_rules import HOST_RULES
+from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
@@ -19,34 +19,68 @@ if TYPE_CHECKING:
 RBAC: Final = "rbac.authorization.k8s.io"
 API_VERSION: Final = f"{RBAC}/v1"
 
+WORKLOAD_ROLE: Final = f"{OPERATOR}-workloads"
+"""Name of the Role and its binding in the namespace of workloads, where there is only one."""
+
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
-def operator_roles(plugins: Plugins, namespace: str) -> list[RenderedManifest]:
-    """Service account, cluster-wide role, the role for the Lease, and both bindings.
+def operator_roles(plugins: Plugins, namespace: str, workload_namespace: str = "") -> list[RenderedManifest]:
+    """Service account, roles and bindings.
 
     Args:
         plugins: loaded plugins; declarations that cannot run yet add no rights.
         namespace: of the operator.
+        workload_namespace: the only namespace in which it has rights to workloads and their objects; empty
+            for all.
     """
-    rules, whys = merged([*((rule, "host") for rule in HOST_RULES), *declared(plugins)])
-    role = head(API_VERSION, "ClusterRole", OPERATOR, app=OPERATOR) | {"rules": rules}
+    everywhere = [*((rule, "host") for rule in CLUSTER_RULES), *declared(plugins, of_workloads=False)]
+    of_workloads = [*((rule, "host") for rule in WORKLOAD_RULES), *declared(plugins, of_workloads=True)]
+    limited: list[RenderedManifest] = []
+    if workload_namespace:
+        role = head(API_VERSION, "Role", WORKLOAD_ROLE, app=OPERATOR, namespace=workload_namespace)
+        limited = [
+            _role(role, of_workloads),
+            binding(
+                WORKLOAD_ROLE,
+                role=("Role", WORKLOAD_ROLE),
+                account=OPERATOR,
+                namespace=namespace,
+                within=workload_namespace,
+            ),
+        ]
+    else:
+        everywhere += of_workloads
     return [
         service_account(OPERATOR, namespace),
-        RenderedManifest(role, whys),
+        _role(head(API_VERSION, "ClusterRole", OPERATOR, app=OPERATOR), everywhere),
         cluster_binding(OPERATOR, role=OPERATOR, account=OPERATOR, namespace=namespace),
         lease_role(OPERATOR, namespace),
         binding(OPERATOR, role=("Role", OPERATOR), account=OPERATOR, namespace=namespace),
+        *limited,
     ]
 
 
-def declared(plugins: Plugins) -> Iterator[tuple[PolicyRule, str]]:
-    """The rights that loaded plugins need, each rule with the plugin's name."""
+def _role(role: Object, needs: Iterable[tuple[PolicyRule, str]]) -> RenderedManifest:
+    rules, whys = merged(needs)
+    return RenderedManifest(role | {"rules": rules}, whys)
+
+
+def declared(plugins: Plugins, *, of_workloads: bool) -> Iterator[tuple[PolicyRule, str]]:
+    """The rights that loaded plugins need, each rule with the plugin's name.
+
+    Args:
+        plugins: loaded plugins.
+        of_workloads: whether to return the rights of backends and download sources, which are for objects of
+            workloads, or those of all other declarations.
+    """
     for plugin in plugins.loaded:
         for declaration in plugin.declarations():
             if isinstance(declaration, Backend) and not declaration.built:
                 continue
             if isinstance(declaration, DownloadSource) and declaration.downloader is None:
+                continue
+            if isinstance(declaration, Backend | DownloadSource) != of_workloads:
                 continue
             for rule in getattr(declaration, "rules", ()):
                 yield rule, plugin.name

@@ -43,13 +43,10 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
                     {"key": _NAMESPACE_NAME, "operator": "In", "values": [SYSTEM_NAMESPACE, namespace]}
                 ]
             },
+            # The selector never excludes an object that is cluster-scoped and not a Namespace.
             "resourceRules": [
-                {
-                    "apiGroups": ["*"],
-                    "apiVersions": ["*"],
-                    "operations": ["CREATE", "UPDATE", "DELETE"],
-                    "resources": ["*/*"],
-                }
+                _writes(["*"], ["*/*"], "Namespaced"),
+                _writes([""], ["namespaces"], "Cluster"),
             ],
         },
         "matchConditions": [
@@ -71,3 +68,14 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
     binding: Object = head(API_VERSION, "ValidatingAdmissionPolicyBinding", OPERATOR, app=OPERATOR)
     binding["spec"] = {"policyName": OPERATOR, "validationActions": ["Deny"]}
     return [RenderedManifest(policy), RenderedManifest(binding)]
+
+
+def _writes(groups: list[str], resources: list[str], scope: str) -> Object:
+    operations = ["CREATE", "UPDATE", "DELETE"]
+    return {
+        "apiGroups": groups,
+        "apiVersions": ["*"],
+        "operations": operations,
+        "resources": resources,
+        "scope": scope,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -66,6 +66,13 @@ class Site:
         """One of the installed objects."""
         (found,) = [o for o in self.objects if o["kind"] == kind and o["metadata"]["name"] == name]
         return found
+
+    def applied(self, manifests: str) -> Site:
+        """Apply rendered objects; gives the cluster with these installed."""
+        objects: tuple[Object, ...] = tuple(yaml.safe_load_all(manifests))
+        for obj in objects:
+            self.control_plane.api.apply(path_of(obj), obj)
+        return replace(self, objects=objects)
 
     def token(self, account: str) -> str:
         """A token of an installed service account, asked for as the kubelet does."""

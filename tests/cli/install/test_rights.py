@@ -64,6 +64,27 @@ async def test_the_operator_does_its_work_with_the_rights_it_is_given(site: Any,
     assert await admin.get(LEASE, site.namespace, "kaiwo-operator")
 
 
+async def test_one_namespace_is_enough_for_the_operator(
+    site: Any, cli: Any, selection: str, tmp_path: Path
+) -> None:
+    """Rendered for one namespace, it runs workloads there and has no rights to those of others."""
+    if "kueue" in selection:
+        pytest.skip("the kueue plugin's controllers work on the whole cluster")
+    result = cli(
+        "manifests", "rbac", "operator",
+        "--plugins", selection, "--namespace", site.namespace, "--watch-namespace", site.team,
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    async with site.applied(result.out).operating(tmp_path) as requests:
+        await site.admin.create(KAIWO_JOB, site.workload("KaiwoJob", "train", gpus=1))
+        await site.reaches(KAIWO_JOB, "train", "COMPLETE")
+    assert [request for request in requests if request[2] in (401, 403)] == []
+    user = f"system:serviceaccount:{site.namespace}:kaiwo-operator"
+    for resource in ("jobs.batch", f"kaiwojobs.{KAIWO_JOB.group}/status"):
+        assert await site.may(user, "patch", resource)
+        assert not await site.may(user, "patch", resource, "default")
+
+
 async def test_downloads_take_no_rights_beyond_those_that_are_given(site: Any, tmp_path: Path) -> None:
     """ConfigMap, download Job, its replacement, its log: all as the operator's own account."""
     admin, team = site.admin, site.team
