@@ -1,9 +1,8 @@
-"""The base of every model of what users write.
+"""The base class of all API models.
 
-Two ways in: :meth:`Model.parse` is for user input and refuses what it does not know, as the API server
-does with strict field validation; :meth:`Model.read` is for objects that the API server already took, and
-ignores what another version of the schema put there. Both take JSON names only and coerce nothing: ``"4"``
-is not a number.
+:meth:`Model.parse` is for user input and rejects unknown fields, as the API server does with strict field
+validation. :meth:`Model.read` is for objects from the API server and ignores fields of other versions. Both
+take JSON names only and convert nothing: ``"4"`` is not a number.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Model(BaseModel):
         """Read an object from the API server; unknown fields are ignored at every depth.
 
         Raises:
-            pydantic.ValidationError: when a known field has a value it cannot have.
+            pydantic.ValidationError: a known field has an invalid value.
         """
         return cls.model_validate(obj, by_alias=True, by_name=False, extra="ignore")
 

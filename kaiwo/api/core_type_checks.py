@@ -1,4 +1,4 @@
-"""Checks of the core types inside a workload: environment, secret volumes, resources."""
+"""Checks the core types inside a workload: environment, secret volumes, resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENV_SOURCES = frozenset({"fieldRef", "resourceFieldRef", "configMapKeyRef", "sec
 
 
 def check_env(env: object, path: str) -> Iterator[Problem]:
-    """What a pod's validation would refuse in a list of environment variables."""
+    """Report what the API server would reject in a list of environment variables."""
     for index, item in _entries(env):
         place = f"{path}[{index}]"
         name = item.get("name")
@@ -105,7 +105,7 @@ def _storage_volumes(storage: object) -> Iterator[tuple[str, str, dict[Any, Any]
 
 
 def check_resources(resources: object, path: str) -> Iterator[Problem]:
-    """Negative amounts, and requests above their limits."""
+    """Report negative amounts, and requests above their limits."""
     if not isinstance(resources, dict):
         return
     requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, rendered from the models."""
+"""Renders CustomResourceDefinitions from the models; names the kinds."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def render_crds(
         kinds: kinds of plugins' own.
 
     Raises:
-        kaiwo.api.kind_models.FieldConflict: two contributions claim one place.
+        kaiwo.api.kind_models.FieldConflict: two contributions declare the same field.
     """
     contributions = tuple(fields)
     rendered = [render_crd(host_kind(kind, contributions, settings)) for kind in KINDS]
@@ -194,7 +194,7 @@ def render_crd(kind: CrdKind) -> Object:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors: a reader of a CustomResourceDefinition expects none."""
+    """Writes no anchors: readers of CustomResourceDefinitions expect none."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (signature of PyYAML)
         return True

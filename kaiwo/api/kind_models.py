@@ -1,4 +1,4 @@
-"""The whole model of a kind: the host's fields and those that plugins contribute."""
+"""Composes the model of a kind from the host's fields and those that plugins contribute."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _API_VERSIONS = {
 
 
 class FieldConflict(ValueError):
-    """Two contributions, or a contribution and the host, claim one place."""
+    """Two contributions, or a contribution and the host, declare the same field."""
 
 
 class _SettingsBase(Model):
@@ -68,7 +68,7 @@ def compose(
         settings: plugin name to the model of its section, for ``KaiwoConfig``.
 
     Raises:
-        FieldConflict: two contributions claim one place, or one claims a field of the host's.
+        FieldConflict: two contributions declare the same field, or one declares a field of the host.
     """
     spec = compose_spec(kind, fields, settings)
     definitions: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A field that a plugin adds to one of Kaiwo's kinds."""
+"""Declares a field that a plugin adds to one of Kaiwo's kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Field:
             ``("storage", "data", "download", "s3")``.
         annotation: the type as a pydantic annotation; it is always optional for the user.
         description: one or two sentences for the reference and for ``kubectl explain``.
-        warn: what of a valid value deserves a warning, with paths below the field; None for nothing.
+        warn: returns warnings about a valid value, with paths below the field; None for no warnings.
     """
 
     kind: Literal["KaiwoJob", "KaiwoService", "KaiwoConfig"]

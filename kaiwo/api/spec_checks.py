@@ -1,4 +1,4 @@
-"""Checks across fields that no schema can say. They take any value and skip what the models refuse."""
+"""Checks across fields that a schema cannot express; values that the models reject are skipped."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _warnings(
         product = _count(replicas) * _count(each)
         if product not in (0, _count(total)):
             yield Problem(
-                "spec.gpus", f"{total} is ignored: replicas times gpusPerReplica is {product}", "remove gpus"
+                "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
             )
     yield from _own_labels(spec.get("podTemplateSpecLabels"))
     storage = _mapping(spec.get("storage")) or {}

@@ -1,4 +1,4 @@
-"""KaiwoConfig, live and self-healing: the values in force, the object that holds them, and its status."""
+"""Reads KaiwoConfig, creates it when there is none, and writes its status."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _log = logging.getLogger(__name__)
 
 KEY = Key("", SINGLETON)
 
-_CRD_CHECK = 600.0  # seconds between looks at the installed CRDs: they change when an administrator upgrades
-_UNSERVED_RETRY = 30.0  # seconds, where the CRD itself is missing
-_SHOWN = 5  # differences told in full; after an upgrade there are dozens with one cure
+_CRD_CHECK = 600.0  # seconds between comparisons of the installed CRDs, which change with an upgrade
+_UNSERVED_RETRY = 30.0  # seconds, while the CRD itself is missing
+_SHOWN = 5  # differences in a message; after an upgrade there can be dozens, all with the same remedy
 GPU_NODES_TAINTED = "GpuNodesTainted"
 OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED)
 
@@ -43,23 +43,23 @@ OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED)
 class LiveConfig:
     """The configuration in force.
 
-    It follows the cache at once, on leaders and followers, and keeps the last good value whatever happens
-    to the object.
+    It follows the cache at once, on leaders and followers, and keeps the last valid values when the object
+    becomes invalid or is deleted.
 
     Attributes:
         current: the values in force.
         settings: validated settings of each loaded plugin that has any.
-        default_cluster_queue_name: for a KaiwoConfig that has to be created.
-        problem: why the object as it stands is not in force, empty when it is.
+        default_cluster_queue_name: of a KaiwoConfig that the operator creates.
+        problem: why the current object is not in force, empty when it is.
     """
 
     def __init__(
         self, cache: Cache, models: Mapping[str, type[BaseModel]], default_cluster_queue_name: str
     ) -> None:
-        """Follow the cache, with documented defaults until a KaiwoConfig is there.
+        """Subscribe to the cache; the documented defaults hold until a KaiwoConfig exists.
 
         Args:
-            cache: holds KaiwoConfigs, registered by whoever watches them.
+            cache: holds KaiwoConfigs; the caller watches them.
             models: plugin name to the model of its section ``spec.plugins.<name>``.
             default_cluster_queue_name: process setting, for the defaults.
         """
@@ -74,13 +74,13 @@ class LiveConfig:
                 self.settings[name] = model()
             except ValidationError:
                 _log.info(
-                    "plugin %s has settings without defaults; it runs without until they are given", name
+                    "plugin %s has required settings; it runs without settings until they are given", name
                 )
         self.problem = ""
         cache.subscribe(KAIWO_CONFIG, self._seen)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call back whenever the values in force changed."""
+        """Register a callback for changes of the values in force."""
         self._listeners.append(listener)
 
     def _seen(self, event: CacheEvent) -> None:
@@ -90,9 +90,7 @@ class LiveConfig:
             resolved, settings = self.read(event.new.full())
         except InvalidConfig as error:
             self.problem = str(error)
-            _log.error(
-                "KaiwoConfig %s cannot be used, the last good values stay in force: %s", SINGLETON, error
-            )
+            _log.error("KaiwoConfig %s is invalid; the last valid values stay in force: %s", SINGLETON, error)
             return
         self.problem = ""
         changed = resolved != self.current or settings != self.settings
@@ -130,7 +128,7 @@ class ConfigController:
         plugins: Plugins,
         *,
         now: Callable[[], datetime],
-        drift: Callable[[], Awaitable[Sequence[str]]],
+        crd_differences: Callable[[], Awaitable[Sequence[str]]],
     ) -> None:
         """Prepare; `controller` is what the manager runs.
 
@@ -139,13 +137,13 @@ class ConfigController:
             live: the values in force.
             plugins: whose states are reported.
             now: the time, UTC.
-            drift: reads the installed CRDs and says how they differ from what the loaded plugins need.
+            crd_differences: describes how the installed CRDs differ from those that the loaded plugins need.
         """
         self._manager = manager
         self._live = live
         self._plugins = plugins
         self._now = now
-        self._drift = drift
+        self._crd_differences = crd_differences
         self.controller = Controller(
             "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=lambda: [KEY]
         )
@@ -154,7 +152,7 @@ class ConfigController:
         return (Key("", event.latest.name),)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Look at one KaiwoConfig."""
+        """Reconcile one KaiwoConfig."""
         entry = self._manager.cache.get(KAIWO_CONFIG, None, key.name)
         if key.name != SINGLETON:
             if entry is not None:
@@ -184,15 +182,12 @@ class ConfigController:
         return None
 
     def _not_the_singleton(self, entry: CachedObject) -> list[Object]:
-        message = (
-            f"only the KaiwoConfig named {SINGLETON} counts, this one is ignored; "
-            f"move its values there and delete it"
-        )
+        message = f"only the KaiwoConfig named {SINGLETON} is used; move the values there and delete this one"
         condition = Condition("Ready", "False", "NotTheSingleton", message, entry.generation)
         return merge_conditions(_conditions(entry), [condition], self._now(), drop=OWN_CONDITIONS[1:])
 
     async def _status(self, entry: CachedObject) -> Object:
-        differences = await self._drift()
+        differences = await self._crd_differences()
         current = (
             Condition("CRDsCurrent", "False", "Drift", _some(differences), entry.generation)
             if differences
@@ -211,7 +206,7 @@ class ConfigController:
 
     def _ready(self, entry: CachedObject) -> Condition:
         if self._live.problem:
-            message = f"{self._live.problem}. The last good values stay in force"
+            message = f"{self._live.problem}. The last valid values stay in force"
             return Condition("Ready", "False", "InvalidValues", message, entry.generation)
         warnings = "; ".join(str(warning) for warning in self._live.current.warnings)
         return Condition("Ready", "True", "InForce", warnings, entry.generation)
@@ -233,7 +228,7 @@ class ConfigController:
 
 
 def _some(sentences: Sequence[str]) -> str:
-    """The first few, and how many there are."""
+    """The first sentences, and how many more there are."""
     more = len(sentences) - _SHOWN
     return "; ".join(sentences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 

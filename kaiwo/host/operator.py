@@ -1,4 +1,4 @@
-"""The operator put together from settings: plugins, engine, controllers, probes."""
+"""Assembles the operator from settings: plugins, engine, controllers, probes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ APPLIED = "kaiwo.silogen.ai/applied"
 
 
 class Operator:
-    """Everything of one operator process. Made once, run once."""
+    """One operator process; create and run it once."""
 
     def __init__(self, settings: Settings, plugins: Plugins) -> None:
         """Assemble; nothing is sent yet.
@@ -120,7 +120,7 @@ class Operator:
         manager.add(
             ConfigController(
                 manager, self._config, plugins,
-                now=lambda: datetime.now(UTC), drift=CrdCheck(self._client, plugins).differences,
+                now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
             ).controller
         )  # fmt: skip
         for kind in WORKLOADS:
@@ -172,7 +172,7 @@ class Operator:
 
     def _transition(self, transition: Transition) -> None:
         self._statistics.transition(transition)
-        self._listeners.tell(transition)
+        self._listeners.notify(transition)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set; then end cleanly and give the Lease up.
@@ -191,7 +191,9 @@ class Operator:
                 origin = f" of {state.distribution}" if state.distribution else ""
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
         if self._settings.resource_monitoring_enabled or self._settings.enforce_kaiwo_on_gpu_workloads:
-            _log.warning("this version neither monitors utilisation nor takes over plain Jobs: ignored")
+            _log.warning(
+                "resource monitoring and taking over plain Jobs are not implemented; the settings are ignored"
+            )
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -216,7 +218,7 @@ class Operator:
                 await self._listeners.close()
                 await endpoint.close()
                 await self._client.close()
-        _log.info("ended cleanly")
+        _log.info("operator stopped")
 
     def _ready(self) -> tuple[bool, Object]:
         ready, checks = self._manager.health.ready()

@@ -1,4 +1,4 @@
-"""Metrics about workloads and plugins, beside the engine's own."""
+"""Prometheus metrics about workloads and plugins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REACHED = {"STARTING": "admitted", "RUNNING": "running", "READY": "ready"}
 
 
 class WorkloadMetrics:
-    """Counts workloads when metrics are scraped, and times their way from creation."""
+    """Counts workloads at each scrape, and measures the time from their creation."""
 
     def __init__(self, registry: CollectorRegistry, cache: Cache, plugins: Plugins) -> None:
         self._cache = cache
@@ -41,7 +41,7 @@ class WorkloadMetrics:
         registry.register(self)
 
     def transition(self, transition: Transition) -> None:
-        """Time one transition."""
+        """Record the time from creation to one transition."""
         reached = _REACHED.get(transition.after)
         if reached is None or transition.before not in {"", "PENDING", "STARTING"}:
             return
@@ -53,9 +53,9 @@ class WorkloadMetrics:
             self._waited.labels(transition.kind, reached).observe(max(0.0, seconds))
 
     def collect(self) -> Iterator[Metric]:
-        """Workloads by kind and status, plugins by state; asked by prometheus-client at each scrape."""
+        """Report workloads by kind and status, and plugins by state; called at each scrape."""
         workloads = GaugeMetricFamily(
-            "kaiwo_workloads", "Workloads by status; empty: not looked at yet.", labels=["kind", "status"]
+            "kaiwo_workloads", "Workloads by status; empty: not reconciled yet.", labels=["kind", "status"]
         )
         for kind, resource in WORKLOADS.items():
             counts = Counter(str(e.part("status", "status") or "") for e in self._cache.list(resource))
@@ -68,5 +68,5 @@ class WorkloadMetrics:
         yield plugins
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: names are fixed, and describing must not read the cache."""
+        """Report nothing: names are fixed, and a description must not read the cache."""
         return iter(())

@@ -1,4 +1,4 @@
-"""The form in which rendered objects are handed on, and what all of them share."""
+"""Defines rendered objects, and the names and labels that all of them share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERATOR: Final = "kaiwo-operator"
 """Name of the operator's Deployment, service account, roles and bindings."""
 
 SCHEDULER: Final = "kaiwo-scheduler"
-"""Likewise of the scheduler's; also the ``schedulerName`` it serves, as KaiwoConfig's default says."""
+"""Name of the scheduler's objects, and the ``schedulerName`` it serves: the default in KaiwoConfig."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class RenderedManifest:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What no two objects of a cluster share: version, kind, namespace, name."""
+        """The key of the object in a cluster: version, kind, namespace, name."""
         metadata = self.obj["metadata"]
         return (self.obj["apiVersion"], self.obj["kind"], metadata.get("namespace", ""), metadata["name"])
 

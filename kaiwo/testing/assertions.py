@@ -1,4 +1,4 @@
-"""Assertions that hold also where Python is told to skip ``assert``."""
+"""Assertions that also hold with ``python -O``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels of projects, and environments in which nothing else is installed: what users have."""
+"""Builds wheels of projects and installs them into empty environments, as users do."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _HIDDEN: Final = ("KAIWO", "KUBE", "PYTHON")
 
 @dataclass(frozen=True, slots=True)
 class WheelEnvironment:
-    """An environment.
+    """A Python environment with installed wheels.
 
     Attributes:
-        directory: it is below it, in ``venv``; programs run there.
+        directory: working directory of programs; the environment is in ``venv`` below it.
     """
 
     directory: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables with nothing of the working tree, and nobody's cluster."""
+        """Environment variables without the working tree and without a cluster."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_HIDDEN)}
         return kept | {"HOME": str(self.directory)}
 
@@ -69,7 +69,7 @@ def build_wheels(projects: Sequence[Path], directory: Path) -> Path:
         The folder with the wheels.
 
     Raises:
-        AssertionError: one cannot be built, with what pip said.
+        AssertionError: one cannot be built, with the output of pip.
     """
     copies = []
     for number, project in enumerate(projects):
@@ -96,7 +96,7 @@ def install(
         directory: the folder that gets the environment.
 
     Raises:
-        AssertionError: something cannot be installed, with what pip said.
+        AssertionError: something cannot be installed, with the output of pip.
     """
     made = [sys.executable, "-m", "venv", "--without-pip", "venv"]
     subprocess.run(made, cwd=directory, check=True)

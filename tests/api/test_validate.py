@@ -308,10 +308,10 @@ def test_what_is_ignored_or_odd_is_warned_about() -> None:
         "spec.replicas: is ignored: a batch job is one pod (set ray: true to spread the work)"
     ]
     assert warnings(obj(ray=True, gpus=3, replicas=2, gpusPerReplica=4)) == [
-        "spec.gpus: 3 is ignored: replicas times gpusPerReplica is 8 (remove gpus)"
+        "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
     ]
     assert warnings(obj("KaiwoService", gpus=3, replicas=2, gpusPerReplica=4)) == [
-        "spec.gpus: 3 is ignored: replicas times gpusPerReplica is 8 (remove gpus)"
+        "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
     ]
     assert warnings(obj("KaiwoService", gpus=3, replicas=0, gpusPerReplica=4)) == []
     assert warnings(obj("KaiwoService", ray=True, entrypoint="x")) == [

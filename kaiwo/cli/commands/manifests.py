@@ -29,6 +29,11 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS), metavar="[all|crds|rbac|operator|scheduler]...")
 @click.option("--plugins", "names", metavar="NAMES", help="Render for these plugins only, comma-separated.")
 @click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
+@click.option(
+    "--watch-namespace",
+    metavar="NAME",
+    help="The only namespace whose workloads run; the operator has rights to workloads there alone.",
+)
 @click.option("--image", metavar="IMAGE", help="Of the operator; it must hold the chosen plugins.")
 @click.option(
     "--scheduler-image",
@@ -47,6 +52,7 @@ def manifests(
     parts: tuple[str, ...],
     names: str | None,
     namespace: str | None,
+    watch_namespace: str | None,
     image: str | None,
     scheduler_image: str | None,
     previous: str | None,
@@ -70,7 +76,9 @@ def manifests(
     if (previous or from_cluster) and "crds" not in chosen:
         given = "--previous" if previous else "--from-cluster"
         raise Failure(f"{given} needs the part crds", f"add crds, or leave {given} out", code=USAGE)
-    installation = _installation(namespace or kit.settings().namespace, image, scheduler_image)
+    installation = _installation(
+        namespace or kit.settings().namespace, watch_namespace, image, scheduler_image
+    )
     before = crd_files.read_crds(previous) if previous else _cluster_crds() if from_cluster else ()
     loaded = _plugins(names)
     crds = _crds(loaded, before) if "crds" in chosen else []
@@ -94,14 +102,16 @@ def _cluster_crds() -> Sequence[Object]:
         return cluster.list(CUSTOM_RESOURCE_DEFINITION)
 
 
-def _installation(namespace: str | None, image: str | None, scheduler_image: str | None) -> InstallOptions:
+def _installation(
+    namespace: str | None, watch_namespace: str | None, image: str | None, scheduler_image: str | None
+) -> InstallOptions:
     from kaiwo.api.name_rules import PLAIN
     from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
     from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
 
-    problem = PLAIN.problem(namespace) if namespace else None
-    if problem:
-        raise Failure(f"--namespace: {problem}", "give the name of a namespace", code=USAGE)
+    for option, name in (("--namespace", namespace), ("--watch-namespace", watch_namespace)):
+        if name and (problem := PLAIN.problem(name)):
+            raise Failure(f"{option}: {problem}", "give the name of a namespace", code=USAGE)
     for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
         if value is not None and not _IMAGE.fullmatch(value):
             raise Failure(
@@ -110,7 +120,10 @@ def _installation(namespace: str | None, image: str | None, scheduler_image: str
                 code=USAGE,
             )
     return InstallOptions(
-        namespace or DEFAULT_NAMESPACE, image or OPERATOR_IMAGE, scheduler_image or SCHEDULER_IMAGE
+        namespace or DEFAULT_NAMESPACE,
+        image or OPERATOR_IMAGE,
+        scheduler_image or SCHEDULER_IMAGE,
+        watch_namespace or "",
     )
 
 
