@@ -1,7 +1,7 @@
 """The entry point ``kaiwo`` (for kubectl also ``kubectl-kaiwo``): the table of commands and exit codes.
 
 Nothing is imported for ``kaiwo --help`` but click: the table knows each command's one line.
-Standard output carries data, standard error carries talk.
+Standard output carries data, standard error everything else.
 """
 
 from __future__ import annotations

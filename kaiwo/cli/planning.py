@@ -183,7 +183,7 @@ def _plan(
 def _trial_rejections(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
     """What the API server rejects of the objects, asked by a dry run.
 
-    The operator creates them. A user without the right to is told that nothing was checked.
+    The operator creates them. A user without that right gets a warning that nothing was checked.
     """
     from kaiwo.engine.errors import Forbidden, Invalid
     from kaiwo.workload.model import Apply, Create

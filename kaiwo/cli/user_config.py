@@ -76,7 +76,7 @@ def use_configured_namespace(config: UserConfig) -> None:
 
 
 def default_path() -> Path:
-    """Where the file is looked for when nothing names one."""
+    """The path of the file when neither a flag nor a variable names one."""
     base = os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path("~/.config").expanduser()) / "kaiwo" / "kaiwoconfig.yaml"
 

@@ -42,7 +42,7 @@ class WorkloadDetails:
 def created_kinds(workload: Object, plugins: Plugins) -> list[Resource]:
     """The kinds of objects that may be there for a workload: those of its backend, and of its storage.
 
-    Other kinds are not asked for: whoever may not read them would be told so on every page.
+    Other kinds are not read: a user without the right to would see a note about them on every page.
     """
     from kaiwo.api.errors import InvalidWorkload
     from kaiwo.api.workload import Workload
@@ -63,7 +63,7 @@ def created_kinds(workload: Object, plugins: Plugins) -> list[Resource]:
 
 
 def read_details(cluster: Cluster, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
-    """Everything that was created for a workload; what may not be read is told instead of failing."""
+    """Everything that was created for a workload; what may not be read is named in `missing`."""
     return cluster.run(lambda client: _read(client, workload, kinds))
 
 

@@ -110,7 +110,7 @@ def _delete(cluster: Cluster, resource: Resource, obj: Object) -> bool:
             resource, metadata["namespace"], metadata["name"], uid=metadata["uid"], propagation="Background"
         )
     except (NotFound, Conflict):
-        # Gone meanwhile, or gone and replaced by another of the same name, which nobody asked to delete.
+        # Deleted meanwhile, perhaps replaced by another workload of that name, which stays.
         return False
     return answer.get("kind") == resource.kind
 

@@ -110,7 +110,7 @@ def check_namespace(cluster: Cluster) -> None:
     """Tell an empty namespace from one that does not exist.
 
     Raises:
-        Failure: there is no such namespace; whoever may not read namespaces is not told.
+        Failure: there is no such namespace. Without the right to read namespaces nothing is checked.
     """
     from kaiwo.engine.errors import Forbidden, NotFound
     from kaiwo.engine.resource import NAMESPACE

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., object]")
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""What the API server makes the end of a generated name of: no vowels, nothing that looks alike."""
+"""Characters of the API server's own generated names: no vowels, none that are easily confused."""
 
 _OPTIONS = (
     click.option(

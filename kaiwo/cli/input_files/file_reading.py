@@ -46,7 +46,7 @@ _SERVER_FIELDS = (
     "selfLink",
     "uid",
 )
-"""What an object read from a cluster carries and nobody may send."""
+"""Fields that the API server sets; they are left out of what is sent."""
 
 
 def read_files(sources: Sequence[str]) -> tuple[list[WorkloadFile], list[LocatedProblem]]:

@@ -49,7 +49,7 @@ class WorkloadFile:
 
     @property
     def metadata(self) -> Object:
-        """``metadata``; an empty mapping that belongs to nobody when it is none."""
+        """``metadata``; an empty mapping when it is not a mapping."""
         metadata = self.obj.get("metadata")
         return metadata if isinstance(metadata, dict) else {}
 

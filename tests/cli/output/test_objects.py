@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.cli import kit
 from kaiwo.cli.commands.list import columns
-from kaiwo.cli.duration import SECONDS, since, span
 from kaiwo.cli.options import FORMATS, GlobalOptions
-from kaiwo.cli.output import detail_view, workload_fields
+from kaiwo.cli.output import detail_view
 from kaiwo.cli.output.objects import emit, name_of
 from kaiwo.cli.output.serialization import to_json
 from kaiwo.cli.output.table import Column
@@ -125,74 +123,6 @@ def test_json_keeps_text_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0s"), (-5, "0s"), (119, "119s"), (120, "2m"), (200, "3m20s"), (600, "10m"), (7200, "120m"),
-        (3 * 3600, "3h"), (3 * 3600 + 60, "3h1m"), (9 * 3600, "9h"), (3 * 86400, "3d"),
-        (3 * 86400 + 7200, "3d2h"), (40 * 86400, "40d"), (800 * 86400, "2y"),
-    ],
-)  # fmt: skip
-def test_ages_look_as_in_kubectl(seconds: int, text: str) -> None:
-    """At most two units, the finer one only while it matters."""
-    assert span(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90s", 90), ("1h30m", 5400), ("1.5h", 5400), ("2d", 172800), ("500ms", 0.5), ("7", 7)],
-)
-def test_durations_are_read_as_go_writes_them(text: str, seconds: float) -> None:
-    """And a plain number is seconds."""
-    assert SECONDS.convert(text, None, None) == seconds
-
-
-@given(st.text())
-def test_no_text_for_a_duration_crashes(text: str) -> None:
-    """It is a duration or wrong usage."""
-    try:
-        assert SECONDS.convert(text, None, None) >= 0
-    except click.BadParameter as error:
-        assert "expected a duration such as 90s" in error.message  # noqa: PT017  either outcome is right
-
-
-def test_a_duration_is_live_while_it_runs_and_fixed_afterwards() -> None:
-    """The recorded times win once the workload ended."""
-    assert workload_fields.duration(workload(), NOW) == "90s"
-    assert workload_fields.duration(workload(), NOW + timedelta(seconds=10)) == "100s"
-    ended = workload(
-        status={
-            "status": "COMPLETE",
-            "startTime": "2026-01-31T11:58:30Z",
-            "completionTime": "2026-01-31T11:58:45Z",
-        }
-    )
-    assert workload_fields.duration(ended, NOW) == "15s"
-    assert workload_fields.duration(workload(status={"status": "PENDING"}), NOW) == ""
-
-
-def test_what_is_being_deleted_says_so() -> None:
-    """Whatever status was written last."""
-    doomed = workload()
-    doomed["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    assert workload_fields.word(doomed) == "TERMINATING"
-
-
-def test_gpus_are_those_that_were_allocated() -> None:
-    """Before that, those that were asked for."""
-    assert workload_fields.gpus(workload(spec={"gpus": 9})) == "9"
-    assert workload_fields.gpus(workload(spec={"replicas": 2, "gpusPerReplica": 4})) == "8"
-    allocated = {"status": "RUNNING", "allocation": {"replicas": 3, "gpusPerReplica": 3}}
-    assert workload_fields.gpus(workload(spec={"gpus": 9}, status=allocated)) == "9"
-
-
-def test_one_user_may_be_written_in_several_ways() -> None:
-    """An address and the label made of it are one user."""
-    assert workload_fields.same_user("jane.doe+x@Amd.com", "jane.doe-x-amd.com")
-    assert not workload_fields.same_user("jane", "joe")
-    assert not workload_fields.same_user("", "joe")
-
-
-@pytest.mark.parametrize(
     ("status", "state"),
     [
         ({"phase": "Running"}, "Running"),
@@ -224,22 +154,6 @@ def test_one_user_may_be_written_in_several_ways() -> None:
 def test_a_pods_state_names_its_trouble(status: dict[str, Any], state: str) -> None:
     """The phase alone hides why a pod does not run."""
     assert detail_view.pod_state({"metadata": {}, "status": status}) == state
-
-
-def test_times_that_are_none_are_empty() -> None:
-    """A strange object must not break the page."""
-    assert since(None, NOW) == ""
-    assert since("yesterday", NOW) == ""
-    assert since("2026-01-31T11:59:00", NOW) == "60s"
-    assert kit.FIELD_MANAGER != "kaiwo"
-
-
-def test_the_queue_is_the_one_asked_for_or_given_to() -> None:
-    """Without a queue in the spec, the default one that the operator chose."""
-    given = {"status": "PENDING", "allocation": {"queue": "kaiwo"}}
-    assert workload_fields.queue(workload(spec={}, status=given)) == "kaiwo"
-    assert workload_fields.queue(workload(spec={"clusterQueue": "team"}, status=given)) == "team"
-    assert workload_fields.queue(workload(spec={}, status={})) == ""
 
 
 def test_events_are_in_the_order_of_their_times() -> None:
