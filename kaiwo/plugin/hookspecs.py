@@ -79,7 +79,7 @@ def kaiwo_gpu_vendors() -> Sequence[GpuVendor]:
 
 @hookspec
 def kaiwo_queue_systems() -> Sequence[QueueSystem]:
-    """Queue systems: labels for a queued object and how admission is read. At most one is in force.
+    """Queue systems: labels for a queued object and how admission is read. At most one can be loaded.
 
     Example: ``return [QueueSystem(name="kueue", assign=assign, admission=admission, reads=(WORKLOAD,))]``.
     """
@@ -133,7 +133,7 @@ def kaiwo_lifecycle() -> Sequence[Lifecycle]:
 
 @hookspec
 def kaiwo_transitions() -> Sequence[TransitionListener]:
-    """Listeners that are told, after it was written, that a workload changed its status.
+    """Listeners that are called after a change of a workload's status was written.
 
     Example: ``return [TransitionListener(name="chat", notify="kaiwo_acme.chat:notify")]``.
     """
