@@ -52,8 +52,8 @@ class BackendBase(ABC):
     def serves(self, workload: Workload) -> bool:
         """Whether the backend runs this workload. The default: the backend's own block is given.
 
-        The host asks the backends whose block is given first, then the others by name. The first that
-        answers True runs the workload.
+        The host calls the backends whose block is given first, then the others by name. The first that
+        returns True runs the workload.
         """
         return self.block in workload.blocks
 

@@ -48,7 +48,7 @@ class ControllerHost:
         config: KaiwoConfig in force.
         settings: the plugin's settings in force, None when it has none.
         on_config_change: registers a listener that is called whenever either of the two changed.
-        namespace: the only namespace whose workloads are looked after, None for all. Watches of workloads,
+        namespace: the only namespace whose workloads are reconciled, None for all. Watches of workloads,
             their pods and volumes must name it.
         nodes_labelled: whether a loaded plugin labels nodes with their pool and GPU model.
     """

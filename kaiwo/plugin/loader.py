@@ -114,7 +114,7 @@ def load(
 
 
 def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
-    """Load modules that are given instead of installed, by the same rules; nothing else is looked for."""
+    """Load modules that are given instead of installed, by the same rules, without discovery."""
     by_candidate = dict(modules)
     loaded, states = _load_all(
         list(by_candidate), lambda candidate: _read(candidate, by_candidate[candidate], None)

@@ -1,4 +1,4 @@
-"""What loading gave: the declarations of every loaded plugin and the state of every installed one."""
+"""The result of loading: the declarations of every loaded plugin and the state of every installed one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LoadedPlugin:
         diagnosis_rules: diagnosis rules.
         commands: commands of the command line.
         lifecycles: what to run at start and stop.
-        listeners: who is told about transitions.
+        listeners: transition listeners.
     """
 
     name: str
@@ -156,7 +156,7 @@ class Plugins:
 
     @property
     def queue_system(self) -> QueueSystem | None:
-        """The queue system in force; two never load together."""
+        """The loaded queue system; two never load together."""
         return next((queue for plugin in self.loaded for queue in plugin.queue_systems), None)
 
     @property
@@ -176,7 +176,7 @@ class Plugins:
 
     @property
     def diagnosis_rules(self) -> tuple[DiagnosisRule, ...]:
-        """Diagnosis rules of all loaded plugins, in the order in which they are asked."""
+        """Diagnosis rules of all loaded plugins, in the order in which they are called."""
         return tuple(rule for plugin in self.loaded for rule in plugin.diagnosis_rules)
 
     @property

@@ -1,4 +1,4 @@
-"""Download sources: what a user may ask to be fetched before the workload starts."""
+"""Download sources: what can be downloaded before a workload starts."""
 
 from __future__ import annotations
 

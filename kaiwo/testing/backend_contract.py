@@ -107,8 +107,8 @@ def _allocation(
         found == _called("allocate", implementation.allocate, given),
         f"{workload.name}: allocate returned another result",
     )
-    refusal = f"{found.reason}: {found.message}" if isinstance(found, Blocked) else ""
-    require(not refusal, f"{workload.name}: cannot run: {refusal}")
+    blocked = f"{found.reason}: {found.message}" if isinstance(found, Blocked) else ""
+    require(not blocked, f"{workload.name}: cannot run: {blocked}")
     require(isinstance(found, Allocation), f"{workload.name}: allocate returned {type(found).__name__}")
     allocation: Allocation = found
     require(allocation.gpus == 0 or allocation.resource_key, f"{workload.name}: GPUs without a resource key")

@@ -27,13 +27,13 @@ def assert_source_contract(
     """Check a download source with items as users write them.
 
     Its list composes into both kinds of workload and into a structural schema in which every field is
-    described; JSON names only; unknown fields are refused; what is read is written back unchanged; the
+    described; JSON names only; unknown fields are rejected; what is read is written back unchanged; the
     downloader, where one is named, can be imported, and the Secrets of an item can be mounted.
 
     Args:
         source: the source.
         valid: items that are right, at least one.
-        invalid: items that must be refused.
+        invalid: items that must be rejected.
 
     Raises:
         AssertionError: what does not hold, with the item.

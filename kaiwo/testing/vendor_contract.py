@@ -90,7 +90,7 @@ def _recognised(vendor: GpuVendor, example: Object) -> tuple[NodeGpus, ...]:
 
 
 def _odd_nodes(vendor: GpuVendor, example: Object) -> list[Object]:
-    """Nodes as nobody should write them."""
+    """Nodes with odd values."""
     odd: list[Object] = [
         {},
         {"metadata": {}},

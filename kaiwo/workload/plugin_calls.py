@@ -187,7 +187,7 @@ def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> Que
 
 
 def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
-    """Whether the queue system queues objects of a kind by itself; False where it cannot tell."""
+    """Whether the queue system queues objects of a kind by itself; False where it does not say."""
     decide = queue.manages
     return decide is not None and _checked(queue.name, "queue", (bool,), lambda: decide(kind, facts))
 
