@@ -145,13 +145,12 @@ class Writer:
         desired["metadata"]["uid"] = current["metadata"]["uid"]
         return await self._apply(resource, desired, force=True)
 
-    async def patch(self, obj: CachedObject, patch: Object, *, guard: bool = False) -> Written:
+    async def patch(self, obj: CachedObject, patch: Object) -> Written:
         """Change named keys by a merge patch; nothing is sent when they are so already.
 
         Args:
             obj: the object meant; a successor of the same name conflicts.
             patch: keys to change; null removes, lists are replaced whole.
-            guard: also conflict when anything at all has changed since the object was read.
         """
         self._need(obj.resource)
         current = obj.full()
@@ -163,7 +162,6 @@ class Writer:
             obj.name,
             patch,
             uid=obj.uid,
-            resource_version=obj.resource_version if guard else None,
             field_manager=self._manager,
         )
         self._cache.assume(obj.resource, live)

@@ -123,7 +123,7 @@ async def test_what_is_served_is_known(client: Client) -> None:
 async def test_a_kind_is_used_in_the_newest_version_that_is_served(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """A cluster of an older generation is read and written in its own version, without being told which."""
+    """A cluster of an older generation is read and written in its own version, without a setting."""
     newer = Resource("", "v7", "ConfigMap", "configmaps", fallbacks=("v3", "v1"))
     assert await client.served([newer]) == {newer}
     assert client.in_use(newer).version == "v7"

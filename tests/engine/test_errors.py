@@ -32,7 +32,7 @@ def test_a_refusal_reads_the_same_each_time() -> None:
 
 
 def test_one_wrong_field_reads_the_same_beside_what_was_not_checked() -> None:
-    """The API server puts the rules that it did not look at before or behind the field."""
+    """The API server puts the rules that it did not check before or behind the field."""
     texts = {
         Invalid(422, "Invalid", f"q is invalid: {order}", {"causes": list(order)}).stable_message
         for order in permutations(CAUSES[:2])
@@ -54,7 +54,7 @@ def test_one_wrong_field_reads_the_same_beside_what_was_not_checked() -> None:
         ConnectionBroken("no answer within 15 s"),
     ],
 )
-def test_a_single_complaint_is_told_as_it_was_said(error: ApiError | ConnectionBroken) -> None:
+def test_a_single_cause_is_the_servers_own_text(error: ApiError | ConnectionBroken) -> None:
     """A wrong field, a missing right, a webhook that is silent."""
     assert error.stable_message == str(error)
 

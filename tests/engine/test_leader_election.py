@@ -59,7 +59,7 @@ class LeaseServer:
 
 
 class Clock:
-    """Seconds; goes only when told to."""
+    """Seconds; the tests move it."""
 
     def __init__(self) -> None:
         self.now = 1000.0

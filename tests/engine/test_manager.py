@@ -182,7 +182,7 @@ async def test_the_world_is_brought_to_what_is_wanted_and_then_left_alone(
 async def test_a_restart_writes_nothing(
     client: Client, proxy: FaultProxy, namespace: str, original: Callable[..., Object]
 ) -> None:
-    """A new process looks at everything and finds it done."""
+    """A new process reconciles everything and finds it done."""
     for number in range(20):
         await client.create(CONFIG_MAP, original(f"n{number}", {"x": "1"}))
     async with Process(proxy.connection, namespace, "a").running():

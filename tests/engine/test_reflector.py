@@ -89,7 +89,7 @@ async def test_changes_arrive(client: Client, namespace: str, mine: Callable[[st
 async def test_a_delete_that_was_never_reported_is_found(
     client: Client, through: Client, proxy: FaultProxy, namespace: str, mine: Callable[[str], Object]
 ) -> None:
-    """An event gets lost, later the watch expires: the new list is compared, the delete is told."""
+    """An event gets lost, later the watch expires: the new list is compared, the delete is found."""
     await client.create(CONFIG_MAP, mine("a"))
     async with watching(through, namespace) as watched:
         dropped = proxy.drop_event("DELETED", name="a")

@@ -300,15 +300,13 @@ async def test_a_patch_is_sent_only_when_it_changes_something(
     assert bench.entry(JOB, "j").part("spec", "suspend") is False
 
 
-async def test_a_guarded_patch_conflicts_with_any_change(
+async def test_a_status_decided_on_an_old_state_conflicts(
     bench: Bench, client: Client, namespace: str, owner: Object
 ) -> None:
     """What was decided on an old state does not land on a new one."""
     await bench.writer.create_once(JOB, job(namespace, owner))
     old = bench.entry(JOB, "j")
     await client.merge_patch(JOB, namespace, "j", {"metadata": {"labels": {"a": "b"}}})
-    with pytest.raises(Conflict):
-        await bench.writer.patch(old, {"spec": {"suspend": False}}, guard=True)
     with pytest.raises(Conflict):
         await bench.writer.patch_status(old, {"active": 1})
 
@@ -395,7 +393,7 @@ async def test_a_crash_between_any_two_writes_ends_in_the_same_state(
 async def test_a_kind_that_is_cached_in_part_is_not_written_by_comparison(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """A field that the cache dropped would look absent: the mistake is said instead of written."""
+    """A field that the cache dropped would look absent: the mistake is an error and not a write."""
     cache = Cache()
     store = cache.register(CONFIG_MAP, Projection(keep=(("status",),)))
     writer = Writer(client, cache, field_manager="kaiwo", applied_annotation=APPLIED)
