@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.engine.client import STALL
 from kaiwo.engine.event_recorder import EventRecorder
 from kaiwo.engine.metrics import Metrics
+from kaiwo.engine.reader import STALL
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import Writer

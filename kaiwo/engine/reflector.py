@@ -14,16 +14,16 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
-from kaiwo.engine.client import STALL
 from kaiwo.engine.errors import ApiError, ConnectionBroken, EngineError, Gone, NotFound
+from kaiwo.engine.reader import STALL
 from kaiwo.engine.wire import decode_object
 
 if TYPE_CHECKING:
     import msgspec
 
     from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.client import Client
     from kaiwo.engine.metrics import Metrics
+    from kaiwo.engine.reader import Reader
     from kaiwo.engine.store import Store
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Reflector:
     """
 
     def __init__(
-        self, client: Client, store: Store, *, metrics: Metrics | None = None, stall: float = STALL
+        self, client: Reader, store: Store, *, metrics: Metrics | None = None, stall: float = STALL
     ) -> None:
         """Prepare; nothing is read yet.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kaiwo.engine.client import PAGE, Client
+from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import Connection, static
 from kaiwo.engine.errors import (
     AlreadyExists,
@@ -20,6 +20,7 @@ from kaiwo.engine.errors import (
     ServerUnavailable,
     TooManyRequests,
 )
+from kaiwo.engine.reader import PAGE
 from kaiwo.engine.resource import CONFIG_MAP, JOB, LEASE, Resource
 
 if TYPE_CHECKING:

@@ -170,7 +170,7 @@ async def test_a_list_that_expires_between_two_pages_is_begun_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """410 on a later page: no half list is ever taken for the truth."""
-    monkeypatch.setattr("kaiwo.engine.client.PAGE", 2)
+    monkeypatch.setattr("kaiwo.engine.reader.PAGE", 2)
     for name in "abcde":
         await client.create(CONFIG_MAP, mine(name))
     gone = proxy.answer(410, method="GET", path=PATH, after=1)
