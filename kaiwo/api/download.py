@@ -97,7 +97,7 @@ class DownloadConfig(Model):
 class Downloads(Protocol):
     """What a downloader function can ask for. ``where`` names the item in messages, as ``s3[0].files[1]``.
 
-    Wrong items are refused by raising ``ValueError`` (pydantic's is one) with what is wrong and what to do.
+    For an invalid item it raises ``ValueError`` (pydantic's is one) with the problem and what to do.
     """
 
     def secret(self, where: str, reference: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ from kaiwo.api.status import Conditions
 GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
 SINGLETON = "kaiwo"
-"""The one name that counts; a KaiwoConfig of another name is told so and otherwise ignored."""
+"""The only name that is used; the status of any other KaiwoConfig says that it is ignored."""
 
 
 _ClassName = Annotated[str, Field(max_length=253)]

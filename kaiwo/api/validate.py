@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What is wrong with an object, and what is not wrong but deserves attention.
+    """The result of validating an object.
 
     Attributes:
-        problems: why it would be refused; empty when it is valid.
+        problems: why it would be rejected; empty when it is valid.
         warnings: what is ignored or probably not meant.
     """
 
@@ -94,7 +94,7 @@ class Validator:
         return Validation(_unique([*problems, *found]), _unique(warnings))
 
     def _warned(self, kind: Kind, spec: Mapping[str, Any]) -> Iterator[Problem]:
-        """What the owners of fields say of valid values."""
+        """Warnings about valid values from the plugins that declare the fields."""
         for field in self._fields:
             value: Any = spec
             for name in field.path:
@@ -108,7 +108,7 @@ def _said(warn: Callable[[object], Iterable[Problem]], value: object) -> tuple[P
     try:
         return tuple(warn(value))
     except Exception as error:  # noqa: BLE001 - a plugin's defect does not make an object invalid
-        return (Problem("", f"was not looked through: its plugin failed ({type(error).__name__}: {error})"),)
+        return (Problem("", f"was not checked: its plugin failed ({type(error).__name__}: {error})"),)
 
 
 def validate(

@@ -96,7 +96,7 @@ class OperatorProcess:
         return "\n".join(self.lines)
 
     def start(self) -> Self:
-        """Start, or start again after the end; the log goes on."""
+        """Start, or start again after the end; the log continues."""
         self._process = subprocess.Popen(  # the fixture's whole purpose; ended in close()
             self._args, env=self._env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True,
@@ -135,7 +135,7 @@ class OperatorProcess:
                 since = len(self.lines)
                 left = end - time.monotonic()
                 if left <= 0 or (self._reader is not None and not self._reader.is_alive()):
-                    raise AssertionError(f"the operator never said {pattern!r}:\n" + "\n".join(self.lines))
+                    raise AssertionError(f"the operator never logged {pattern!r}:\n" + "\n".join(self.lines))
                 self._news.wait(left)
 
     def wait_ready(self, timeout: float = 90.0) -> Self:

@@ -76,7 +76,7 @@ def test_a_source_that_fails_to_warn_is_named(world: World) -> None:
         if field.path == ("storage", *source.path)
     ]
     (warning,) = validate(wanting(*ITEMS), fields).warnings
-    assert "spec.storage.data.download.git: was not looked through" in str(warning)
+    assert "spec.storage.data.download.git: was not checked" in str(warning)
     assert "oops" in str(warning)
     world.registry = replace(registry, sources=sources)
     world.obj = wanting(*ITEMS)
