@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
-    from datetime import datetime
 
     from kaiwo.engine.resource import Object
 
@@ -27,7 +26,7 @@ class Condition:
         status: ``True``, ``False`` or ``Unknown``.
         reason: one CamelCase word.
         message: one sentence for people; cut at what the API server takes.
-        observed_generation: generation of the object that was looked at, None if it does not matter.
+        observed_generation: generation of the object that was observed, None if it does not matter.
     """
 
     type: str
@@ -72,6 +71,17 @@ def find_condition(conditions: Iterable[Object], kind: str) -> Object | None:
 def format_time(moment: datetime) -> str:
     """A time with time zone as Kubernetes writes it: UTC, whole seconds, ``2026-01-31T09:00:00Z``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: object) -> datetime | None:
+    """A time as Kubernetes writes it (RFC 3339), with time zone; None when it is absent or malformed."""
+    if not isinstance(text, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def _rendered(condition: Condition, before: Object | None, now: datetime) -> Object:

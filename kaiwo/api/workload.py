@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from kaiwo.api.common import CommonSpec, JobSpec, ServiceSpec
+from kaiwo.api.conditions import parse_time
 from kaiwo.api.errors import InvalidWorkload, Problem
 from kaiwo.api.pydantic_errors import explain
 from kaiwo.api.status import WorkloadStatus
@@ -108,7 +109,7 @@ class Workload:
             labels=_texts(meta, "labels"),
             annotations=_texts(meta, "annotations"),
             deleting=meta.get("deletionTimestamp") is not None,
-            created=_moment(meta),
+            created=parse_time(meta.get("creationTimestamp")) or NEVER,
             spec=common,
             blocks={name: spec[name] for name in given - common_names},
             given=given,
@@ -175,14 +176,3 @@ def _texts(meta: Object, name: str) -> Mapping[str, str]:
 def _generation(meta: Object) -> int:
     value = meta.get("generation", 0)
     return value if isinstance(value, int) else 0
-
-
-def _moment(meta: Object) -> datetime:
-    value = meta.get("creationTimestamp")
-    if not isinstance(value, str):
-        return NEVER
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return NEVER
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

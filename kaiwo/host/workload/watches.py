@@ -198,7 +198,7 @@ def _queue_watches(
 
     def of_queue(event: CacheEvent) -> Iterable[Key]:
         """A queue itself concerns all that wait, unless only its status changed."""
-        return states.wake() if _says_more(event) else ()
+        return states.requeue_waiting() if _says_more(event) else ()
 
     return [
         Watch(
@@ -233,7 +233,7 @@ def on_child_deleted(event: CacheEvent, kind: WorkloadKind, states: ReconcileSta
     if not _goes_on(kind, key, owner.uid, cache):
         return
     seen = event.witnessed or event.entry.deleted is not None
-    states.of(key, owner.uid).lost = DeletedChild(event.entry.full(), deletion_seen=seen)
+    states.of(key, owner.uid).missing_child = DeletedChild(event.entry.full(), deletion_seen=seen)
 
 
 def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> None:

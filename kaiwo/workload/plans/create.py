@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
 from kaiwo.plugin.facts import Blocked
-from kaiwo.plugin.observation import Finding
+from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.rendering import Rendered, RenderInput
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, encode, fingerprint
 from kaiwo.workload.backend_selection import ignored_blocks
 from kaiwo.workload.defaults import resolve
 from kaiwo.workload.download import requested
-from kaiwo.workload.download.state import beginning
+from kaiwo.workload.download import state as download
 from kaiwo.workload.download.step import next_step
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.metadata import RESOLVED, name_problem, owner_reference, system_labels
-from kaiwo.workload.model import Apply, Create, Plan
+from kaiwo.workload.model import NO_CHILD, Apply, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, plan_blocked
 from kaiwo.workload.plans.diff import content, own_keys, paths_set
-from kaiwo.workload.status import Verdict, documents, events
 from kaiwo.workload.storage import claims
-from kaiwo.workload.storage.state import volume_state
+from kaiwo.workload.storage.state import is_new, volume_outcome
 from kaiwo.workload.storage.volumes import check as check_storage
 from kaiwo.workload.storage.volumes import warnings as storage_warnings
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import QueueAssignment
     from kaiwo.plugin.rendering import Resolved
-    from kaiwo.workload.download.state import DownloadState
     from kaiwo.workload.download.step import Step
     from kaiwo.workload.model import Facts, PlanContext, Registry
 
@@ -139,121 +137,93 @@ def plan_create(case: PlanContext) -> Plan:
 
     Raises:
         SpecError: the spec makes a child impossible.
-        PluginFailure: a plugin failed.
+        PluginError: a plugin failed.
     """
-    if gone := missing_child.plan_missing_child(case.workload, case.facts, case.backend):
-        return gone
+    if missing := missing_child.plan_missing_child(case.workload, case.facts, case.backend):
+        return missing
     warnings = spec_warnings(case.workload, case.registry, case.backend)
-    refusal = (
+    answer = (
         check(case.workload, case.backend)
         or unavailable(case.backend, case.facts)
         or requested.unserved(case.workload, case.registry)
+        or resolve(case, check_capacity=True)
     )
-    if refusal is None:
-        answer = resolve(case, check_capacity=True)
-        if not isinstance(answer, Blocked):
-            return _create(case, *answer, warnings)
-        refusal = answer
-    return _refused(case, refusal, warnings)
-
-
-def _refused(
-    case: PlanContext, refusal: Blocked, warnings: list[str], requeue_after: float | None = None
-) -> Plan:
-    return plan_blocked(
-        case.workload,
-        case.facts,
-        refusal,
-        requeue_after=requeue_after,
-        warnings=tuple(warnings),
-        backend=case.backend.name,
-        childless=True,
-    )
-
-
-def _create(
-    case: PlanContext,
-    resolved: Resolved,
-    queue: QueueAssignment | None,
-    warnings: list[str],
-) -> Plan:
+    if isinstance(answer, Blocked):
+        return _blocked(case, answer, warnings)
+    resolved, queue = answer
     made = make(case, resolved, queue)
     rendered = claims.claims(case.workload, resolved)
     volumes = claims.reconciled(case, rendered)
-    warnings = [*warnings, *volumes.warnings, *made.rendered.warnings]
-    if refusal := volumes.refusal or secondary_resources.taken(case, made.rendered):
-        return _refused(case, refusal, warnings)
+    warnings += [*volumes.warnings, *made.rendered.warnings]
+    if blocked := volumes.blocked or secondary_resources.taken(case, made.rendered):
+        return _blocked(case, blocked, warnings)
     step = next_step(case, resolved, made.rendered.child)
-    if step.refusal is not None:
-        return _refused(case, step.refusal, warnings)
-    if case.facts.rejection is not None and (step.state is None or step.state.phase != "failed"):
-        return _refused(case, blocked_by_api(case.facts.rejection), warnings, REJECTED_RETRY_SECONDS)
+    if isinstance(step, Blocked):
+        return _blocked(case, step, warnings)
+    if case.facts.rejection is not None and not step.failed:
+        return _blocked(case, blocked_by_api(case.facts.rejection), warnings, REJECTED_RETRY_SECONDS)
     child = made.rendered.child
     creation = (
         Create(case.backend.child, child)
         if case.backend.write == "create"
         else Apply(case.backend.child, child)
     )
-    at_once = (*volumes.writes, *step.writes)
+    first = (*volumes.writes, *step.writes)
     then = (creation, *secondary_resources.writes(case, made.rendered))
-    shown = (
-        *rendered,
-        *step.rendered,
-        made.rendered,
-        *(Rendered(obj) for obj in made.rendered.secondary.values()),
-    )
-    if step.state is not None:
-        plan = _waiting(case, resolved, step, step.state)
-        return replace(plan, writes=at_once, later=then, warnings=tuple(warnings), rendered=shown)
-    verdict = Verdict(
-        status="PENDING",
-        reason="Creating",
-        message=f"{case.backend.child.kind} {case.workload.name} is being created",
-        conditions=_conditions(schedulable(case.workload, resolved.allocation), step.condition),
-        child_uid="",
-    )
-    statuses = documents(case.workload, verdict, case.facts.now)
+    able = schedulable(case.workload, resolved.allocation)
+    if step.outcome is None:
+        text = f"{case.backend.child.kind} {case.workload.name} is being created"
+        outcome = Outcome("PENDING", "Creating", text, conditions=(able, *step.conditions))
+    else:
+        outcome = _downloading(case, resolved, step, step.outcome, able)
     return Plan(
-        writes=(*at_once, *then),
-        statuses=statuses,
-        events=events(case.workload, statuses, ""),
+        outcome,
+        NO_CHILD,
+        writes=first if step.outcome is not None else (*first, *then),
         warnings=tuple(warnings),
         backend=case.backend.name,
-        rendered=shown,
+        rendered=(
+            *rendered,
+            *step.rendered,
+            made.rendered,
+            *(Rendered(obj) for obj in made.rendered.secondary.values()),
+        ),
+        later=then if step.outcome is not None else (),
+        follow=step.follow,
     )
 
 
-def _waiting(case: PlanContext, resolved: Resolved, step: Step, state: DownloadState) -> Plan:
-    """The plan while something is downloaded, or once that has failed."""
-    volumes = volume_state(case.workload, resolved, case.facts)
-    finding, wake, needs_events = state.finding, state.requeue_after, state.needs_events
-    stuck = volumes.stuck
-    if not state.follow and state.phase != "failed" and volumes.unbound:
-        # No pod of the Job can start without its volumes; the first moments of a claim are no news.
-        finding = Finding(stuck.reason, stuck.message) if stuck else beginning(case.workload)
-        wake, needs_events = volumes.requeue_after, volumes.needs_events
-    fetched = replace(step.condition, message=finding.message) if step.condition else None
-    verdict = Verdict(
-        status="FAILED" if state.phase == "failed" else "PENDING",
-        reason=finding.reason,
-        message=finding.message,
-        conditions=_conditions(schedulable(case.workload, resolved.allocation), volumes.condition, fetched),
-        child_uid="",
-        completed=state.ended,
-    )
-    statuses = documents(case.workload, verdict, case.facts.now)
-    return Plan(
-        statuses=statuses,
-        events=events(case.workload, statuses, ""),
-        requeue_after=wake,
+def _blocked(
+    case: PlanContext, blocked: Blocked, warnings: list[str], requeue_after: float | None = None
+) -> Plan:
+    return plan_blocked(
+        case.workload,
+        blocked,
+        requeue_after=requeue_after,
+        warnings=tuple(warnings),
         backend=case.backend.name,
-        needs_events=needs_events,
-        follow=state.follow,
+        child=NO_CHILD,
     )
 
 
-def _conditions(*found: Condition | None) -> tuple[Condition, ...]:
-    return tuple(condition for condition in found if condition is not None)
+def _downloading(
+    case: PlanContext, resolved: Resolved, step: Step, outcome: Outcome, able: Condition
+) -> Outcome:
+    """The outcome of the downloads, or of the volumes that they wait for, with the conditions of both."""
+    volumes = volume_outcome(case.workload, resolved, case.facts)
+    if volumes is not None and volumes.status == "PENDING" and not step.follow and not step.failed:
+        # No pod of the download Job can start without its volumes.
+        cause = download.beginning(case.workload) if is_new(volumes) else volumes
+        outcome = replace(
+            outcome,
+            reason=cause.reason,
+            message=cause.message,
+            requeue_after=volumes.requeue_after,
+            needs_events=volumes.needs_events,
+        )
+    storage = volumes.conditions if volumes is not None else ()
+    downloads = tuple(replace(condition, message=outcome.message) for condition in step.conditions)
+    return replace(outcome, conditions=(able, *storage, *downloads))
 
 
 def schedulable(workload: Workload, allocation: Allocation) -> Condition:

@@ -1,4 +1,4 @@
-"""What of a changed workload, or of an edited child, leads to a write on the live child."""
+"""Updates of a live child: what of a changed workload is applied, and what of an edited child is restored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, fingerprint
 from kaiwo.workload.defaults import queue_facts, renew, resolve
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.model import Apply, Patch
+from kaiwo.workload.model import Apply, Delete, Patch
 from kaiwo.workload.plans import create, replacement, secondary_resources
 from kaiwo.workload.plans.blocked import blocked_by_api
 from kaiwo.workload.plans.diff import (
@@ -48,7 +48,7 @@ _QUEUE_FIELDS = ("clusterQueue", "priorityClass")
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What reaches a live child.
+    """What is written to a live child, and what the status says of it.
 
     Attributes:
         condition: the condition SpecApplied; None where it does not apply.
@@ -67,24 +67,46 @@ class Update:
     rendered: tuple[Rendered, ...] = ()
 
 
-def plan_update(
-    case: PlanContext,
-    record: AppliedRecord | None,
-    admission: Admission | None,
-    switched: str,
-) -> Update:
-    """What a changed workload or an edited child leads to; nothing, quickly, when neither is the case."""
+def kept_child(case: PlanContext, record: AppliedRecord | None) -> Update:
+    """The update of a child that has ended or is being deleted: none."""
+    return Update(
+        None if case.switched else _applied(case.workload),
+        record.resolved.allocation if record else None,
+        warnings=record.warnings if record else (),
+    )
+
+
+def plan_update(case: PlanContext, record: AppliedRecord | None, admission: Admission | None) -> Update:
+    """What of a changed workload or an edited child is written to the child and its secondary resources."""
+    update = _child_update(case, record, admission)
+    if update.condition is not None and update.condition.status != "True":
+        return update
+    if any(isinstance(write, Delete) and write.resource == case.backend.child for write in update.writes):
+        return update
+    try:
+        patches = secondary_resources.tuned(case)
+    except (SpecError, PluginError) as error:
+        return replace(update, condition=_applied(case.workload, "PluginError", str(error)))
+    rejected = case.facts.rejection
+    if rejected is not None and rejected.resource in case.backend.secondary:
+        blocked = blocked_by_api(rejected)
+        return replace(update, condition=_applied(case.workload, blocked.reason, blocked.message))
+    return replace(update, writes=(*update.writes, *patches)) if patches else update
+
+
+def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Admission | None) -> Update:
+    """What is written to the child; found out quickly where nothing has changed."""
     allocation = record.resolved.allocation if record else None
     fields = fingerprint(case.workload)
-    if switched:
+    if case.switched:
         asked = [name for name in changed(record.fields, fields) if name == "ray"] if record else []
-        text = immutable_message(asked or [switched], case.backend.child.kind)
+        text = immutable_message(asked or [case.switched], case.backend.child.kind)
         return Update(_applied(case.workload, "Immutable", text), allocation)
     changes: list[str] = []
     live: Object = case.facts.live or {}
     if record is not None:
         changes = changed(record.fields, fields)
-        # Another manager's change of anything is looked for in the whole object where that is applied.
+        # Where the whole object is applied, a change by another manager may be anywhere in it.
         edited = case.backend.write == "apply" or content(live, record) != record.content
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
         if not (changes or edited or relabelled):
@@ -93,19 +115,19 @@ def plan_update(
         if frozen := immutable(changes, case.backend, allowed):
             text = immutable_message(frozen, case.backend.child.kind)
             return Update(_applied(case.workload, "Immutable", text), allocation)
-        if cannot := _cannot_grow(case, changes):
-            told = Condition(
-                "StorageReady", "False", "VolumeNotExpandable", cannot, case.workload.generation or None
-            )
-            return Update(_applied(case.workload, "VolumeNotExpandable", cannot), allocation, storage=told)
+        if text := _not_expandable(case, changes):
+            generation = case.workload.generation or None
+            storage = Condition("StorageReady", "False", "VolumeNotExpandable", text, generation)
+            return Update(_applied(case.workload, "VolumeNotExpandable", text), allocation, storage=storage)
     if case.facts.rejection is not None:
-        refusal = blocked_by_api(case.facts.rejection)
-        about = Condition(
-            refusal.condition, "False", refusal.reason, refusal.message, case.workload.generation or None
+        blocked = blocked_by_api(case.facts.rejection)
+        generation = case.workload.generation or None
+        about = Condition(blocked.condition, "False", blocked.reason, blocked.message, generation)
+        return Update(
+            _applied(case.workload, blocked.reason, blocked.message),
+            allocation,
+            storage=about if blocked.condition == "StorageReady" else None,
         )
-        if refusal.condition == "StorageReady":
-            return Update(_applied(case.workload, refusal.reason, refusal.message), allocation, storage=about)
-        return Update(_applied(case.workload, refusal.reason, refusal.message), allocation)
     try:
         return _write(case, record, changes)
     except SpecError as error:
@@ -141,7 +163,7 @@ def _allowed(
     return allowed
 
 
-def _cannot_grow(case: PlanContext, changes: Collection[str]) -> str:
+def _not_expandable(case: PlanContext, changes: Collection[str]) -> str:
     """Why a volume that was asked to grow cannot; empty when none is, or all can."""
     for path in changes:
         claim = _claim(case.workload, case.facts, path) if path in _SIZES else None
@@ -178,8 +200,8 @@ def _write(
     changes: Collection[str],
 ) -> Update:
     allocation = record.resolved.allocation if record else None
-    if refusal := create.check(case.workload, case.backend):
-        return Update(_applied(case.workload, refusal.reason, refusal.message), allocation)
+    if blocked := create.check(case.workload, case.backend):
+        return Update(_applied(case.workload, blocked.reason, blocked.message), allocation)
     answer = _values(case, record, changes)
     if isinstance(answer, Blocked):
         return Update(_applied(case.workload, answer.reason, answer.message), allocation)

@@ -30,12 +30,12 @@ class ClaimWrites:
 
     Attributes:
         writes: claims to make or to enlarge.
-        refusal: why the workload cannot run with what is there.
+        blocked: why the workload cannot run with what is there.
         warnings: what of the spec is not used.
     """
 
     writes: tuple[Write, ...] = ()
-    refusal: Blocked | None = None
+    blocked: Blocked | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -50,9 +50,9 @@ def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
             continue
         if not is_ours(live, case.workload):
-            return ClaimWrites(refusal=conflict(live, "PersistentVolumeClaim", case.workload))
+            return ClaimWrites(blocked=conflict(live, "PersistentVolumeClaim", case.workload))
         if problem := _fixed(case.workload, live):
-            return ClaimWrites(refusal=Blocked("VolumeImmutable", problem, condition="StorageReady"))
+            return ClaimWrites(blocked=Blocked("VolumeImmutable", problem, condition="StorageReady"))
         wanted, have = quantity(size(claim.child)), quantity(size(live))
         if wanted is None or have is None or wanted == have:
             continue
@@ -62,7 +62,7 @@ def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
                 "asked for: a volume cannot shrink"
             )
         elif problem := not_expandable(live, case.facts):
-            return ClaimWrites(refusal=Blocked("VolumeNotExpandable", problem, condition="StorageReady"))
+            return ClaimWrites(blocked=Blocked("VolumeNotExpandable", problem, condition="StorageReady"))
         else:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
     return ClaimWrites(tuple(writes), None, tuple(warnings))

@@ -334,7 +334,7 @@ def test_a_finished_download_is_remembered(fetching: World) -> None:
     fetching.set(auxiliaries=beside)
     fetching.settle()
     writes = len(fetching.writes)
-    fetching.set(live=None, lost=DeletedChild(fetching.facts.live, deletion_seen=True))
+    fetching.set(live=None, missing_child=DeletedChild(fetching.facts.live, deletion_seen=True))
     fetching.settle()
     assert [write.obj["metadata"]["name"] for write in fetching.writes[writes:]] == ["train"]
     assert told(fetching) == ("STARTING", "Starting")
