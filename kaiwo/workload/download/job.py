@@ -21,7 +21,7 @@ from kaiwo.workload.metadata import (
     derived_name,
     embedded,
     layered,
-    owner_reference,
+    owned,
     system_labels,
 )
 from kaiwo.workload.pods.list_merge import merged
@@ -118,13 +118,12 @@ def prepare(case: PlanContext, resolved: Resolved, child: Object) -> Prepared:
 
 
 def _metadata(workload: Workload, stamped: str) -> Object:
-    labels = {**copied(workload.labels), **system_labels(workload, DOWNLOADER)}
-    metadata: Object = {"name": name_of(workload), "labels": labels, "annotations": {RESOLVED: stamped}}
-    if workload.namespace:
-        metadata["namespace"] = workload.namespace
-    if owner := owner_reference(workload):
-        metadata["ownerReferences"] = owner
-    return metadata
+    metadata: Object = {
+        "name": name_of(workload),
+        "labels": copied(workload.labels),
+        "annotations": {RESOLVED: stamped},
+    }
+    return owned(metadata, workload, DOWNLOADER)
 
 
 def _config_map(inp: _Input) -> Rendered:

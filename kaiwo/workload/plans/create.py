@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
@@ -10,18 +10,17 @@ from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.rendering import Rendered, RenderInput
 from kaiwo.workload import plugin_calls
-from kaiwo.workload.applied_record import AppliedRecord, encode, fingerprint
+from kaiwo.workload.applied_record import with_record
 from kaiwo.workload.backend_selection import ignored_blocks
 from kaiwo.workload.defaults import resolve
 from kaiwo.workload.download import requested
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.step import next_step
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.metadata import RESOLVED, name_problem, owner_reference, system_labels
+from kaiwo.workload.metadata import name_problem, owned
 from kaiwo.workload.model import NO_CHILD, Apply, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, plan_blocked
-from kaiwo.workload.plans.diff import content, own_keys, paths_set
 from kaiwo.workload.storage import claims
 from kaiwo.workload.storage.state import is_new, volume_outcome
 from kaiwo.workload.storage.volumes import check as check_storage
@@ -37,25 +36,8 @@ if TYPE_CHECKING:
     from kaiwo.workload.model import Facts, PlanContext, Registry
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A rendered child with ownership and the record on it.
-
-    Attributes:
-        rendered: the child as it is written.
-        record: what the record on it says.
-    """
-
-    rendered: Rendered
-    record: AppliedRecord
-
-
-def make(
-    case: PlanContext,
-    resolved: Resolved,
-    queue: QueueAssignment | None,
-) -> Made:
-    """Render the child and put Kaiwo's own metadata on it."""
+def make(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None) -> Rendered:
+    """Render the child, with ownership and the record on it, and its secondary resources."""
     inp = RenderInput(
         workload=case.workload,
         resolved=resolved,
@@ -64,24 +46,18 @@ def make(
         settings=case.facts.settings.get(case.backend.name),
     )
     rendered = plugin_calls.rendered(case.backend, inp)
-    metadata = dict(rendered.child["metadata"])
-    metadata["labels"] = {**metadata.get("labels", {}), **system_labels(case.workload)}
-    if owner := owner_reference(case.workload):
-        metadata["ownerReferences"] = owner
-    record = AppliedRecord(
-        resolved=resolved,
-        queue=queue,
-        fields=fingerprint(case.workload),
-        labels=own_keys(metadata, "labels", queue.labels.keys() if queue else ()),
-        annotations=own_keys(metadata, "annotations"),
-        paths=paths_set(rendered.child, case.backend),
+    child = with_record(
+        {**rendered.child, "metadata": owned(rendered.child["metadata"], case.workload)},
+        case.workload,
+        resolved,
+        queue,
+        paths=case.backend.patch_paths,
         warnings=tuple(rendered.warnings),
     )
-    child = {**rendered.child, "metadata": metadata}
-    record = replace(record, content=content(child, record))
-    metadata["annotations"] = {**metadata.get("annotations", {}), RESOLVED: encode(record)}
-    beside = {kind: secondary_resources.owned(obj, case.workload) for kind, obj in rendered.secondary.items()}
-    return Made(replace(rendered, child=child, secondary=beside), record)
+    secondary = {
+        kind: secondary_resources.with_hash(obj, case.workload) for kind, obj in rendered.secondary.items()
+    }
+    return replace(rendered, child=child, secondary=secondary)
 
 
 def check(workload: Workload, backend: Backend) -> Blocked | None:
@@ -154,22 +130,22 @@ def plan_create(case: PlanContext) -> Plan:
     made = make(case, resolved, queue)
     rendered = claims.claims(case.workload, resolved)
     volumes = claims.reconciled(case, rendered)
-    warnings += [*volumes.warnings, *made.rendered.warnings]
-    if blocked := volumes.blocked or secondary_resources.taken(case, made.rendered):
+    warnings += [*volumes.warnings, *made.warnings]
+    if blocked := volumes.blocked or secondary_resources.taken(case, made):
         return _blocked(case, blocked, warnings)
-    step = next_step(case, resolved, made.rendered.child)
+    step = next_step(case, resolved, made.child)
     if isinstance(step, Blocked):
         return _blocked(case, step, warnings)
     if case.facts.rejection is not None and not step.failed:
         return _blocked(case, blocked_by_api(case.facts.rejection), warnings, REJECTED_RETRY_SECONDS)
-    child = made.rendered.child
+    child = made.child
     creation = (
         Create(case.backend.child, child)
         if case.backend.write == "create"
         else Apply(case.backend.child, child)
     )
     first = (*volumes.writes, *step.writes)
-    then = (creation, *secondary_resources.writes(case, made.rendered))
+    then = (creation, *secondary_resources.writes(case, made))
     able = schedulable(case.workload, resolved.allocation)
     if step.outcome is None:
         text = f"{case.backend.child.kind} {case.workload.name} is being created"
@@ -185,8 +161,8 @@ def plan_create(case: PlanContext) -> Plan:
         rendered=(
             *rendered,
             *step.rendered,
-            made.rendered,
-            *(Rendered(obj) for obj in made.rendered.secondary.values()),
+            made,
+            *(Rendered(obj) for obj in made.secondary.values()),
         ),
         later=then if step.outcome is not None else (),
         follow=step.follow,

@@ -11,7 +11,7 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload import plugin_calls
-from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, fingerprint
+from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, content, fingerprint
 from kaiwo.workload.defaults import queue_facts, renew, resolve
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.json_access import lenient_map
@@ -20,7 +20,6 @@ from kaiwo.workload.plans import create, replacement, secondary_resources
 from kaiwo.workload.plans.blocked import blocked_by_api
 from kaiwo.workload.plans.diff import (
     changed,
-    content,
     immutable,
     immutable_message,
     merge_patch,
@@ -206,7 +205,7 @@ def _write(
     if isinstance(answer, Blocked):
         return Update(_applied(case.workload, answer.reason, answer.message), allocation)
     resolved, queue = answer
-    made = _made(case, record, resolved, queue)
+    made = _render(case, record, resolved, queue)
     writes: list[Write] = []
     if any(path in changes for path in _SIZES):
         writes += [
@@ -214,18 +213,18 @@ def _write(
         ]
     live: Object = case.facts.live or {}
     metadata = lenient_map(live.get("metadata"))
-    warnings = list(made.rendered.warnings)
-    if taken := secondary_resources.taken(case, made.rendered):
+    warnings = list(made.warnings)
+    if taken := secondary_resources.taken(case, made):
         return Update(_applied(case.workload, taken.reason, taken.message), allocation)
     if changes and _replaces(case, made):
         return Update(_applied(case.workload), allocation, (replacement.deletion(case),))
     if case.backend.write == "apply":
-        desired, left = without_foreign(made.rendered.child, live, case.backend, case.facts.owners)
+        desired, left = without_foreign(made.child, live, case.backend, case.facts.owners)
         warnings += left
         combined = plugin_calls.merged(case.backend, desired, live)
         if not contains(live, combined):
             writes.append(Apply(case.backend.child, _guarded(combined, live, desired)))
-    elif patch := merge_patch(live, made.rendered.child, record, case.backend, case.facts.owners):
+    elif patch := merge_patch(live, made.child, record, case.backend, case.facts.owners):
         writes.append(
             Patch(
                 case.backend.child,
@@ -235,19 +234,19 @@ def _write(
                 patch,
             )
         )
-    writes += secondary_resources.writes(case, made.rendered)
+    writes += secondary_resources.writes(case, made)
     return Update(
         _applied(case.workload),
         resolved.allocation,
         tuple(writes),
         warnings=tuple(warnings),
-        rendered=(made.rendered,),
+        rendered=(made,),
     )
 
 
-def _made(
+def _render(
     case: PlanContext, record: AppliedRecord | None, resolved: Resolved, queue: QueueAssignment | None
-) -> create.Made:
+) -> Rendered:
     """The child as it is wanted now; new labels of the workload wait for a change that needs new pods."""
     made = create.make(case, resolved, queue)
     if record is None or not _replaces(case, made):
@@ -257,10 +256,10 @@ def _made(
     return made if _replaces(case, same) else same
 
 
-def _replaces(case: PlanContext, made: create.Made) -> bool:
+def _replaces(case: PlanContext, made: Rendered) -> bool:
     """Whether the live child would have to be replaced to become what was rendered."""
     live: Object = case.facts.live or {}
-    return plugin_calls.frozen(case.backend, live) != plugin_calls.frozen(case.backend, made.rendered.child)
+    return plugin_calls.frozen(case.backend, live) != plugin_calls.frozen(case.backend, made.child)
 
 
 def _guarded(combined: Object, live: Object, desired: Object) -> Object:

@@ -10,7 +10,7 @@ from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import conflict, is_ours, owner_reference, system_labels
+from kaiwo.workload.metadata import conflict, is_ours, owned
 from kaiwo.workload.model import Apply
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.storage.volumes import enabled, volumes
@@ -120,11 +120,7 @@ def claims(workload: Workload, resolved: Resolved) -> tuple[Rendered, ...]:
     rendered = []
     for volume in volumes(workload, resolved):
         origins = Origins()
-        metadata: Object = {"name": volume.claim, "labels": system_labels(workload)}
-        if workload.namespace:
-            metadata["namespace"] = workload.namespace
-        if owner := owner_reference(workload):
-            metadata["ownerReferences"] = owner
+        metadata = owned({"name": volume.claim}, workload)
         spec: Object = {
             "accessModes": [storage.access_mode],
             "resources": {"requests": {"storage": volume.size}},
