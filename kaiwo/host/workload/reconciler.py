@@ -169,15 +169,15 @@ class WorkloadReconciler:
         try:
             workload = Workload.from_object(obj)
         except InvalidWorkload as error:
-            decided = plan_invalid(obj, error, now)
-            snapshot, in_progress = None, False
+            snapshot, decided = None, plan_invalid(obj, error, now)
         else:
-            snapshot, in_progress = self._reader.read(entry, workload, now), is_in_progress(workload)
+            snapshot = self._reader.read(entry, workload, now)
             decided = await self._plan_and_write(key, snapshot, state)
         version = await self._executor.report(entry, decided, now)
         has_child = snapshot is not None and snapshot.has_child
         state.seen = snapshot.fingerprint(before, version) if snapshot else before._replace(workload=version)
-        self._downloads.follow(key, decided.follow, reported=in_progress)
+        reported = bool(decided.follow) and snapshot is not None and is_in_progress(snapshot.workload)
+        self._downloads.follow(key, decided.follow, reported=reported)
         status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}
         ended = status.get("status") in TERMINAL
         if self._states.set_waiting(key, state, waits=not (ended or has_child), since=since):

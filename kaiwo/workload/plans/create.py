@@ -21,10 +21,8 @@ from kaiwo.workload.metadata import name_problem, owned
 from kaiwo.workload.model import NO_CHILD, Apply, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, plan_blocked
-from kaiwo.workload.storage import claims
+from kaiwo.workload.storage import claims, volumes
 from kaiwo.workload.storage.state import is_new, volume_outcome
-from kaiwo.workload.storage.volumes import check as check_storage
-from kaiwo.workload.storage.volumes import warnings as storage_warnings
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
@@ -73,7 +71,8 @@ def check(workload: Workload, backend: Backend) -> Blocked | None:
         raise SpecError(
             "spec.preferredTopologyLabel", "cannot be used together with spec.requiredTopologyLabel; keep one"
         )
-    check_storage(workload)
+    if spec.storage is not None:
+        volumes.check(workload)
     if problems := plugin_calls.problems(backend, workload):
         named = all(path == "metadata.name" for path, _ in problems)
         return Blocked(
@@ -98,11 +97,9 @@ def unavailable(backend: Backend, facts: Facts) -> Blocked | None:
 
 def spec_warnings(workload: Workload, registry: Registry, backend: Backend) -> list[str]:
     """What of the spec is not used."""
-    warnings = [
-        *ignored_blocks(workload, backend, registry),
-        *storage_warnings(workload),
-        *requested.warnings(workload, registry),
-    ]
+    warnings = ignored_blocks(workload, backend, registry)
+    if workload.spec.storage is not None:
+        warnings += [*volumes.warnings(workload), *requested.warnings(workload, registry)]
     if workload.spec.cluster_queue and registry.queue is None:
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
     return warnings
@@ -128,10 +125,9 @@ def plan_create(case: PlanContext) -> Plan:
         return _blocked(case, answer, warnings)
     resolved, queue = answer
     made = make(case, resolved, queue)
-    rendered = claims.claims(case.workload, resolved)
-    volumes = claims.reconciled(case, rendered)
-    warnings += [*volumes.warnings, *made.warnings]
-    if blocked := volumes.blocked or secondary_resources.taken(case, made):
+    storage = claims.reconcile_claims(case, resolved)
+    warnings += [*storage.warnings, *made.warnings]
+    if blocked := storage.blocked or secondary_resources.taken(case, made):
         return _blocked(case, blocked, warnings)
     step = next_step(case, resolved, made.child)
     if isinstance(step, Blocked):
@@ -144,7 +140,7 @@ def plan_create(case: PlanContext) -> Plan:
         if case.backend.write == "create"
         else Apply(case.backend.child, child)
     )
-    first = (*volumes.writes, *step.writes)
+    first = (*storage.writes, *step.writes)
     then = (creation, *secondary_resources.writes(case, made))
     able = schedulable(case.workload, resolved.allocation)
     if step.outcome is None:
@@ -159,7 +155,7 @@ def plan_create(case: PlanContext) -> Plan:
         warnings=tuple(warnings),
         backend=case.backend.name,
         rendered=(
-            *rendered,
+            *storage.rendered,
             *step.rendered,
             made,
             *(Rendered(obj) for obj in made.secondary.values()),
@@ -186,18 +182,18 @@ def _downloading(
     case: PlanContext, resolved: Resolved, step: Step, outcome: Outcome, able: Condition
 ) -> Outcome:
     """The outcome of the downloads, or of the volumes that they wait for, with the conditions of both."""
-    volumes = volume_outcome(case.workload, resolved, case.facts)
-    if volumes is not None and volumes.status == "PENDING" and not step.follow and not step.failed:
+    bound = volume_outcome(case.workload, resolved, case.facts)
+    if bound is not None and bound.status == "PENDING" and not step.follow and not step.failed:
         # No pod of the download Job can start without its volumes.
-        cause = download.beginning(case.workload) if is_new(volumes) else volumes
+        cause = download.beginning(case.workload) if is_new(bound) else bound
         outcome = replace(
             outcome,
             reason=cause.reason,
             message=cause.message,
-            requeue_after=volumes.requeue_after,
-            needs_events=volumes.needs_events,
+            requeue_after=bound.requeue_after,
+            needs_events=bound.needs_events,
         )
-    storage = volumes.conditions if volumes is not None else ()
+    storage = bound.conditions if bound is not None else ()
     downloads = tuple(replace(condition, message=outcome.message) for condition in step.conditions)
     return replace(outcome, conditions=(able, *storage, *downloads))
 

@@ -1,4 +1,4 @@
-"""The claims of a workload: rendered, made, and enlarged where their class allows it."""
+"""The claims of a workload: rendered, created, and expanded where their class allows it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.storage.volumes import enabled, volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rendering import Resolved
@@ -26,21 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClaimWrites:
-    """What becomes of the claims of a workload without a child.
+    """The claims of a workload without a child.
 
     Attributes:
-        writes: claims to make or to enlarge.
+        rendered: the claims as they are wanted.
+        writes: claims to create or to expand.
         blocked: why the workload cannot run with what is there.
         warnings: what of the spec is not used.
     """
 
+    rendered: tuple[Rendered, ...] = ()
     writes: tuple[Write, ...] = ()
     blocked: Blocked | None = None
     warnings: tuple[str, ...] = ()
 
 
-def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
-    """What to write, or why not, for claims as rendered; those of somebody else are never touched."""
+def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
+    """The claims of a workload without a child, and what to write, or why not; others' are never touched."""
+    rendered = claims(case.workload, resolved)
     writes: list[Write] = []
     warnings: list[str] = []
     for claim in rendered:
@@ -65,11 +66,11 @@ def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
             return ClaimWrites(blocked=Blocked("VolumeNotExpandable", problem, condition="StorageReady"))
         else:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
-    return ClaimWrites(tuple(writes), None, tuple(warnings))
+    return ClaimWrites(rendered, tuple(writes), None, tuple(warnings))
 
 
 def not_expandable(live: Object, facts: Facts) -> str:
-    """Why a live claim cannot grow; empty when it can, or when nobody knows."""
+    """Why a live claim cannot be expanded; empty when it can, or when its class is unknown."""
     name = lenient_map(live.get("spec")).get("storageClassName")
     classes = facts.storage_classes
     known = classes.get(name) if classes is not None and isinstance(name, str) else None
