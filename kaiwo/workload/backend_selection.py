@@ -43,7 +43,7 @@ class BackendChoice:
         backend: the backend, None when none serves the workload.
         blocked: why there is none.
         requeue_after: seconds after which to select again without an event, None for never.
-        switched: the field by which the workload now asks for another backend than the one that made its
+        switched: the field by which the workload now requests another backend than the one that made its
             child, empty when it does not. The child stays with its backend.
     """
 
@@ -127,7 +127,7 @@ def _is_chosen(backend: Backend, workload: Workload) -> bool:
 
 
 def wanted_field(workload: Workload) -> str:
-    """The field below ``spec`` whose backend the workload asks for."""
+    """The field below ``spec`` whose backend the workload requests."""
     ray = _WANTED[workload.kind, True]
     if workload.spec.ray or ray in workload.blocks:
         return ray

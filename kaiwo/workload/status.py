@@ -59,7 +59,7 @@ _PASSING = {
 }
 _MAX_MESSAGE = 2000
 _MAX_EVENT = 1000
-"""Longest message of a status and of an Event; the API server takes 1024 characters in an Event."""
+"""Longest message of a status and of an Event; the API server accepts 1024 characters in an Event."""
 
 _CLOCK_SKEW = 5.0
 """Seconds by which the clocks of a node and of the control plane may differ."""
@@ -99,7 +99,7 @@ def with_status(workload: Workload, plan: Plan, now: datetime) -> Plan:
 
 
 def _only_started(before: Object, final: Object) -> bool:
-    """Whether all that is new is a first container of several: the start is told with the next state."""
+    """Whether only the start of a first container is new: it is written with the next state."""
     if final["status"] != "STARTING" or "startTime" in before:
         return False
     return {key: value for key, value in final.items() if key != "startTime"} == before

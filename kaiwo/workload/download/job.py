@@ -67,7 +67,7 @@ class Prepared:
     """What is created for downloads.
 
     Attributes:
-        config_map: tells the download program what to fetch.
+        config_map: what the download program is to fetch.
         job: runs it.
     """
 
@@ -157,7 +157,7 @@ def _config_map(inp: _Input) -> Rendered:
 
 def _job(inp: _Input) -> Rendered:
     workload, origins = inp.workload, Origins()
-    origins.note("spec.backoffLimit", "default", "a download is tried again, and goes on where it ended")
+    origins.note("spec.backoffLimit", "default", "a failed download is tried again from where it ended")
     origins.note("spec.podFailurePolicy", "default", "what would fail again is not tried again")
     rule = {
         "action": "FailJob",

@@ -154,7 +154,7 @@ def _between(workload: Workload, owned: list[Object], job: Object) -> str:
     tries = lenient_map(job.get("spec")).get("backoffLimit")
     failed = lenient_map(job.get("status")).get("failed")
     count = f" {failed} of {tries + 1}" if isinstance(failed, int) and isinstance(tries, int) else ""
-    return f"try{count} failed, the next one goes on from there: {line}"
+    return f"try{count} failed, the next one continues from there: {line}"
 
 
 def _failure(owned: list[Object], failed: Object, name: str) -> Finding:

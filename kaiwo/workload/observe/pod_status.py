@@ -1,4 +1,4 @@
-"""What pods really do: the one problem worth telling, and whether a container runs."""
+"""The state of pods: the worst problem of any of them, and whether a container runs."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def _disruption(pod: Object) -> Finding | None:
 
 
 def failure(pods: Iterable[Object]) -> Finding | None:
-    """Why pods failed: a lost node, exit code, memory, eviction; None when no pod tells."""
+    """Why pods failed: a lost node, exit code, memory, eviction; None when no pod has a cause."""
     for pod in pods:
         if disruption := _disruption(pod):
             return disruption

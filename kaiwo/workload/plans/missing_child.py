@@ -31,7 +31,7 @@ def plan_missing_child(workload: Workload, facts: Facts, backend: Backend) -> Pl
     if facts.missing_child is not None:
         outcome = _last_seen(workload, facts, facts.missing_child, backend)
     elif workload.status.child_uid and not _never_started(workload, facts.now, backend):
-        outcome = _child_lost(workload, facts, backend)
+        outcome = _unknown_end(workload, facts, backend)
     else:
         outcome = None
     if outcome is None:
@@ -55,7 +55,7 @@ def _last_seen(workload: Workload, facts: Facts, missing: DeletedChild, backend:
     started = lenient_map(missing.obj.get("status")).get("startTime") or outcome.started
     if missing.deletion_seen or not started:
         return None
-    return _child_lost(workload, facts, backend)
+    return _unknown_end(workload, facts, backend)
 
 
 def _never_started(workload: Workload, now: datetime, backend: Backend) -> bool:
@@ -74,13 +74,13 @@ def _ttl(workload: Workload, backend: Backend) -> int:
     return given if isinstance(given, int) else TTL_SECONDS
 
 
-def _child_lost(workload: Workload, facts: Facts, backend: Backend) -> Outcome:
+def _unknown_end(workload: Workload, facts: Facts, backend: Backend) -> Outcome:
     return Outcome(
         status="FAILED",
         reason="ChildLost",
         message=(
             f"{backend.child.kind} {workload.name} is gone and nobody saw how it ended (it may have been "
-            "collected after its end while the operator was down); it is not run a second time: look at the "
+            "collected after its end while the operator was down); it is not run a second time: check the "
             "job's own output, and delete the workload and submit it again if it should run again"
         ),
         completed=facts.now,

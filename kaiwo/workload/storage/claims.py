@@ -85,7 +85,7 @@ def not_expandable(live: Object, facts: Facts) -> str:
 
 
 def _fixed(workload: Workload, live: Object) -> str:
-    """What of a live claim is not as the user asks for and cannot be changed; empty when all is."""
+    """What of a live claim differs from the spec and cannot be changed; empty when nothing does."""
     storage = enabled(workload)
     spec = lenient_map(live.get("spec"))
     claim = lenient_map(live.get("metadata")).get("name")

@@ -23,7 +23,7 @@ EVENTS_SECONDS = 60.0
 """Seconds until the events of a pending claim are read again: only they have the provisioner's error."""
 
 _SELECTED = "volume.kubernetes.io/selected-node"
-"""Annotation by which the scheduler asks for a volume of a class that waits for the first pod."""
+"""Annotation by which the scheduler requests a volume of a class that waits for the first pod."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]
 def _ended(
     seen: Observation, begun: datetime | None, word: str, finding: Finding, completed: datetime | None
 ) -> Outcome:
-    # Pods of an ended Job may be terminating already; they still tell when they ran.
+    # Pods of an ended Job may be terminating already; they still have their start times.
     pods = _own(seen)
     started = pod_status.started(pods)
     return Outcome(

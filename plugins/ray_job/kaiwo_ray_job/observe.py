@@ -93,7 +93,7 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
 
 
 def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Outcome:
-    # The pods of an ended RayJob may be terminating already; they still tell when they ran.
+    # The pods of an ended RayJob may be terminating already; they still have their start times.
     started = pod_status.started(seen.pods)
     begun = parse_time(status.get("startTime"))
     return Outcome(

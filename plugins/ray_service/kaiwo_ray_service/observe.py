@@ -41,8 +41,8 @@ def observe(seen: Observation) -> Outcome:
         return _new(name)
     if not seen.secondary.get(RAY_SERVICE) and _is_refused(status):
         text = (
-            f"the API server does not take the RayService in AppWrapper {name}; 'kubectl create "
-            "--dry-run=server' with spec.rayService as a RayService of its own tells why"
+            f"the API server rejects the RayService in AppWrapper {name}; 'kubectl create "
+            "--dry-run=server' with spec.rayService as a RayService of its own shows why"
         )
         return Outcome("STARTING", "FailedCreate", text)
     return active(seen, lenient_map(seen.secondary.get(RAY_SERVICE)), pods)
