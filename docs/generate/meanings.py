@@ -234,7 +234,7 @@ ENDED: Final[Meanings] = {
     ),
     "ChildLost": Meaning(
         "FAILED",
-        "The created object is gone and nobody saw how it ended. A job never runs twice: look at its output, "
+        "The created object is gone and its end was not observed. A job never runs twice: check its output, "
         "and submit it again if you want it.",
     ),
 }

@@ -7,7 +7,7 @@ that a later change can be named without keeping the user's text a second time.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -126,18 +126,25 @@ def encode(record: AppliedRecord) -> str:
     return msgspec.json.encode(content, order="deterministic").decode()
 
 
-def content(obj: Object, record: AppliedRecord) -> str:
+def content(obj: Object, labels: Iterable[str], annotations: Iterable[str], paths: Iterable[str]) -> str:
     """A hash of what was set on a child and is restored when somebody edits it.
 
-    These are the labels, annotations and paths named in the record; the API server's defaults do not count.
+    Args:
+        obj: the child.
+        labels: see :class:`AppliedRecord`; the API server's defaults do not count.
+        annotations: likewise.
+        paths: likewise.
     """
-    labels = lenient_map(value_at(obj, ("metadata", "labels")))
-    annotations = lenient_map(value_at(obj, ("metadata", "annotations")))
+    metadata = lenient_map(obj.get("metadata"))
+    have_labels, have_annotations = (
+        lenient_map(metadata.get("labels")),
+        lenient_map(metadata.get("annotations")),
+    )
     return digest(
         [
-            [labels.get(key) for key in record.labels],
-            [annotations.get(key) for key in record.annotations],
-            [value_at(obj, path.split(".")) for path in record.paths],
+            [have_labels.get(key) for key in labels],
+            [have_annotations.get(key) for key in annotations],
+            [value_at(obj, path.split(".")) for path in paths],
         ]
     )
 
@@ -148,7 +155,7 @@ def with_record(
     resolved: Resolved,
     queue: QueueAssignment | None,
     *,
-    paths: Iterable[tuple[str, ...]],
+    patchable: Iterable[tuple[str, ...]],
     warnings: tuple[str, ...],
 ) -> Object:
     """A rendered child with the record on it.
@@ -158,23 +165,26 @@ def with_record(
         workload: its workload.
         resolved: see :class:`AppliedRecord`.
         queue: likewise.
-        paths: the patchable paths of its backend.
+        patchable: the patchable paths of its backend.
         warnings: see :class:`AppliedRecord`.
     """
     metadata = child["metadata"]
     queue_keys = queue.labels.keys() if queue else ()
+    labels = tuple(sorted(key for key in metadata["labels"] if key not in queue_keys))
+    annotations = tuple(sorted(key for key in metadata.get("annotations", {}) if key != RESOLVED))
+    paths = tuple(".".join(path) for path in patchable if value_at(child, path) is not None)
     record = AppliedRecord(
         resolved=resolved,
         queue=queue,
         fields=fingerprint(workload),
-        labels=tuple(sorted(key for key in metadata["labels"] if key not in queue_keys)),
-        annotations=tuple(sorted(key for key in metadata.get("annotations", {}) if key != RESOLVED)),
-        paths=tuple(".".join(path) for path in paths if value_at(child, path) is not None),
+        labels=labels,
+        annotations=annotations,
+        paths=paths,
+        content=content(child, labels, annotations, paths),
         warnings=warnings,
     )
-    record = replace(record, content=content(child, record))
-    annotations = {**metadata.get("annotations", {}), RESOLVED: encode(record)}
-    return {**child, "metadata": {**metadata, "annotations": annotations}}
+    recorded = {**metadata.get("annotations", {}), RESOLVED: encode(record)}
+    return {**child, "metadata": {**metadata, "annotations": recorded}}
 
 
 class _AllocationDocument(msgspec.Struct):
@@ -225,7 +235,7 @@ _decoder = msgspec.json.Decoder(_Document)
 
 
 def decode(child: Object) -> AppliedRecord | None:
-    """The record on a live child; None when it has none or somebody broke it."""
+    """The record on a live child; None when it has none or it is malformed."""
     text = lenient_map(lenient_map(child.get("metadata")).get("annotations")).get(RESOLVED)
     if not isinstance(text, str):
         return None

@@ -200,7 +200,7 @@ def conflict(obj: Object, kind: str, workload: Workload) -> Blocked:
     metadata = lenient_map(obj.get("metadata"))
     name, owner = metadata.get("name"), controller_of(obj)
     if owner is None:
-        whose = "is controlled by nobody"
+        whose = "has no controller"
     else:
         whose = f"belongs to {owner.get('kind')} {owner.get('name')}"
         same = owner.get("kind") == workload.kind and owner.get("name") == workload.name
@@ -213,8 +213,8 @@ def conflict(obj: Object, kind: str, workload: Workload) -> Blocked:
             )
     return Blocked(
         "NameConflict",
-        f"{kind} {name} exists in namespace {workload.namespace} and {whose}; it is not touched: "
-        "delete it or choose another name for the workload",
+        f"{kind} {name} exists in namespace {workload.namespace} and {whose}; it is not changed. "
+        "Delete it or choose another name for the workload",
     )
 
 

@@ -58,8 +58,8 @@ def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tu
                 return vendor, default_key
         return Blocked(
             "VendorNotLoaded",
-            f"spec.gpuVendor: 'default' means resource key {default_key!r} (KaiwoConfig "
-            f"nodes.defaultGpuResourceKey), which no loaded GPU vendor plugin serves; loaded: {names}",
+            f"spec.gpuVendor: no loaded GPU vendor plugin serves resource key {default_key!r} of vendor "
+            f"'default' (KaiwoConfig nodes.defaultGpuResourceKey); loaded: {names}",
         )
     for vendor in loaded:
         if vendor.name.lower() == wanted and vendor.resource_keys:

@@ -49,7 +49,7 @@ def make(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None) -
         case.workload,
         resolved,
         queue,
-        paths=case.backend.patch_paths,
+        patchable=case.backend.patch_paths,
         warnings=tuple(rendered.warnings),
     )
     secondary = {
@@ -90,8 +90,8 @@ def unavailable(backend: Backend, facts: Facts) -> Blocked | None:
         return None
     return Blocked(
         "BackendUnavailable",
-        f"backend {backend.name} needs {', '.join(missing)}, which this cluster does not serve; "
-        "install its operator and CRDs, the workload starts by itself then",
+        f"backend {backend.name} needs {', '.join(missing)}; this cluster does not serve it. "
+        "Install its operator and CRDs, then the workload starts by itself",
     )
 
 

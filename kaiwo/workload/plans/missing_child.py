@@ -79,9 +79,9 @@ def _unknown_end(workload: Workload, facts: Facts, backend: Backend) -> Outcome:
         status="FAILED",
         reason="ChildLost",
         message=(
-            f"{backend.child.kind} {workload.name} is gone and nobody saw how it ended (it may have been "
-            "collected after its end while the operator was down); it is not run a second time: check the "
-            "job's own output, and delete the workload and submit it again if it should run again"
+            f"{backend.child.kind} {workload.name} is gone and its end was not observed; it may have been "
+            "collected after its end while the operator was down. It is not run a second time: check the "
+            "job's own output, and delete the workload and submit it again to run it once more"
         ),
         completed=facts.now,
     )

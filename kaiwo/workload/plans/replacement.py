@@ -64,7 +64,7 @@ def replacing(case: PlanContext, record: AppliedRecord | None) -> Outcome | None
     return Outcome(
         "PENDING",
         REPLACING,
-        f"{names} changed, which needs a new {case.backend.child.kind}: the old one is being deleted, and "
+        f"{names} changed and needs a new {case.backend.child.kind}: the old one is being deleted, and "
         "the service is down until the new one runs",
     )
 

@@ -106,7 +106,7 @@ def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Ad
     if record is not None:
         changes = changed(record.fields, fields)
         # Where the whole object is applied, a change by another manager may be anywhere in it.
-        edited = case.backend.write == "apply" or content(live, record) != record.content
+        edited = case.backend.write == "apply" or _is_edited(live, record)
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
         if not (changes or edited or relabelled):
             return Update(_applied(case.workload), allocation, warnings=record.warnings)
@@ -133,6 +133,10 @@ def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Ad
         return Update(_applied(case.workload, "InvalidSpec", str(error)), allocation)
     except PluginError as error:
         return Update(_applied(case.workload, "PluginError", str(error)), allocation)
+
+
+def _is_edited(live: Object, record: AppliedRecord) -> bool:
+    return content(live, record.labels, record.annotations, record.paths) != record.content
 
 
 def _applied(workload: Workload, reason: str = "", message: str = "") -> Condition:
@@ -184,7 +188,7 @@ def _claim(workload: Workload, facts: Facts, path: str) -> Object | None:
 
 
 def _growth(workload: Workload, claim: Object, path: str) -> int | None:
-    """By how much (billionths of a byte) a volume is asked to grow; None when that cannot be said."""
+    """By how much (billionths of a byte) a volume is to grow; None when a size is no quantity."""
     spec = workload.spec.storage
     section = (spec.data if path.startswith("storage.data") else spec.hugging_face) if spec else None
     wanted = quantity(section.storage_size) if section and section.storage_size else None
@@ -277,7 +281,7 @@ def _values(
 ) -> tuple[Resolved, QueueAssignment | None] | Blocked:
     """The resolved values of the child after the change, and its queue."""
     if record is None:
-        # Somebody removed the record: what the child was made with is lost, so it is taken as of now.
+        # Somebody removed the record of what the child was created with, so the current values are used.
         return resolve(case, check_capacity=False)
     queue = record.queue
     if case.registry.queue is not None and any(name in changes for name in _QUEUE_FIELDS):

@@ -89,19 +89,19 @@ def _fixed(workload: Workload, live: Object) -> str:
     storage = enabled(workload)
     spec = lenient_map(live.get("spec"))
     claim = lenient_map(live.get("metadata")).get("name")
-    again = "put the old value back, or delete the workload and submit it again"
+    again = "restore the old value, or delete the workload and submit it again"
     if storage is None:
         return ""
     if storage.storage_class_name and spec.get("storageClassName") != storage.storage_class_name:
         return (
-            f"spec.storage.storageClassName: PersistentVolumeClaim {claim} was made with class "
-            f"{spec.get('storageClassName')!r}, which cannot change; {again}"
+            f"spec.storage.storageClassName is immutable; PersistentVolumeClaim {claim} was created "
+            f"with class {spec.get('storageClassName')!r}: {again}"
         )
     modes = spec.get("accessModes")
     if isinstance(modes, list) and storage.access_mode not in modes:
         return (
-            f"spec.storage.accessMode: PersistentVolumeClaim {claim} was made with "
-            f"{', '.join(map(str, modes))}, which cannot change; {again}"
+            f"spec.storage.accessMode is immutable; PersistentVolumeClaim {claim} was created with "
+            f"{', '.join(map(str, modes))}: {again}"
         )
     return ""
 

@@ -53,7 +53,7 @@ def observe(seen: Observation) -> Outcome:
 def _without_status(seen: Observation, metadata: Object, name: str) -> Outcome:
     """The outcome while KubeRay has set no status: an event may name the cause, in the end it is an error."""
     if seen.warning_event is not None and seen.warning_event.reason.startswith(_REFUSED):
-        text = f"KubeRay does not take RayJob {name}: {seen.warning_event.message}"
+        text = f"KubeRay rejects RayJob {name}: {seen.warning_event.message}"
         return Outcome("ERROR", seen.warning_event.reason, text)
     times = [
         parse_time(metadata.get("creationTimestamp")),
@@ -81,7 +81,7 @@ def _said(text: str, status: Object) -> str:
 
 
 def _failure(seen: Observation, status: Object, name: str) -> Finding:
-    # KubeRay writes Ray's verdict a moment before its own reason for it, which is then always this one.
+    # KubeRay writes Ray's status a moment before its own reason, which is then always AppFailed.
     default = "AppFailed" if status.get("jobStatus") == "FAILED" else status.get("jobDeploymentStatus")
     given = status.get("reason") or default
     reason = given if isinstance(given, str) and given.isalnum() else "Failed"
