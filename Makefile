@@ -11,7 +11,7 @@ FOLDERS := . $(patsubst %/pyproject.toml,%,$(PLUGINS:$(STORAGE)/%=)) $(STORAGE)[
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --maxfail 20 --durations 15
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-matrix test-pure lint bench install clean
+.PHONY: demo test test-matrix test-pure lint bench wheels install clean
 
 demo: $(STAMP)
 	$(BIN)/kaiwo demo
@@ -21,9 +21,10 @@ test: lint
 	$(PYTEST)
 
 # What talks to Kueue, KubeRay or AppWrapper once more, against the generation before.
+# MATRIX_SLICE names test files to run instead of all.
 test-matrix: $(STAMP)
 	$(BIN)/kaiwo sandbox build --generation older
-	KAIWO_SANDBOX_GENERATION=older $(PYTEST) -m matrix
+	KAIWO_SANDBOX_GENERATION=older $(PYTEST) -m matrix $(MATRIX_SLICE)
 
 # Everything that needs no control plane: seconds.
 test-pure: $(STAMP)
@@ -38,6 +39,10 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench
 
+wheels: $(STAMP)
+	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist \
+		$(patsubst %,./%,. $(PLUGINS:/pyproject.toml=))
+
 install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt $(PLUGINS)
@@ -48,4 +53,4 @@ $(STAMP): pyproject.toml constraints.txt $(PLUGINS)
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,7 +27,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Host
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:
@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
             backend.stdin.close()
             self._stream(backend.stdout)
 
-    do_POST = do_GET  # noqa: N815 - the name that http.server calls
+    do_POST = do_GET
 
     def _stream(self, out: IO[bytes]) -> None:
         head = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench.report import Figure
 from bench.server import node
 from bench.subject import PLUGINS, finished_job, kaiwo_job
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.workload.gpus.nodes import node_fact

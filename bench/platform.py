@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NODES = 4
 GPUS = NODES * 8
-QUEUED = (*PLUGINS, "kueue")
+QUEUED = (*PLUGINS, "kueue", "node_pools")
 """What the operator runs with here."""
 
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads"
@@ -44,7 +44,7 @@ class Platform(Server):
 
     def _start(self) -> None:
         nodes = [amd_node(f"amd-{number}") for number in range(NODES)]
-        sandbox = Sandbox.up(f"bench-{os.getpid()}", nodes=nodes, addons=("kueue",), owned=True, say=say)
+        sandbox = Sandbox.up(f"bench-{os.getpid()}", nodes=nodes, addons=("kueue",), owned=True, progress=say)
         self._programs.callback(sandbox.down)
         known = state.load(sandbox.directory)
         if known is None:

@@ -73,7 +73,7 @@ class Server:
     def _start(self) -> None:
         shutil.copytree(certs.ensure(), self._layout.pki)
         self.write_access(self.directory / "tokens.csv")
-        binaries = ensure(say=say)
+        binaries = ensure(progress=say)
         self.run("etcd", control_plane.etcd(binaries["etcd"], self._layout))
         server = self.run(
             "kube-apiserver",

@@ -19,13 +19,13 @@ import pytest
 
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.engine.controller import Watch
 from kaiwo.engine.resource import JOB, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import Writer
 from kaiwo.host.cluster_facts import ClusterFacts
 from kaiwo.host.kaiwoconfig import LiveConfig
-from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.testing import job, node, plugins, render
@@ -43,8 +43,8 @@ KAIWO_JOB = WORKLOADS["KaiwoJob"]
 PLUGINS = plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin)
 NODE_1 = node("gpu-1", gpus={"amd.com/gpu": 8})
 
-MOST_STEPS = 45
-MOST_FILES = 28
+MOST_STEPS = 48
+MOST_FILES = 31
 """Limits of what a reader passes from the key to the POST."""
 
 
@@ -117,7 +117,7 @@ class MemoryApi:
         self.writer = Writer(
             self.client, self.cache, field_manager="kaiwo", applied_annotation="kaiwo.silogen.ai/applied"
         )
-        self.recorder = SimpleNamespace(event=lambda _, __, reason, ___: self.events.append(reason))
+        self.event_recorder = SimpleNamespace(event=lambda _, __, reason, ___: self.events.append(reason))
         self.events: list[str] = []
         self.requests: list[str] = []
         self.statuses: list[str] = []

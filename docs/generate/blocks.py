@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 _FIELDS = ("field", "takes", "default", "meaning")
 _STATUS_MODULE = "kaiwo/workload/status.py"
 _STATUSES: dict[str, str] = {
-    "PENDING": "It waits: for its download, its queue, a deletion, or because it is scaled to zero.",
-    "STARTING": "It was let go, and no container runs yet.",
+    "PENDING": "It waits for its download, its queue or a deletion, or it is scaled to zero.",
+    "STARTING": "It was admitted, and no container runs yet.",
     "RUNNING": "A container runs. For a service: not everything is ready.",
     "READY": "A service that is fully ready.",
     "COMPLETE": "A job that succeeded.",
     "FAILED": "It ended and cannot recover.",
-    "ERROR": "It cannot run, or does not serve, now; it goes on by itself when the named cause is gone.",
-    "TERMINATING": "Kaiwo is ending it. Nothing leads there yet.",
-    "TERMINATED": "Kaiwo has ended it. Nothing leads there yet.",
+    "ERROR": "It cannot run or serve now; it continues by itself when the named cause is gone.",
+    "TERMINATING": "Kaiwo is ending it. Not used yet.",
+    "TERMINATED": "Kaiwo has ended it. Not used yet.",
 }
 
 
@@ -57,7 +57,7 @@ def blocks() -> dict[str, str]:
     _check_statuses(said)
     config = {use.reason for use in uses(CONFIG)}
     _compare("KaiwoConfig", config, meanings.OF_CONFIG, CONFIG)
-    queues = {use.reason for use in uses(QUEUES) if use.call in ("Problem", "_tell", "Condition")}
+    queues = {use.reason for use in uses(QUEUES) if use.call in ("SyncProblem", "_report", "Condition")}
     _compare("KaiwoQueueConfig", queues, meanings.OF_QUEUES, QUEUES)
     return {
         **{f"reasons-{name}": _reasons(group) for name, group in meanings.GROUPS.items()},

@@ -9,14 +9,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from docs.generate.reasons import ROOT
-from kaiwo.api.compose import compose_spec
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.kind_models import compose_spec
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.schema import structural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kaiwo.api.compose import Kind
+    from kaiwo.api.kind_models import Kind
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
 

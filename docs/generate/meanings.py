@@ -1,4 +1,4 @@
-"""What each reason means and what to do about it: the part of the reference that only a person can write."""
+"""Explains what each reason means and what to do about it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ Meanings: TypeAlias = dict[str, Meaning]
 CANNOT_RUN: Final[Meanings] = {
     "InvalidSpec": Meaning(
         "ERROR",
-        "A field cannot be used, or the API server refused the object made from it. The message names the "
+        "A field is invalid, or the API server rejected the object made from it. The message names the "
         "field; correct it.",
     ),
     "InvalidName": Meaning(
-        "ERROR", "The name is too long or has other characters than its backend takes. Use the name shown."
+        "ERROR",
+        "The name is too long or has characters that its backend does not support. Use the name shown.",
     ),
     "NameConflict": Meaning(
         "ERROR",
-        "An object of the name that is needed belongs to somebody else. It is never touched: delete it, or "
-        "choose another name.",
+        "An object with the required name belongs to another owner and is not changed. Delete it, or use "
+        "another name.",
     ),
     "NoGPUs": Meaning(
         "ERROR", "No usable node has a GPU of that vendor and model. Starts when such a node joins."
@@ -73,59 +74,61 @@ CANNOT_RUN: Final[Meanings] = {
     ),
     "VolumeImmutable": Meaning(
         "ERROR",
-        "Class or access mode of a volume that exists were changed, which cannot be. Put the old value back, "
+        "The class or access mode of an existing volume was changed, and is immutable. "
+        "Restore the old value, "
         "or submit the workload again.",
     ),
     "VolumeNotExpandable": Meaning(
         "ERROR",
-        "A volume was asked to grow and its StorageClass does not allow it. While the workload runs it goes "
-        "on, and only conditions say so.",
+        "A larger volume was requested and its StorageClass does not allow expansion. A running workload is "
+        "not affected; only its conditions change.",
     ),
     "Forbidden": Meaning(
         "ERROR", "The API server did not permit the object: a quota, a policy or the operator's own role."
     ),
     "Rejected": Meaning(
-        "ERROR", "The API server refused the object for another reason, which the message quotes."
+        "ERROR", "The API server rejected the object for another reason, which the message quotes."
     ),
     "PluginError": Meaning(
         "ERROR STARTING RUNNING",
-        "A plugin failed on this workload; it is tried again every 30 s. A running workload goes on, with "
-        "the status it had. The message names the plugin: tell its authors.",
+        "A plugin failed for this workload; it is retried every 30 s. A running workload is not affected and "
+        "keeps its status. The message names the plugin: report it to its authors.",
     ),
 }
-"""Nothing was created; each heals when its cause is gone."""
+"""Nothing was created; each recovers when its cause is gone."""
 
 WAITS: Final[Meanings] = {
     "Creating": Meaning("PENDING", "The object that runs the workload is being created."),
-    "Queued": Meaning("PENDING", "It waits in its queue, and the queue has not said why yet."),
+    "Queued": Meaning("PENDING", "It waits in its queue, and the queue has given no reason yet."),
     "Pending": Meaning("PENDING", "It waits in its queue. The message is Kueue's own: which quota is short."),
     "QuotaReserved": Meaning("PENDING", "Quota is set aside; admission checks are still going on."),
     "NoQuota": Meaning(
         "PENDING",
-        "Waiting cannot help: the queue does not cover a resource that is asked for, or has none of it. Use "
-        "another queue, or ask for its quota.",
+        "The queue never admits it: it does not cover a requested resource, or has none of it. Use another "
+        "queue, or have its quota raised.",
     ),
     "NotManagedByQueue": Meaning(
         "PENDING STARTING RUNNING",
-        "A queue was asked for and Kueue takes no notice: the namespace lacks the label "
+        "Kueue does not manage an object that names a queue: the namespace lacks the label "
         "`kueue-managed=true`, or Kueue's integration for this kind is off. Pods that run do so "
         "outside quota.",
     ),
     "QueueUnavailable": Meaning("PENDING", "Kueue is not installed. Starts when it is."),
-    "QueuePreparing": Meaning("PENDING", "The namespace's LocalQueue is being made, or its label written."),
+    "QueuePreparing": Meaning("PENDING", "The namespace's LocalQueue or its label is being created."),
     "PreviousRunDeleting": Meaning(
-        "PENDING", "What a deleted workload of the same name left is still being deleted. Starts afterwards."
+        "PENDING",
+        "Objects of a deleted workload of the same name are still being deleted. Starts afterwards.",
     ),
     "ChildDeleting": Meaning(
-        "PENDING", "Somebody deleted the created object. It is made again as soon as it is gone."
+        "PENDING", "The created object is being deleted. It is created again when it is gone."
     ),
     "Replacing": Meaning(
         "PENDING", "A change needs a new object; the service is down until the new one runs."
     ),
     "Downloading": Meaning(
         "PENDING",
-        "What `storage` asks for is downloaded first; what runs the workload is created afterwards. The "
-        "message says how far it is.",
+        "The downloads of `storage` come first; the object that runs the workload is created afterwards. The "
+        "message has the progress.",
     ),
     "VolumePending": Meaning(
         "PENDING",
@@ -136,7 +139,7 @@ WAITS: Final[Meanings] = {
     "Suspended": Meaning(
         "PENDING", "Somebody suspended the created object. Set its `spec.suspend` to false."
     ),
-    "Waiting": Meaning("PENDING", "It waited; written afterwards, when the wait itself was missed."),
+    "Waiting": Meaning("PENDING", "It waited; written afterwards, when the wait itself was not observed."),
 }
 
 RUNS: Final[Meanings] = {
@@ -149,14 +152,16 @@ RUNS: Final[Meanings] = {
     ),
     "ProgressDeadlineExceeded": Meaning(
         "ERROR",
-        "A rollout stood still for too long. Heals when it goes on; the message says what the pods lack.",
+        "A rollout made no progress for too long. Recovers when it continues; the message has the cause.",
     ),
     "ApplicationUnhealthy": Meaning(
-        "ERROR", "A Ray Serve application is UNHEALTHY or DEPLOY_FAILED. Heals when Ray says that it is well."
+        "ERROR",
+        "A Ray Serve application is UNHEALTHY or DEPLOY_FAILED. Recovers when Ray reports it healthy.",
     ),
     "RayJobIgnored": Meaning(
         "ERROR",
-        "KubeRay does not run, or refuses the RayJob without a status. Its events say what it dislikes.",
+        "KubeRay does not run, or rejects the RayJob without a status. The events of the "
+        "RayJob have the cause.",
     ),
     "ReplicaFailure": Meaning(
         "STARTING RUNNING", "Pods of a Deployment cannot be created; the message says why."
@@ -168,7 +173,7 @@ PODS: Final[Meanings] = {
         "STARTING RUNNING", "The image cannot be pulled. Check its name, or give `imagePullSecrets`."
     ),
     "ErrImagePull": Meaning("STARTING RUNNING", "The same, at the first attempt."),
-    "InvalidImageName": Meaning("STARTING RUNNING", "The image's name is no legal name."),
+    "InvalidImageName": Meaning("STARTING RUNNING", "The name of the image is invalid."),
     "ErrImageNeverPull": Meaning(
         "STARTING RUNNING", "The pull policy is Never and the node lacks the image."
     ),
@@ -184,24 +189,22 @@ PODS: Final[Meanings] = {
     "CrashLoopBackOff": Meaning(
         "STARTING RUNNING", "The container ends again and again; the message has its last exit code."
     ),
-    "Unschedulable": Meaning(
-        "STARTING RUNNING", "No node takes the pod now. The message is the scheduler's own count of causes."
-    ),
+    "Unschedulable": Meaning("STARTING RUNNING", "No node fits the pod now. The message is the scheduler's."),
     "VolumeNotBound": Meaning("STARTING RUNNING", "The pod waits for a volume."),
     "SchedulerMissing": Meaning(
         "STARTING RUNNING",
-        "For 30 s no scheduler has looked at the pod. Install kaiwo-scheduler, or set "
+        "For 30 s no scheduler has processed the pod. Install kaiwo-scheduler, or set "
         "`scheduling.kubeSchedulerName` in KaiwoConfig.",
     ),
     "FailedCreate": Meaning(
         "STARTING RUNNING",
-        "The API server refuses its pods: a quota, a policy, a bad field. The message quotes it.",
+        "The API server rejects its pods: a quota, a policy, an invalid field. The message quotes it.",
     ),
     "NoPods": Meaning(
-        "STARTING", "A Job began 30 s ago or earlier and has no pod. The Job's events say why."
+        "STARTING", "A Job started at least 30 s ago and has no pod. The events of the Job have the cause."
     ),
     "Evicted": Meaning(
-        "STARTING RUNNING FAILED", "The node put a pod out, mostly for lack of memory or disk."
+        "STARTING RUNNING FAILED", "The node evicted a pod, mostly for lack of memory or disk."
     ),
 }
 
@@ -209,17 +212,15 @@ ENDED: Final[Meanings] = {
     "Completed": Meaning("COMPLETE", "The job succeeded."),
     "AppFailed": Meaning("FAILED", "The Ray job ended with an error; the message has Ray's own words."),
     "ExitCode": Meaning("FAILED", "A container ended with an exit code other than 0, which the message has."),
-    "OOMKilled": Meaning(
-        "FAILED", "A container used more memory than its limit. Ask for more with `resources`."
-    ),
+    "OOMKilled": Meaning("FAILED", "A container used more memory than its limit. Raise it in `resources`."),
     "DeadlineExceeded": Meaning("FAILED", "The job was active longer than its `activeDeadlineSeconds`."),
     "Failed": Meaning("FAILED", "The job failed, and neither a pod nor a controller gave a reason."),
     "Stopped": Meaning("FAILED", "Somebody stopped the Ray job."),
-    "WrapperFailed": Meaning("FAILED", "AppWrapper gave the service up."),
+    "WrapperFailed": Meaning("FAILED", "AppWrapper stopped retrying the service."),
     "DownloadInvalid": Meaning(
         "FAILED",
-        "A download is configured wrongly, for example an address that is never reached, or a key that is no "
-        "text. The message names the item; correct it and submit again.",
+        "A download is configured wrongly, for example an address that is not allowed, or a key that is no "
+        "string. The message names the item; correct it and submit again.",
     ),
     "DownloadUnavailable": Meaning(
         "FAILED", "What was to be downloaded does not exist, or the credentials may not read it."
@@ -234,8 +235,9 @@ ENDED: Final[Meanings] = {
     ),
     "ChildLost": Meaning(
         "FAILED",
-        "The created object is gone and its end was not observed. A job never runs twice: check its output, "
-        "and submit it again if you want it.",
+        "The created object is missing and its end was not observed. A job never runs twice: "
+        "check its output, "
+        "and submit it again if needed.",
     ),
 }
 """Words of terminal statuses."""
@@ -265,12 +267,12 @@ ON_CONDITIONS: Final[dict[str, str]] = {
 
 CONDITIONS: Final[dict[str, str]] = {
     "Schedulable": "Whether the workload can run at all: fields, names, plugins, GPUs, queue.",
-    "Admitted": "What the queue says, in its own words. Absent without a queue.",
+    "Admitted": "The admission state in the queue's own words. Absent without a queue.",
     "StorageReady": "Whether the volumes are bound. Absent without volumes.",
     "DownloadJobSucceeded": "Whether what is downloaded before the start is there. Absent without downloads.",
     "SpecApplied": "Whether the running object is as the spec says. Its message carries warnings.",
     "Preemptable": "Whether `duration` has passed.",
-    "ResourceUnderutilization": "Whether the GPUs stand idle.",
+    "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
 }
 
@@ -281,37 +283,42 @@ EVENTS: Final[dict[str, str]] = {
 
 OF_CONFIG: Final[dict[str, str]] = {
     "InForce": "The values are in force; the message names deprecated fields.",
-    "InvalidValues": "A value cannot be used; the last good values stay in force.",
-    "NotTheSingleton": "Only the object named `kaiwo` counts; this one is ignored.",
+    "InvalidValues": "A value is invalid; the last valid values stay in force.",
+    "NotTheSingleton": "Only the object named `kaiwo` is used; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
+    "NodePoolsNotLoaded": "`nodes.addTaintsToGpuNodes` has no effect: the plugin `node_pools` is not loaded.",
 }
 
 OF_QUEUES: Final[dict[str, str]] = {
     "Synced": "Kueue's objects are as described.",
-    "WithinCapacity": "Queues do not promise more of a node pool than its nodes have.",
-    "KueueNotInstalled": "Kueue is not there; everything follows by itself when it is.",
+    "WithinCapacity": "The quotas of a node pool do not exceed what its nodes have.",
+    "KueueNotInstalled": "Kueue is not installed; the queues are created when it is.",
     "NotServed": "This Kueue lacks a kind (Topology in some versions); it is left out.",
-    "NotTheSingleton": "Only the object named `kaiwo` counts; this one is ignored.",
+    "NotTheSingleton": "Only the object named `kaiwo` is used; this one is ignored.",
     "InvalidSpec": "The spec cannot be read; the message names the field.",
     "NameMissing": "An entry has no name.",
     "DuplicateName": "Two entries have one name; the first counts.",
-    "UnknownFlavor": "A queue lists a flavor that nobody defines; Kueue keeps the queue inactive.",
-    "InvalidQuantity": "A quota is no quantity; the queue is not written.",
+    "UnknownFlavor": "A queue lists a flavor that does not exist; Kueue keeps the queue inactive.",
+    "InvalidQuantity": "A quota is not a quantity; the queue is not written.",
     "TooManyFlavors": "More flavors in a resource group than this Kueue takes (16 or 64).",
     "TooManyNodeLabels": "A flavor has more than the 8 node labels that Kueue takes.",
-    "NamespaceNotFound": "A namespace in `namespaces` does not exist. Heals when it does.",
+    "NamespaceNotFound": "A namespace in `namespaces` does not exist. Recovers when it does.",
     "NamespaceNotLabelled": "A namespace could not be labelled for Kueue.",
-    "LocalQueueConflict": "Somebody else's LocalQueue of that name leads to another queue; it is left alone.",
-    "FlavorInUse": "A flavor cannot be replaced while a queue of somebody else lists it.",
-    "Immutable": "An object of somebody else cannot be changed; delete it to have Kaiwo make it.",
-    "*Replacing": "After the name of a kind: an object that cannot be changed is deleted and made anew.",
+    "LocalQueueConflict": "A LocalQueue that Kaiwo did not create points to another queue; it stays.",
+    "FlavorInUse": "A flavor cannot be replaced or deleted while another queue lists it.",
+    "Immutable": "An object that Kaiwo did not create cannot be changed; delete it and Kaiwo creates it.",
+    "*Replacing": "After the name of a kind: an object that cannot be changed is deleted and created again.",
     "*Terminating": "After the name of a kind: an object is being deleted; the message says what holds it.",
     "ResourceFlavorReplacing": "A flavor waits for its topology, which is replaced.",
-    "QuotaCountedTwice": "Queues together promise more of a node pool than its nodes have. Not an error.",
+    "QuotaWithoutNodes": "A GPU quota whose flavor has no nodes, or whose nodes do not have the resource.",
+    "FractionalGPUs": "A GPU quota is not a whole number.",
+    "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
+    "QuotaCountedTwice": "The quotas of a node pool add up to more than its nodes have. Not an error.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
-    "NotKept": "The API server drops a field: this Kueue may not know it.",
-    "Refused": "Kueue or the API server refused an object; the message has its words.",
+    "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",
+    "NotKept": "The API server dropped a field that this version of Kueue may not know.",
+    "Refused": "Kueue or the API server refused an object; the message has the answer.",
     "WriteFailed": "An object could not be written; it is tried again.",
 }

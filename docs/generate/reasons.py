@@ -22,7 +22,7 @@ WORKLOADS = (
     "plugins/deployment/kaiwo_deployment",
     "plugins/ray_job/kaiwo_ray_job",
     "plugins/ray_service/kaiwo_ray_service",
-    "plugins/kueue/kaiwo_kueue/assign.py",
+    "plugins/kueue/kaiwo_kueue/queue_assignment.py",
     "plugins/kueue/kaiwo_kueue/admission.py",
 )
 CONFIG = ("kaiwo/host/kaiwoconfig.py",)
@@ -72,8 +72,8 @@ _SHAPES: Mapping[str, _Shape] = {
     "Condition": _Shape(2, condition=0, truth=1),
     "_download_condition": _Shape(2, condition_default="DownloadJobSucceeded", truth=1),
     "_applied": _Shape(1, condition_default="SpecApplied", truth_default="False"),
-    "Problem": _Shape(2, 4, "FAILED"),
-    "_tell": _Shape(1),
+    "SyncProblem": _Shape(2, 4, "FAILED"),
+    "_report": _Shape(1),
     "PlannedEvent": _Shape(1, 0),
 }
 _NAMES = {
@@ -129,7 +129,7 @@ class _Reader:
     def _uses(self, call: ast.Call, scope: _Scope) -> Iterator[Use]:
         name = _called(call)
         shape = _SHAPES.get(name)
-        if shape is None or (name == "Problem" and len(call.args) < 4):  # noqa: PLR2004  another type of that name
+        if shape is None:
             return
         statuses = self._words(call, name, shape.status, scope) or {shape.status_default} - {""}
         conditions = self._words(call, name, shape.condition, scope) or {shape.condition_default}

@@ -1,1 +1,1 @@
-"""What users write: the kinds, their fields and defaults, and the CRDs made from them."""
+"""The API of Kaiwo: kinds, fields, defaults, validation, and the CRDs rendered from them."""

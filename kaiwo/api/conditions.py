@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kaiwo.engine.conditions import merge
+from kaiwo.engine.timestamps import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
 
     from kaiwo.engine.resource import Object
 
@@ -19,14 +22,14 @@ MAX_MESSAGE = 32_768
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is to be said about one aspect; when it changed is worked out by :func:`merge_conditions`.
+    """One condition of an object; :func:`merge_conditions` sets the time of its last transition.
 
     Attributes:
         type: CamelCase name of the aspect, for example ``Schedulable``.
         status: ``True``, ``False`` or ``Unknown``.
         reason: one CamelCase word.
         message: one sentence for people; cut at what the API server takes.
-        observed_generation: generation of the object that was observed, None if it does not matter.
+        observed_generation: generation of the object that was read, None if it does not matter.
     """
 
     type: str
@@ -47,20 +50,11 @@ def merge_conditions(
 
     Args:
         live: the conditions as read from the API server.
-        own: what to say now, at most one per type.
+        own: the conditions that hold now, at most one per type.
         now: the time of the decision, with a time zone.
         drop: types of our own that no longer apply.
     """
-    wanted = {condition.type: condition for condition in own}
-    merged: list[Object] = []
-    for before in live:
-        kind = before.get("type")
-        if kind in wanted:
-            merged.append(_rendered(wanted.pop(kind), before, now))
-        elif kind not in drop:
-            merged.append(before)
-    merged.extend(_rendered(condition, None, now) for condition in wanted.values())
-    return merged
+    return merge(live, [_rendered(condition, now) for condition in own], drop)
 
 
 def find_condition(conditions: Iterable[Object], kind: str) -> Object | None:
@@ -68,35 +62,13 @@ def find_condition(conditions: Iterable[Object], kind: str) -> Object | None:
     return next((condition for condition in conditions if condition.get("type") == kind), None)
 
 
-def format_time(moment: datetime) -> str:
-    """A time with time zone as Kubernetes writes it: UTC, whole seconds, ``2026-01-31T09:00:00Z``."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def parse_time(text: object) -> datetime | None:
-    """A time as Kubernetes writes it (RFC 3339), with time zone; None when it is absent or malformed."""
-    if not isinstance(text, str):
-        return None
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-
-
-def _rendered(condition: Condition, before: Object | None, now: datetime) -> Object:
-    changed = before is None or before.get("status") != condition.status
-    since = (
-        format_time(now)
-        if changed or before is None
-        else before.get("lastTransitionTime") or format_time(now)
-    )
+def _rendered(condition: Condition, now: datetime) -> Object:
     rendered: Object = {
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message[:MAX_MESSAGE],
-        "lastTransitionTime": since,
+        "lastTransitionTime": format_time(now),
     }
     if condition.observed_generation is not None:
         rendered["observedGeneration"] = condition.observed_generation

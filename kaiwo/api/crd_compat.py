@@ -1,4 +1,4 @@
-"""What was declared once stays declared, and how a live definition differs from the rendered one."""
+"""Keeps declared fields in rendered CRDs, and compares live CRDs with rendered ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUPS = frozenset({workload.GROUP, kaiwoconfig.GROUP})
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _WORDS = frozenset({"description"})
-"""Differences in these change nothing that the API server does."""
+"""Keys whose differences do not change what the API server does."""
 
 
 def keep_known(rendered: Iterable[Object], previous: Sequence[Object]) -> list[Object]:
@@ -39,27 +39,45 @@ def keep_known(rendered: Iterable[Object], previous: Sequence[Object]) -> list[O
 
 
 def crd_differences(live: Iterable[Object], rendered: Iterable[Object]) -> list[str]:
-    """What the cluster lacks or has otherwise, one sentence per difference; empty when all is as rendered.
+    """Compare definitions; one sentence per difference, empty when all are as rendered.
 
-    A field that is live and not rendered is no drift: it belongs to a plugin that is not selected.
+    A field that is live and not rendered is no difference: it belongs to a plugin that is not selected.
     """
     found = {crd["metadata"]["name"]: crd for crd in live if _is_definition(crd)}
-    drift: list[str] = []
+    found_differences: list[str] = []
     for crd in rendered:
         name, kind = crd["metadata"]["name"], crd["spec"]["names"]["kind"]
         if name not in found:
-            drift.append(f"{kind}: the definition {name} is not in the cluster; apply it")
+            found_differences.append(f"{kind}: the definition {name} is not in the cluster; apply it")
             continue
         for version, schema in _schemas(crd):
             served = dict(_schemas(found[name]))
             if version not in served:
-                drift.append(f"{kind}: version {version} is not in the cluster; apply the definition again")
+                found_differences.append(
+                    f"{kind}: version {version} is not in the cluster; apply the definition again"
+                )
                 continue
-            drift.extend(
+            found_differences.extend(
                 f"{kind}: {difference}; apply the definition again"
                 for difference in _differences(served[version], schema, "")
             )
-    return drift
+    return found_differences
+
+
+def max_items(crd: Object, version: str, path: Iterable[str]) -> int:
+    """``maxItems`` of a list in one version of a live definition; 0 where it sets none.
+
+    Args:
+        crd: the CustomResourceDefinition.
+        version: name of the version.
+        path: names of the fields down to the list; lists on the way are passed through.
+    """
+    node: Any = dict(_schemas(crd)).get(version)
+    for name in path:
+        node = node.get("items", node) if isinstance(node, dict) else None
+        node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
+    limit = node.get("maxItems") if isinstance(node, dict) else None
+    return limit if isinstance(limit, int) else 0
 
 
 def _is_definition(crd: Any) -> bool:
@@ -109,7 +127,7 @@ def _widened_schema(new: Object, old: Object) -> Object:
 
 
 def _opaque(part: Object) -> Object:
-    """The same place, with any value of the same type; nothing in it is checked or defaulted any more."""
+    """The same field with any value of the same type; nothing in it is checked or defaulted."""
     kept: Object = {key: part[key] for key in ("description", "type") if key in part}
     if part.get("type") == "array":
         return {**kept, "items": dict(OPAQUE)}

@@ -1,15 +1,16 @@
-"""CustomResourceDefinitions, rendered from the models."""
+"""Renders CustomResourceDefinitions from the models; names the kinds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from kaiwo.api import kaiwoconfig, rules, workload
-from kaiwo.api.compose import KINDS, Kind, compose_spec, status_model
+from kaiwo.api import kaiwoconfig, spec_rules, workload
 from kaiwo.api.crd_compat import keep_known
+from kaiwo.api.kind_models import KINDS, Kind, compose_spec, status_model
 from kaiwo.api.schema import structural
 from kaiwo.engine.resource import Resource
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.field import Field
+    from kaiwo.api.plugin_fields import Field, WorkloadKind
     from kaiwo.engine.resource import Object
 
 VERSION = "v1alpha1"
@@ -26,6 +27,11 @@ VERSION = "v1alpha1"
 KAIWO_JOB: Final = Resource(workload.GROUP, VERSION, "KaiwoJob", "kaiwojobs")
 KAIWO_SERVICE: Final = Resource(workload.GROUP, VERSION, "KaiwoService", "kaiwoservices")
 KAIWO_CONFIG: Final = Resource(kaiwoconfig.GROUP, VERSION, "KaiwoConfig", "kaiwoconfigs", namespaced=False)
+
+WORKLOADS: Final[Mapping[WorkloadKind, Resource]] = MappingProxyType(
+    {"KaiwoJob": KAIWO_JOB, "KaiwoService": KAIWO_SERVICE}
+)
+"""The kinds of workloads, by name."""
 
 _RESOURCES: Final[dict[Kind, Resource]] = {
     "KaiwoJob": KAIWO_JOB,
@@ -108,7 +114,7 @@ def render_crds(
         kinds: kinds of plugins' own.
 
     Raises:
-        kaiwo.api.compose.FieldConflict: two contributions claim one place.
+        kaiwo.api.kind_models.FieldConflict: two contributions declare the same field.
     """
     contributions = tuple(fields)
     rendered = [render_crd(host_kind(kind, contributions, settings)) for kind in KINDS]
@@ -130,8 +136,8 @@ def host_kind(
         description=_DESCRIPTIONS[kind],
         short_names=_SHORT_NAMES[kind],
         columns=_COLUMNS[kind],
-        object_rules=tuple(rules.object_rules(blocks)) if is_workload else (),
-        spec_rules=tuple(rules.spec_rules(blocks)) if is_workload else (),
+        object_rules=tuple(spec_rules.object_validations(blocks)) if is_workload else (),
+        spec_rules=tuple(spec_rules.spec_validations(blocks)) if is_workload else (),
     )
 
 
@@ -188,7 +194,7 @@ def render_crd(kind: CrdKind) -> Object:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors: a reader of a CustomResourceDefinition expects none."""
+    """Writes no anchors: readers of CustomResourceDefinitions expect none."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (signature of PyYAML)
         return True

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 from pydantic import Field, StringConstraints
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

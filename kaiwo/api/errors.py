@@ -55,6 +55,54 @@ class InvalidConfig(InvalidObject):
     """A KaiwoConfig whose values cannot be used."""
 
 
+UNKNOWN_FIELD = "unknown field"
+"""Message about a field that no kind and no loaded plugin declares."""
+
+
+def describe(value: object) -> str:
+    """A value with its type: ``the string "4"``, ``the boolean true``, ``the number 5``, ``a list``."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return f"the boolean {shorten(value)}"
+        case int() | float():
+            return f"the number {shorten(value)}"
+        case str():
+            return f"the string {shorten(value)}"
+    return describe_type(value)
+
+
+def describe_type(value: object) -> str:
+    """The type of a value alone, where the value itself may be a secret."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case dict():
+            return "a mapping"
+    return "a list"
+
+
+def not_a_string(path: str, value: object, written: str = "") -> Problem:
+    """The problem of a value that has to be a string.
+
+    Args:
+        path: where it is.
+        value: what is there instead.
+        written: how the value is spelt in the file, for example ``no`` for False.
+    """
+    if isinstance(value, dict | list):
+        return Problem(path, f"expected a string, got {describe(value)}", "write it as one string")
+    got = f"{describe(value).rpartition(' ')[0]} {written}" if written else describe(value)
+    return Problem(path, f"expected a string, got {got}", f'quote it: "{written or shorten(value)}"')
+
+
 def shorten(value: object, limit: int = 60) -> str:
     """A value as it may be shown in a message: quoted if text, cut in the middle of nowhere, never long."""
     if isinstance(value, str):

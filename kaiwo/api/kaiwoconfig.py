@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kaiwo.api.base import Model
-from kaiwo.api.core import ResourceRequirements
+from kaiwo.api.base_model import Model
+from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.scalars import (
     QUALIFIED_NAME,
     WHOLE_UNITS,

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import core_schema
 
 from kaiwo.api import duration
+from kaiwo.api.spec_rules import ENTRYPOINT_LENGTH, MAX_ENTRYPOINT_BYTES
 from kaiwo.engine import quantity
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 INT32_MAX = 2**31 - 1
 """Kubernetes counts replicas and resources of custom kinds in 32 bits."""
-
-MAX_ENTRYPOINT_BYTES = 131_071
-"""Linux takes no longer single argument: MAX_ARG_STRLEN is 32 pages of 4096 bytes with the closing NUL."""
 
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 QUALIFIED_NAME = (
@@ -76,18 +74,21 @@ def _quantity(value: str | int) -> str | int:
     return value
 
 
+def _with_unit(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        message = f'expected a duration with a unit, got the number {value}; write "{value}s" or "{value}m"'
+        raise ValueError(message)  # noqa: TRY004  pydantic makes a problem of this type only
+    return value
+
+
 def _duration(value: str) -> str:
     duration.parse_duration(value)
     return value
 
 
 def _entrypoint(value: str) -> str:
-    size = len(value.encode(errors="surrogatepass"))
-    if size > MAX_ENTRYPOINT_BYTES:
-        raise ValueError(
-            f"has {size} bytes, more than the {MAX_ENTRYPOINT_BYTES} that Linux takes as one argument; "
-            "put the script into the image or the data volume and call it"
-        )
+    if ENTRYPOINT_LENGTH.violated(value):
+        raise ValueError(ENTRYPOINT_LENGTH.message)
     return value
 
 
@@ -117,6 +118,7 @@ QuantityText: TypeAlias = Annotated[
 
 DurationText: TypeAlias = Annotated[
     str,
+    BeforeValidator(_with_unit),
     AfterValidator(_duration),
     WithJsonSchema({"type": "string", "pattern": duration.PATTERN}),
 ]

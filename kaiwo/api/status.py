@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 from kaiwo.api.conditions import MAX_MESSAGE
 from kaiwo.api.scalars import Opaque
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from kaiwo.api.base import Model
-from kaiwo.api.field import Contributed
+from kaiwo.api.base_model import Model
+from kaiwo.api.plugin_fields import Contributed
 from kaiwo.api.scalars import MountPath, Opaque, OrEmpty, QuantityText
 
 AccessMode: TypeAlias = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from kaiwo.api.checks import check_config, check_workload
-from kaiwo.api.compose import KINDS, Kind, compose, known_fields
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.metadata import check_metadata
-from kaiwo.api.names import runs_on_ray
-from kaiwo.api.pydantic_errors import explain, nearest
+from kaiwo.api.kind_models import KINDS, Kind, compose, known_fields
+from kaiwo.api.metadata_checks import check_metadata
+from kaiwo.api.name_rules import runs_on_ray
+from kaiwo.api.spec_checks import check_config, check_workload
+from kaiwo.api.suggestion import did_you_mean
+from kaiwo.api.validation_errors import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pydantic import BaseModel
 
-    from kaiwo.api.base import Model
-    from kaiwo.api.field import Field
+    from kaiwo.api.base_model import Model
+    from kaiwo.api.plugin_fields import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,8 @@ def _kind(value: Any) -> Kind | Problem:
             return kind
     if value is None:
         return Problem("kind", "is required", f"one of {', '.join(KINDS)}")
-    near = nearest(str(value), KINDS)
-    hint = f'did you mean "{near}"?' if near else f"Kaiwo's kinds are {', '.join(KINDS)}"
-    return Problem("kind", f"{shorten(value)} is none of Kaiwo's kinds", hint)
+    hint = did_you_mean(str(value), KINDS) or f"known: {', '.join(KINDS)}"
+    return Problem("kind", f"unknown kind {shorten(value)}", hint)
 
 
 def _unique(problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from kaiwo.api.common import CommonSpec, JobSpec, ServiceSpec
-from kaiwo.api.conditions import parse_time
-from kaiwo.api.errors import InvalidWorkload, Problem
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.errors import InvalidWorkload, Problem, not_a_string, shorten
 from kaiwo.api.status import WorkloadStatus
+from kaiwo.api.validation_errors import explain
+from kaiwo.api.workload_spec import CommonSpec, JobSpec, ServiceSpec
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.resource import Object
 
 GROUP = "kaiwo.silogen.ai"
@@ -109,7 +109,7 @@ class Workload:
             labels=_texts(meta, "labels"),
             annotations=_texts(meta, "annotations"),
             deleting=meta.get("deletionTimestamp") is not None,
-            created=parse_time(meta.get("creationTimestamp")) or NEVER,
+            created=_moment(meta),
             spec=common,
             blocks={name: spec[name] for name in given - common_names},
             given=given,
@@ -128,7 +128,7 @@ def workload_kind(kind: object) -> WorkloadKind:
         return "KaiwoJob"
     if kind == "KaiwoService":
         return "KaiwoService"
-    raise InvalidWorkload([Problem("kind", f"{kind!r} is no workload", "use KaiwoJob or KaiwoService")])
+    raise InvalidWorkload([Problem("kind", f"unknown kind {shorten(kind)}", "known: KaiwoJob, KaiwoService")])
 
 
 def read_status(status: Any) -> WorkloadStatus:
@@ -155,7 +155,7 @@ def _text(meta: Object, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidWorkload([Problem(f"metadata.{name}", f"{value!r} is not a text")])
+        raise InvalidWorkload([not_a_string(f"metadata.{name}", value)])
     return value
 
 
@@ -167,12 +167,15 @@ def _texts(meta: Object, name: str) -> Mapping[str, str]:
         raise InvalidWorkload([Problem(f"metadata.{name}", "must be a mapping of texts")])
     for key, text in value.items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise InvalidWorkload(
-                [Problem(f"metadata.{name}", f"{key!r}: {text!r} is not a text", f'quote it: "{text}"')]
-            )
+            wrong = text if isinstance(key, str) else key
+            raise InvalidWorkload([not_a_string(f"metadata.{name}.{key}", wrong)])
     return value
 
 
 def _generation(meta: Object) -> int:
     value = meta.get("generation", 0)
     return value if isinstance(value, int) else 0
+
+
+def _moment(meta: Object) -> datetime:
+    return parse_time(meta.get("creationTimestamp")) or NEVER

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from kaiwo.api.config import ResolvedConfig
-from kaiwo.api.errors import InvalidConfig
+from kaiwo.api.errors import InvalidConfig, render
 from kaiwo.api.kaiwoconfig import SINGLETON
+from kaiwo.api.resolved_config import ResolvedConfig
+from kaiwo.api.validation_errors import explain
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.input_files.yaml_scalars import DocumentError
-from kaiwo.cli.kinds import KAIWO_CONFIG
+from kaiwo.cli.workload_kinds import KAIWO_CONFIG
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import (
     NAMESPACE,
@@ -51,8 +52,8 @@ _PLENTY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """What exists of one workload.
+class ExistingObjects:
+    """What exists of one workload in the cluster.
 
     Attributes:
         live: the object under its child's name, its own or not.
@@ -69,7 +70,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class ClusterContext:
-    """What is the same for all workloads of one call.
+    """What a plan knows of the cluster, the same for all workloads of one call.
 
     Attributes:
         config: KaiwoConfig in force.
@@ -89,7 +90,7 @@ class ClusterContext:
     queue_objects: Mapping[Resource, tuple[Object, ...]] = field(default_factory=dict)
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
 
-    def facts(self, workload: Workload, plugins: Plugins, present: Present) -> Facts:
+    def facts(self, workload: Workload, plugins: Plugins, present: ExistingObjects) -> Facts:
         """The facts for one workload.
 
         Args:
@@ -129,14 +130,14 @@ class ClusterContext:
         )
 
 
-def offline(plugins: Plugins) -> ClusterContext:
-    """The documented defaults and nothing known of nodes."""
+def assumed_context(plugins: Plugins) -> ClusterContext:
+    """The documented defaults, and no knowledge of nodes."""
     config = ResolvedConfig.defaults()
     return ClusterContext(config=config, settings=_settings(plugins, config))
 
 
-def online(cluster: Cluster, plugins: Plugins) -> ClusterContext:
-    """Everything that the cluster says.
+def read_context(cluster: Cluster, plugins: Plugins) -> ClusterContext:
+    """Everything that a plan reads from the cluster.
 
     Raises:
         EngineError: it does not answer.
@@ -156,7 +157,7 @@ def online(cluster: Cluster, plugins: Plugins) -> ClusterContext:
             found = None if resource in queue.owned else _list(cluster, resource, hidden)
             if found is not None:
                 read[resource] = tuple(found)
-    _tell(hidden)
+    _warn_of_hidden(hidden)
     return ClusterContext(
         config=config,
         nodes=None
@@ -175,14 +176,14 @@ def online(cluster: Cluster, plugins: Plugins) -> ClusterContext:
     )
 
 
-def present(cluster: Cluster, workload: Workload, child: Resource) -> Present:
+def read_existing(cluster: Cluster, workload: Workload, child: Resource) -> ExistingObjects:
     """What the cluster has of a workload."""
     try:
         live: Object | None = cluster.get(child, workload.namespace, workload.name)
     except (NotFound, Forbidden):
         live = None
     if not workload.uid:
-        return Present(live)
+        return ExistingObjects(live)
     own = f"{RUN_ID}={workload.uid}"
     hidden: list[Resource] = []
     pods = _list(cluster, POD, hidden, workload.namespace, own) or ()
@@ -192,9 +193,9 @@ def present(cluster: Cluster, workload: Workload, child: Resource) -> Present:
         for item in _list(cluster, kind, hidden, workload.namespace, own) or ()
         if item["metadata"]["name"] != workload.name
     }
-    _tell(hidden)
-    fetching = tuple(pod for pod in pods if _is_download(pod))
-    return Present(live, tuple(pod for pod in pods if not _is_download(pod)), fetching, named)
+    _warn_of_hidden(hidden)
+    download_pods = tuple(pod for pod in pods if _is_download(pod))
+    return ExistingObjects(live, tuple(pod for pod in pods if not _is_download(pod)), download_pods, named)
 
 
 def _is_download(pod: Object) -> bool:
@@ -214,14 +215,14 @@ def with_nodes(base: ClusterContext, source: str, plugins: Plugins) -> ClusterCo
 
 
 def _node_file(source: str) -> list[Object]:
-    how = "kubectl get nodes -o yaml > FILE writes one; --nodes none is a cluster without nodes"
+    how = "write the file with: kubectl get nodes -o yaml > FILE, or give --nodes none"
     try:
         with open(source, encoding="utf-8-sig") as stream:  # noqa: PTH123  a name from the command line
             values = [document.value for document in parse(stream.read())]
     except DocumentError as error:
         raise Failure(f"{source}:{error.line}:{error.column}: {error.message}", how, code=USAGE) from error
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise Failure(f"--nodes {source}: cannot be read: {reason}", how, code=USAGE) from error
     found: list[Object] = []
     for value in values:
@@ -232,7 +233,7 @@ def _node_file(source: str) -> list[Object]:
             if isinstance(item, dict) and item.get("kind") == "Node"
         ]
     if not found:
-        raise Failure(f"--nodes {source}: holds no Node", how, code=USAGE)
+        raise Failure(f"--nodes {source}: no Node in this file", how, code=USAGE)
     return found
 
 
@@ -260,9 +261,9 @@ def _config(cluster: Cluster) -> ResolvedConfig:
     try:
         return ResolvedConfig.from_object(cluster.get(KAIWO_CONFIG, None, SINGLETON))
     except (NotFound, Forbidden) as error:
-        kit.say(f"KaiwoConfig cannot be read, the documented defaults are used: {error}", level=1)
+        kit.say(f"warning: KaiwoConfig cannot be read, defaults are assumed: {error}", level=1)
     except InvalidConfig as error:
-        kit.say(f"warning: KaiwoConfig {SINGLETON} cannot be used, the defaults are: {error}")
+        kit.say(f"warning: KaiwoConfig {SINGLETON} is invalid, defaults are assumed: {error}")
     return ResolvedConfig.defaults()
 
 
@@ -283,10 +284,10 @@ def _list(
         return None
 
 
-def _tell(hidden: Sequence[Resource]) -> None:
+def _warn_of_hidden(hidden: Sequence[Resource]) -> None:
     if hidden:
         kinds = ", ".join(str(resource) for resource in hidden)
-        kit.say(f"warning: you may not list {kinds}; what depends on them is not checked")
+        kit.say(f"warning: not allowed to list {kinds}; what depends on them is not checked")
 
 
 def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseModel]:
@@ -301,7 +302,8 @@ def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseMode
             settings = model.model_validate(written)
         except ValidationError as error:
             if written:
-                kit.say(f"warning: KaiwoConfig spec.plugins.{plugin.name} cannot be used: {error}")
+                problems = render(explain(error, ("spec", "plugins", plugin.name)))
+                kit.say(f"warning: KaiwoConfig is invalid, a section is not used: {problems}")
             continue
         found |= {backend.name: settings for backend in plugin.backends}
         found |= {queue.name: settings for queue in plugin.queue_systems}

@@ -72,14 +72,16 @@ class LazyGroup(click.Group):
         command = self.get_command(ctx, name)
         if command is not None:
             if options.settings(ctx).watch and options.WATCH not in command.params:
-                raise click.UsageError(f"{name} takes no --watch", ctx=ctx)
+                raise click.UsageError(f"{name} does not support --watch", ctx=ctx)
             return name, command, args[1:]
-        import difflib
+        if ctx.resilient_parsing:
+            # A shell that completes behind a misspelt command shows nothing.
+            return None, None, args
+        from kaiwo.api.suggestion import did_you_mean
 
         known = self.list_commands(ctx)
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; there are: {', '.join(known)}"
-        raise click.UsageError(f'no such command "{name}"{hint}', ctx=ctx)
+        hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
+        raise click.UsageError(f'unknown command "{name}"; {hint}', ctx=ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands from the table's words, importing none."""
@@ -102,13 +104,11 @@ def load(entry: CommandEntry, name: str) -> click.Command:
         command = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise click.ClickException(
-            f"the command {name!r} cannot be loaded from {entry.load!r}: {error}. "
-            "`kaiwo plugins` shows which package it comes from; install it again or disable it."
+            f'command "{name}" cannot be loaded from {entry.load}: {error}; '
+            "kaiwo plugins shows its package; reinstall or disable it"
         ) from error
     if not isinstance(command, click.Command):
-        raise click.ClickException(
-            f"{entry.load!r} is declared as the command {name!r} and is no click command"
-        )
+        raise click.ClickException(f'command "{name}": {entry.load} is not a click command')
     return command
 
 

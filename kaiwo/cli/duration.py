@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from kaiwo.engine.timestamps import parse_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -27,22 +31,11 @@ class Seconds(click.ParamType[float]):
             return float(text)
         parts = _PART.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
-            self.fail(f'"{value}" is no duration; write for example 90s, 30m or 1h30m', param, ctx)
+            self.fail(f'expected a duration such as 90s, 30m or 1h30m, got "{value}"', param, ctx)
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 SECONDS = Seconds()
-
-
-def moment(text: object) -> datetime | None:
-    """A Kubernetes time; None for anything else."""
-    if not isinstance(text, str):
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def span(seconds: float) -> str:
@@ -66,5 +59,5 @@ def span(seconds: float) -> str:
 
 def since(text: object, now: datetime) -> str:
     """The span from a Kubernetes time to now; empty without one."""
-    start = moment(text)
+    start = parse_time(text)
     return span((now - start).total_seconds()) if start else ""

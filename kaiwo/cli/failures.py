@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli.options import GlobalOptions
-from kaiwo.cli.output.printer import clean
+from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Failure(click.ClickException):
         del file
         click.echo(f"error: {clean(self.message, keep=LINE_END)}", err=True)
         if self.next_step:
-            click.echo(f"next:  {clean(self.next_step)}", err=True)
+            click.echo(f"hint: {clean(self.next_step)}", err=True)
 
 
 def run(command: click.Command, args: Sequence[str], program: str) -> int:
@@ -52,16 +52,22 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
         result = command.main(args=list(args), prog_name=program, standalone_mode=False, obj=settings)
     except click.exceptions.Exit as error:
         return error.exit_code
-    except click.ClickException as error:
+    except Failure as error:
         error.show()
         return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return error.exit_code
+    except click.ClickException as error:
+        _reworded(error).show()
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        click.echo("error: interrupted", err=True)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  the last resort: one line instead of a traceback
         failure = translated(error) or Failure(
-            f"unforeseen {type(error).__name__}: {error}",
-            "run it again with -vv, which shows where, and report that as a defect",
+            f"internal error: {type(error).__name__}: {error} (run with -vv for the traceback)",
+            "report it with the traceback as a defect",
         )
         if settings.verbosity > 1:
             import traceback
@@ -72,34 +78,46 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
     return result if isinstance(result, int) else OK
 
 
+def _reworded(error: click.ClickException) -> Failure:
+    """Click's own error in the form of all others: lower case, without a full stop, and with a hint."""
+    text = error.format_message().rstrip(".")
+    text = text[:1].lower() + text[1:]
+    hint = ""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"{error.ctx.command_path} --help"
+    return Failure(text, hint, code=error.exit_code)
+
+
 def translated(error: Exception) -> Failure | None:
-    """The engine's errors in the command line's words; None for an error nobody foresaw."""
+    """The engine's errors in the command line's words; None for an error of no known type."""
     from kaiwo.engine import errors
 
     match error:
         case errors.CredentialsError():
-            return Failure(
-                str(error), "kubectl config get-contexts, then --context NAME or --kubeconfig FILE"
-            )
+            return Failure(str(error), "kubectl config get-contexts")
         case errors.ConnectionBroken():
             return Failure(f"no answer from the API server: {plain(error)}", "kubectl cluster-info")
         case errors.Forbidden(status=401):
             return Failure(
-                f"the API server does not accept the credentials: {error}",
-                "log in to the cluster again, or choose others with --context NAME or --kubeconfig FILE",
+                f"credentials not accepted by the API server: {error}",
+                "log in to the cluster again, or choose another one with --context NAME",
             )
         case errors.Forbidden():
-            return Failure(f"not allowed: {error}", "kubectl auth whoami; ask an administrator for the right")
+            return Failure(
+                f"not allowed: {error}",
+                "kubectl auth whoami; ask an administrator for the right",
+            )
         case errors.NotFound():
             return Failure(str(error), "kaiwo list -A", code=NOT_FOUND)
         case errors.ApiError():
-            return Failure(f"the API server refused: {error}")
+            return Failure(f"request rejected by the API server: {error}")
         case TimeoutError():
             return Failure("timed out", code=TIMED_OUT)
         case OSError():
             about = f"{error.filename}: " if error.filename else ""
             return Failure(
-                f"{about}{error.strerror or error}", "ls -l shows missing rights, df -h a disk that is full"
+                f"{about}{error.strerror or error}",
+                "check the permissions (ls -l) and the free space (df -h)",
             )
     return None
 

@@ -1,7 +1,7 @@
-"""What a command, also one of a plugin, is written with.
+"""The public module for commands, those of plugins too.
 
-A command says what went wrong by raising `Failure`, talks to people with `say`, and talks to the cluster
-through `Cluster`. The options that every command takes are in `settings`::
+A command reports an error by raising `Failure`, writes notes with `say`, and reaches the cluster with
+`Cluster`. The options that every command takes are in `settings`::
 
     @click.command()
     @click.argument("name")
@@ -22,7 +22,11 @@ import click
 
 from kaiwo.cli.failures import FAILED, INTERRUPTED, NOT_FOUND, OK, TIMED_OUT, USAGE, Failure
 from kaiwo.cli.options import Format, GlobalOptions, settings
-from kaiwo.cli.output.printer import Column, clean, dump, emit, page_style
+from kaiwo.cli.output.objects import emit
+from kaiwo.cli.output.serialization import dump
+from kaiwo.cli.output.table import Column
+from kaiwo.cli.terminal import STATUS_COLORS, clean, styled_status
+from kaiwo.cli.workload_kinds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -38,8 +42,10 @@ __all__ = [
     "INTERRUPTED",
     "NOT_FOUND",
     "OK",
+    "STATUS_COLORS",
     "TIMED_OUT",
     "USAGE",
+    "WORKLOADS",
     "Cluster",
     "Column",
     "Failure",
@@ -51,10 +57,10 @@ __all__ = [
     "connection",
     "dump",
     "emit",
-    "page_style",
     "plugins",
     "say",
     "settings",
+    "styled_status",
     "warn_broken",
 ]
 
@@ -65,11 +71,11 @@ T = TypeVar("T")
 
 
 def say(text: str, *, level: int = 0) -> None:
-    """Tell the user something that is not data, on standard error.
+    """Write a note that is not data to standard error.
 
     Args:
         text: one or several lines.
-        level: 0 is silenced by ``-q``; 1 is said with ``-v`` only.
+        level: 0 is silenced by ``-q``; 1 is written with ``-v`` only.
     """
     if settings().verbosity >= level:
         click.echo(clean(text, keep="\n"), err=True)
@@ -214,10 +220,10 @@ def plugins(names: str | None = None) -> Plugins:
 
 
 def warn_broken(loaded: Plugins) -> None:
-    """Tell of plugins that are installed and do not load: what they would add is missing."""
+    """Warn about plugins that are installed and do not load: their fields and kinds are missing."""
     for state in loaded.states:
         if state.state == "broken":
-            say(f"warning: the plugin {state.name} does not load: {state.message}")
+            say(f"warning: plugin {state.name} does not load: {state.message}")
 
 
 def complete_names(kinds: Sequence[Any]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -225,7 +231,11 @@ def complete_names(kinds: Sequence[Any]) -> Callable[[click.Context, click.Param
 
     def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         del param
+        from kaiwo.cli import user_config
+
         try:
+            with ctx.scope():
+                user_config.use_configured_namespace(user_config.load(ctx.params.get("config")))
             with ctx.scope(), cluster(timeout=2.0) as live:
                 found = [obj["metadata"]["name"] for kind in kinds for obj in live.list(kind, live.scope)]
         except Exception:  # noqa: BLE001  a shell that completes must never print an error

@@ -1,7 +1,7 @@
 """The entry point ``kaiwo`` (for kubectl also ``kubectl-kaiwo``): the table of commands and exit codes.
 
 Nothing is imported for ``kaiwo --help`` but click: the table knows each command's one line.
-Standard output carries data, standard error carries talk.
+Standard output carries data, standard error everything else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "plugins": CommandEntry("kaiwo.cli.commands.plugins:plugins", "List the plugins and their state."),
     "operator": CommandEntry("kaiwo.cli.commands.operator:operator", "Run the operator."),
-    "demo": CommandEntry("kaiwo.cli.demo:demo", "A guided first run on a control plane of its own."),
     "version": CommandEntry(
         "kaiwo.cli.commands.version:version", "Print the versions of the command and the cluster."
     ),
@@ -51,13 +50,13 @@ COMMANDS: dict[str, CommandEntry] = {
 def _plugin_commands() -> Mapping[str, CommandEntry]:
     from kaiwo.cli import plugin_commands
 
-    return plugin_commands.quick()
+    return plugin_commands.listed_commands()
 
 
 def _find(name: str) -> CommandEntry | None:
     from kaiwo.cli import plugin_commands
 
-    return plugin_commands.thorough(name)
+    return plugin_commands.find_command(name)
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -66,7 +66,7 @@ def one_namespace() -> None:
         click.UsageError: ``-A`` was given, and would be ignored.
     """
     if settings().all_namespaces:
-        raise click.UsageError("-A does not go with this command; name a namespace with -n")
+        raise click.UsageError("-A is not supported here; name one namespace with -n")
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -107,12 +107,20 @@ def _options() -> list[click.Option]:
     ]
 
 
+config_option = click.option(
+    "--config",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="kaiwoconfig.yaml (also: KAIWOCONFIG).",
+)
+"""For the commands that read kaiwoconfig.yaml; its value is the argument of `user_config.load`."""
+
 WATCH = click.Option(
     ["-w", "--watch"],
     is_flag=True,
     expose_value=False,
     callback=_store,
-    help="Show it again every two seconds, until Ctrl-C.",
+    help="Show every change, until Ctrl-C.",
 )
 """For the commands that can: those name it among their parameters, and the root group takes it for them."""
 

@@ -2,8 +2,8 @@
 
 `kaiwo --help` must be quick, and loading every plugin costs several times the whole budget. So the list of
 commands imports only those plugin modules whose source mentions the hook ``kaiwo_commands``; a hook
-implementation is a plain function and is called directly. Calling a command that this quick look does not
-know asks the real loader, so a plugin that hides its hook from the look is merely not listed.
+implementation is a plain function and is called directly. A command that this search does not find is
+looked up with the real loader, so a plugin whose hook is elsewhere is merely not listed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PLUGIN_GROUP = "kaiwo.plugins"
 _HOOK = "kaiwo_commands"
 
 
-def quick() -> dict[str, CommandEntry]:
-    """Commands of selected plugins, by name; a plugin that cannot be read adds none."""
+def listed_commands() -> dict[str, CommandEntry]:
+    """Commands of selected plugins, by name, for the help; a plugin that cannot be read adds none."""
     selection = PluginSelection.of(environ=os.environ)
     found: dict[str, CommandEntry] = {}
     for plugin, module in sorted(_entry_points()):
@@ -38,8 +38,8 @@ def quick() -> dict[str, CommandEntry]:
     return found
 
 
-def thorough(name: str) -> CommandEntry | None:
-    """The command of that name, asked of the loaded plugins."""
+def find_command(name: str) -> CommandEntry | None:
+    """The command of that name, from the plugins that load; None if there is none."""
     from kaiwo.plugin.loader import load
 
     plugins = load(PluginSelection.of(environ=os.environ), hooks=[_HOOK])

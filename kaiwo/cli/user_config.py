@@ -10,11 +10,12 @@ Looked for at ``--config``, then the path in ``KAIWOCONFIG``, then ``~/.config/k
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from kaiwo.api.errors import describe, not_a_string
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.input_files.yaml_scalars import DocumentError
@@ -57,25 +58,25 @@ def load(flag: str | None = None) -> UserConfig:
             return UserConfig()
         origin = "--config" if flag else VARIABLE
         raise Failure(
-            f"{path}: no such file, though {origin} names it", f"create it or leave {origin} out", code=USAGE
+            f"{path}: no such file ({origin})", f"create the file or leave {origin} out", code=USAGE
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise Failure(
-            f"{path}: cannot be read: {reason}", "correct it or its permissions", code=USAGE
+            f"{path}: cannot be read: {reason}", "check the file and its permissions", code=USAGE
         ) from None
     return _read(text, path)
 
 
-def in_own_namespace(config: UserConfig) -> None:
-    """Let a command that names workloads look where ``submit`` puts them; ``-n`` and ``-A`` win."""
+def use_configured_namespace(config: UserConfig) -> None:
+    """Use the file's namespace unless ``-n`` or ``-A`` was given, as ``submit`` does."""
     chosen = settings()
     if not chosen.all_namespaces:
         chosen.namespace = chosen.namespace or config.namespace
 
 
 def default_path() -> Path:
-    """Where the file is looked for when nothing names one."""
+    """The path of the file when neither a flag nor a variable names one."""
     base = os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path("~/.config").expanduser()) / "kaiwo" / "kaiwoconfig.yaml"
 
@@ -90,21 +91,21 @@ def _read(text: str, path: Path) -> UserConfig:
         return UserConfig(source=path)
     document = documents[0]
     if len(documents) > 1 or not isinstance(document.value, dict):
-        what = "several documents" if len(documents) > 1 else "no mapping"
-        raise Failure(f"{path}: {what}, where keys and values are expected", example, code=USAGE)
+        what = "several documents" if len(documents) > 1 else describe(document.value)
+        raise Failure(f"{path}: expected keys and values, got {what}", example, code=USAGE)
     problems = []
     for key, value in document.value.items():
         line, column = document.position((key,))
         where = f"{path}:{line}:{column}: {key}"
         if key not in KEYS:
-            near = _nearest(key)
-            hint = f'did you mean "{near}"?' if near else f"known keys: {', '.join(KEYS)}"
+            hint = did_you_mean(key, KEYS) or f"known: {', '.join(KEYS)}"
             problems.append(f"{where}: unknown key; {hint}")
         elif value is not None and not isinstance(value, str):
             written = document.written.get((key,), value)
-            problems.append(f'{where}: {written} is not a text; write it in quotes: "{written}"')
+            problem = not_a_string(key, value, str(written))
+            problems.append(f"{where}: {problem.message}; {problem.hint}")
         elif value == "":
-            problems.append(f"{where}: is empty; give a value or remove the line")
+            problems.append(f"{where}: empty; give a value or remove the line")
     if problems:
         raise Failure("\n       ".join(problems), "", code=USAGE)
     values = document.value
@@ -114,9 +115,3 @@ def _read(text: str, path: Path) -> UserConfig:
         namespace=values.get("namespace"),
         source=path,
     )
-
-
-def _nearest(key: str) -> str:
-    """The key that is meant in all likelihood, also for a part of its name; empty if none is near."""
-    parts = [known for known in KEYS if len(key) > 1 and key.lower() in known.lower()]
-    return next(iter([*parts, *difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)]), "")

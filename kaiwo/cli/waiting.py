@@ -3,84 +3,126 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.cli import kit
 from kaiwo.cli.failures import FAILED, TIMED_OUT, Failure
-from kaiwo.cli.kinds import BY_KIND, SHORT
+from kaiwo.cli.output import workload_fields
+from kaiwo.cli.workload_kinds import BY_KIND, SHORT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object
 
 INTERVAL = 1.0
-"""Seconds between two looks; one list per kind and namespace, however many workloads are waited for."""
+"""Seconds between two reads; one list per kind and namespace, however many workloads are waited for."""
+
+ERROR_SECONDS = 30.0
+"""How long a workload may be in ERROR, which can heal by itself, where no time-out was given."""
 
 _GOOD = ("COMPLETE", "READY")
 _BAD = ("FAILED", "TERMINATED")
 
 
-def wait_for(cluster: Cluster, objects: Sequence[Object], timeout: float | None) -> None:
-    """Return when all are COMPLETE or READY; tell each change on the way.
+@dataclass(slots=True)
+class _Waited:
+    """One workload that is waited for.
+
+    Attributes:
+        label: ``job/train``.
+        word: status that was reported last.
+        reason: reason that was reported last.
+        error_since: when it was first seen in ERROR, without a break since; None otherwise.
+    """
+
+    label: str
+    word: str = ""
+    reason: str = ""
+    error_since: float | None = None
+
+
+def wait_for(
+    cluster: Cluster,
+    objects: Sequence[Object],
+    timeout: float | None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return when all are COMPLETE or READY; report each change on the way.
 
     Args:
         cluster: where they are.
         objects: workloads as the API server returned them.
-        timeout: seconds, None for ever.
+        timeout: seconds; None waits for ever, but not for a workload that stays in ERROR.
+        clock: seconds that only grow.
+        sleep: pauses between two reads.
 
     Raises:
-        Failure: one failed, vanished, or the time is over (exit code 4).
+        Failure: one failed, stayed in ERROR, was deleted, or the time is over (exit code 4).
     """
-    open_ = {obj["metadata"]["uid"]: obj for obj in objects}
-    deadline = None if timeout is None else time.monotonic() + timeout
-    told: dict[str, tuple[str, str]] = {}
+    pending = {obj["metadata"]["uid"]: obj for obj in objects}
+    waited = {uid: _Waited(_label(obj)) for uid, obj in pending.items()}
+    deadline = None if timeout is None else clock() + timeout
     failed: list[str] = []
-    while open_:
-        live = _live(cluster, list(open_.values()))
-        for uid, obj in list(open_.items()):
-            current = live.get(uid)
-            outcome = _look(current, _label(obj), uid, told)
+    while pending:
+        live = _live(cluster, list(pending.values()))
+        for uid in list(pending):
+            outcome = _outcome(waited[uid], live.get(uid))
+            if outcome is None and timeout is None:
+                outcome = _stuck(waited[uid], live[uid], clock())
             if outcome is not None:
-                del open_[uid]
+                del pending[uid]
                 failed += [outcome] if outcome else []
-        if open_ and deadline is not None and time.monotonic() >= deadline:
-            raise _late(open_, told)
-        if open_:
-            time.sleep(
-                INTERVAL if deadline is None else max(0.05, min(INTERVAL, deadline - time.monotonic()))
-            )
+        if pending and deadline is not None and clock() >= deadline:
+            raise _late(pending, waited)
+        if pending:
+            sleep(INTERVAL if deadline is None else max(0.05, min(INTERVAL, deadline - clock())))
     if failed:
         raise Failure("; ".join(failed), "kaiwo status NAME shows why", code=FAILED)
 
 
-def _late(open_: Mapping[str, Object], told: Mapping[str, tuple[str, str]]) -> Failure:
-    labels = {_label(obj): told[uid][0] or "no operator has looked at it" for uid, obj in open_.items()}
-    still = ", ".join(f"{label} ({word})" for label, word in labels.items())
-    namespace = next(iter(open_.values()))["metadata"]["namespace"]
-    look = f"kaiwo status {next(iter(labels))} -n {namespace}"
-    return Failure(f"timed out; still open: {still}", look, code=TIMED_OUT)
+def _late(pending: Mapping[str, Object], waited: Mapping[str, _Waited]) -> Failure:
+    still = [waited[uid] for uid in pending]
+    namespace = next(iter(pending.values()))["metadata"]["namespace"]
+    named = ", ".join(f"{one.label} ({one.word or 'not yet observed by an operator'})" for one in still)
+    next_step = f"kaiwo status {still[0].label} -n {namespace}"
+    return Failure(f"timed out waiting for {named}", next_step, code=TIMED_OUT)
 
 
-def _look(current: Object | None, label: str, uid: str, told: dict[str, tuple[str, str]]) -> str | None:
+def _outcome(waited: _Waited, current: Object | None) -> str | None:
     """None while it goes on, empty when it ended well, else what went wrong."""
     if current is None:
-        return f"{label} was deleted meanwhile"
-    status = current.get("status") or {}
-    word, reason = str(status.get("status") or ""), str(status.get("reason") or "")
+        return f"{waited.label} was deleted"
+    status = workload_fields.status(current)
+    word, reason = str(status.get("status") or ""), workload_fields.reason(current)
+    message = workload_fields.message(current) or reason
     generation = current["metadata"].get("generation", 0)
-    if told.get(uid) != (word, reason):
-        told[uid] = (word, reason)
-        message = str(status.get("message") or "")
+    if (waited.word, waited.reason) != (word, reason):
+        waited.word, waited.reason = word, reason
         if word:
-            kit.say(f"{label} {word}" + (f": {message or reason}" if message or reason else ""))
+            kit.say(f"{waited.label} {word}" + (f": {message}" if message else ""))
     # A status about an older spec says nothing about this one.
     if status.get("observedGeneration", generation) != generation:
         return None
     if word in _GOOD:
         return ""
-    return f"{label} is {word}: {status.get('message') or reason}" if word in _BAD else None
+    return f"{waited.label} is {word}: {message}" if word in _BAD else None
+
+
+def _stuck(waited: _Waited, current: Object, now: float) -> str | None:
+    """What went wrong with a workload that stays in ERROR; None while it may heal by itself."""
+    if waited.word != "ERROR":
+        waited.error_since = None
+        return None
+    waited.error_since = now if waited.error_since is None else waited.error_since
+    if now - waited.error_since < ERROR_SECONDS:
+        return None
+    message = workload_fields.message(current) or waited.reason
+    return f"{waited.label} is in ERROR for {ERROR_SECONDS:g} s: {message}"
 
 
 def _live(cluster: Cluster, objects: Sequence[Object]) -> dict[str, Object]:
@@ -88,9 +130,9 @@ def _live(cluster: Cluster, objects: Sequence[Object]) -> dict[str, Object]:
     found: dict[str, Object] = {}
     for kind, namespace in sorted(places):
         names = [
-            o["metadata"]["name"]
-            for o in objects
-            if (o["kind"], o["metadata"]["namespace"]) == (kind, namespace)
+            obj["metadata"]["name"]
+            for obj in objects
+            if (obj["kind"], obj["metadata"]["namespace"]) == (kind, namespace)
         ]
         only = f"metadata.name={names[0]}" if len(names) == 1 else None
         for obj in cluster.list(BY_KIND[kind], namespace, field_selector=only):

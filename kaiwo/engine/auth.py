@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Headers = dict[str, str]
 
 TOKEN_FILE_PERIOD = 60.0
-"""Seconds between two looks at a token file; the shortest life of a projected token is ten minutes."""
+"""Seconds between two reads of a token file; the shortest life of a projected token is ten minutes."""
 
 EXPIRY_MARGIN = 60.0
 """Seconds before its stated end at which a credential is renewed, so that none ends under way."""
@@ -29,13 +29,13 @@ _ODD = (OSError, KeyError, TypeError, ValueError, AttributeError)
 
 
 class Authenticator(Protocol):
-    """A source of headers, asked before every request: the answer must usually be at hand."""
+    """A source of headers, called before every request: it must usually answer without waiting."""
 
     async def headers(self, *, refresh: bool) -> Headers:
         """Headers that are valid now.
 
         Args:
-            refresh: the last ones were refused (401); get new ones even if they look fresh.
+            refresh: the API server rejected the last ones (401); get new ones even if they seem valid.
 
         Raises:
             CredentialsError: none can be had.
@@ -115,7 +115,7 @@ def exec_plugin(
 
     Args:
         user: the ``user`` section with its ``exec`` block.
-        cluster: the ``cluster`` section; plugins may ask for it.
+        cluster: the ``cluster`` section; plugins may want it.
         where: file and user, for messages.
         base: directory that relative commands start from.
         on_certificate: called with certificate and key (PEM) when the plugin returns those.
@@ -165,7 +165,7 @@ def identity_provider(config: Object, context: str, where: str) -> Renewing:
         token = configuration.api_key.get("BearerToken") or configuration.api_key.get("authorization")
         if not token:
             raise CredentialsError(f"{where}: the auth-provider gave no token; log in again with its tool")
-        # The package renews an ended token when it loads; five minutes is how often we let it look.
+        # The package renews an ended token when it loads; that happens every five minutes.
         return {"Authorization": str(token)}, time.time() + 300 + EXPIRY_MARGIN
 
     return Renewing(fetch)
@@ -173,10 +173,5 @@ def identity_provider(config: Object, context: str, where: str) -> Renewing:
 
 def _unix(stamp: object) -> float | None:
     """Unix time of an RFC 3339 stamp, None when there is none that can be read."""
-    if not isinstance(stamp, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    moment = parse_time(stamp)
+    return moment.timestamp() if moment else None

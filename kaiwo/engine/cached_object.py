@@ -2,14 +2,13 @@
 
 As dicts, 10,000 Jobs cost 200 MB. Decoding one part of a 3 KB object takes a few microseconds, so nothing
 but the metadata that indexes need stays decoded. Each read decodes afresh, which also keeps readers from
-sharing what they change..
+sharing what they change.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-import zlib
 from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,17 +16,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from kaiwo.engine.managed_fields import managers_of
-from kaiwo.engine.prune import prune, tree
+from kaiwo.engine.errors import UndecodableObject
+from kaiwo.engine.nesting import MAX_DEPTH, readable, too_deep
+from kaiwo.engine.resource import Owner, version_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kaiwo.engine.resource import Object, Resource
 
 
 Path: TypeAlias = tuple[str, ...]
 """Keys from the object down, for example ``("spec", "suspend")``."""
+
+FieldManagers: TypeAlias = "Mapping[Path, tuple[str, ...]]"
+"""Names of the managers of a field, by its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +48,13 @@ class Projection:
     labels: tuple[str, ...] = ()
 
     def union(self, other: Projection) -> Projection:
-        """What keeps all that either keeps."""
+        """The projection that keeps all that either keeps."""
         keep = () if not self.keep or not other.keep else tuple(dict.fromkeys(self.keep + other.keep))
         return Projection(
             keep,
             tuple(dict.fromkeys(self.owned_fields + other.owned_fields)),
             tuple(dict.fromkeys(self.labels + other.labels)),
         )
-
-
-class Owner(msgspec.Struct, frozen=True, gc=False):
-    """One owner reference.
-
-    Attributes:
-        api_version: of the owner's kind.
-        kind: of the owner.
-        name: of the owner.
-        uid: of the owner.
-        controller: whether this owner manages the object.
-    """
-
-    api_version: str = msgspec.field(name="apiVersion", default="")
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
-_decode = msgspec.json.Decoder().decode
 
 
 class CachedObject:
@@ -94,9 +76,10 @@ class CachedObject:
     __slots__ = (
         "__weakref__",
         "_body",
-        "_form",
-        "_fresh",
+        "_cleaned",
+        "_decoder",
         "_managers",
+        "_omitted",
         "deleted",
         "generation",
         "key",
@@ -115,10 +98,11 @@ class CachedObject:
     deleted: str | None
     labels: Mapping[str, str]
     owners: tuple[Owner, ...]
-    _form: ObjectDecoder
+    _decoder: ObjectDecoder
     _body: bytes
-    _fresh: bool
-    _managers: Mapping[Path, tuple[str, ...]] | None
+    _cleaned: bool
+    _managers: FieldManagers | None
+    _omitted: Mapping[str, str]
 
     @property
     def namespace(self) -> str:
@@ -137,7 +121,7 @@ class CachedObject:
 
     @property
     def controller(self) -> Owner | None:
-        """The owner that manages the object, None when nobody does."""
+        """The owner that manages the object, None when there is none."""
         for owner in self.owners:
             if owner.controller:
                 return owner
@@ -153,16 +137,38 @@ class CachedObject:
         """creationTimestamp, RFC 3339."""
         return self.part("metadata", "creationTimestamp") or ""
 
+    @property
+    def undecodable(self) -> str:
+        """Why the object cannot be decoded as a whole, with the path of the field; empty when it can."""
+        paths = ", ".join(self._omitted.values())
+        return f"{paths} is nested more than {MAX_DEPTH} levels deep" if paths else ""
+
     def full(self) -> Object:
-        """The object (as far as the projection keeps it), without managedFields."""
-        obj: Object = _decode(self.document())
+        """The object (as far as the projection keeps it), without managedFields.
+
+        Raises:
+            UndecodableObject: it is nested too deeply; see `undecodable` and `readable`.
+        """
+        if self._omitted:
+            raise self._error()
+        return self.readable()
+
+    def readable(self) -> Object:
+        """The object without the members that cannot be decoded; for any other object the same as `full`."""
+        obj: Object = _decode(self.clean())
         return obj
 
     def part(self, *path: str) -> Any:
-        """The value at a path of keys, None when absent; reads only as much JSON as it must."""
-        document = self._body if self._fresh and self._form.keeps(path) else self.document()
+        """The value at a path of keys, None when absent; reads only as much JSON as it must.
+
+        Raises:
+            UndecodableObject: the path leads into a member that is nested too deeply.
+        """
+        if path[0] in self._omitted:
+            raise self._error()
+        as_it_came = not self._cleaned and self._decoder.keeps(path)
         try:
-            value = _part_decoder(path)(document)
+            value = _part_decoder(path)(self._body if as_it_came else self.clean())
         except msgspec.ValidationError:  # the path leads through something that is no map
             return None
         for _ in path:
@@ -177,37 +183,31 @@ class CachedObject:
         Args:
             path: one of the projection's `owned_fields`; others are not remembered and read as empty.
         """
-        if self._fresh:
-            self.document()
+        self.clean()
         return self._managers.get(path, ()) if self._managers else ()
 
-    def document(self) -> bytes:
-        """What is kept of the object, as JSON."""
-        if self._fresh:
-            self._body, self._managers = self._form.clean(self._body)
-            self._fresh = False
-        return self._form.packing.unpack(self._body)
+    def clean(self) -> bytes:
+        """Drop what is not kept, and return the JSON of the rest.
 
-    def settle(self) -> None:
-        """Keep it as small as possible from now on: it will not be read soon."""
-        self._body = self._form.packing.pack(self.document())
+        This happens late, because most versions are replaced before anybody reads them.
+        """
+        if not self._cleaned:
+            self._body, self._managers = self._decoder.clean(self._body)
+            self._cleaned = True
+        return self._body
 
-    def hold(self, form: ObjectDecoder, raw: bytes) -> None:
-        """Begin with the JSON as it came; see `ObjectDecoder`."""
-        self._form, self._body, self._fresh, self._managers = form, raw, True, None
+    def set_body(self, decoder: ObjectDecoder, body: bytes, omitted: Mapping[str, str]) -> None:
+        """Take the JSON as it came; for `ObjectDecoder`, which sets the public attributes too."""
+        self._decoder, self._body, self._omitted = decoder, body, omitted
+        self._cleaned, self._managers = False, None
+
+    def _error(self) -> UndecodableObject:
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return UndecodableObject(f"{self.resource.kind} {name}: {self.undecodable}", self._body)
 
     def __repr__(self) -> str:
         """Kind, name and version."""
         return f"<{self.resource} {self.namespace}/{self.name}@{self.resource_version}>"
-
-
-@lru_cache(maxsize=256)
-def _part_decoder(path: Path) -> Callable[[bytes], Any]:
-    """A decoder that reads one path and skips over the rest, as nested one-field structs."""
-    shape: Any = Any
-    for key in reversed(path):
-        shape = msgspec.defstruct("Part", [("value", shape | None, None)], rename={"value": key}, gc=False)
-    return msgspec.json.Decoder(shape).decode
 
 
 _RECENT = 128
@@ -217,8 +217,7 @@ little more than one MB."""
 _CLEANED = frozenset({("metadata",), ("metadata", "managedFields"), ("apiVersion",), ("kind",)})
 """What is otherwise in the JSON as it came: items of a list carry no apiVersion and kind."""
 
-_NO_LABELS: dict[str, str] = {}
-_Parts = dict[str, msgspec.Raw]
+_NOTHING: dict[str, str] = {}
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -236,18 +235,20 @@ class _Head(msgspec.Struct, gc=False):
     metadata: _Meta
 
 
+class _ManagedFields(msgspec.Struct, gc=False):
+    manager: str = ""
+    fields: dict[str, Any] | None = msgspec.field(name="fieldsV1", default=None)
+
+
+_decode = msgspec.json.Decoder().decode
 _decode_head = msgspec.json.Decoder(_Head).decode
-_decode_parts = msgspec.json.Decoder(_Parts).decode
-_decode_any = msgspec.json.Decoder().decode
+_decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_managed_fields = msgspec.json.Decoder(list[_ManagedFields]).decode
 _encode = msgspec.json.Encoder().encode
 
 
 class ObjectDecoder:
-    """Of one kind.
-
-    Attributes:
-        packing: packs its documents.
-    """
+    """Makes cached objects of one kind from JSON, and cleans them later."""
 
     def __init__(self, resource: Resource, projection: Projection) -> None:
         """Prepare.
@@ -256,43 +257,45 @@ class ObjectDecoder:
             resource: the kind.
             projection: what is kept.
         """
-        self.packing = Packing()
         self._resource = resource
         self._head = {
             "apiVersion": msgspec.Raw(_encode(resource.api_version)),
             "kind": msgspec.Raw(_encode(resource.kind)),
         }
         always: tuple[Path, ...] = (("metadata",), ("apiVersion",), ("kind",))
-        self._kept = tree((*projection.keep, *always)) if projection.keep else None
+        self._kept = path_tree((*projection.keep, *always)) if projection.keep else None
         self._owned = projection.owned_fields
         self._recent: deque[weakref.ref[CachedObject]] = deque()
 
     def decode(self, raw: bytes | msgspec.Raw) -> CachedObject:
-        """An entry from JSON; ValueError when it is no object with a name."""
+        """A cached object from JSON; ValueError when it is no object with a name."""
+        body, omitted = bytes(raw), _NOTHING
         try:
-            meta = _decode_head(raw).metadata
-        except msgspec.DecodeError as error:
+            if too_deep(body):
+                body, omitted = readable(body)
+            meta = _decode_head(body).metadata
+        except (msgspec.DecodeError, ValueError) as error:
             raise ValueError(f"{self._resource}: not an object with metadata and a name: {error}") from error
-        entry = CachedObject()
-        entry.resource = self._resource
+        obj = CachedObject()
+        obj.resource = self._resource
         # Uids and names come back in the labels, owner references and keys of other objects.
-        entry.key = (sys.intern(meta.namespace), sys.intern(meta.name))
-        entry.uid = sys.intern(meta.uid)
-        entry.version = number(meta.resource_version)
-        entry.generation = meta.generation
-        entry.deleted = meta.deleted
+        obj.key = (sys.intern(meta.namespace), sys.intern(meta.name))
+        obj.uid = sys.intern(meta.uid)
+        obj.version = version_number(meta.resource_version)
+        obj.generation = meta.generation
+        obj.deleted = meta.deleted
         # Keys and most values repeat over thousands of objects.
-        entry.labels = (
-            {sys.intern(k): sys.intern(v) for k, v in meta.labels.items()} if meta.labels else _NO_LABELS
+        obj.labels = (
+            {sys.intern(k): sys.intern(v) for k, v in meta.labels.items()} if meta.labels else _NOTHING
         )
-        entry.owners = tuple(map(_intern_owner, meta.owners)) if meta.owners else ()
-        entry.hold(self, bytes(raw))
-        self._recent.append(weakref.ref(entry))
+        obj.owners = tuple(map(_intern_owner, meta.owners)) if meta.owners else ()
+        obj.set_body(self, body, omitted)
+        self._recent.append(weakref.ref(obj))
         if len(self._recent) > _RECENT:
-            cold = self._recent.popleft()()
-            if cold is not None:
-                cold.settle()
-        return entry
+            older = self._recent.popleft()()
+            if older is not None:
+                older.clean()
+        return obj
 
     def keeps(self, path: Path) -> bool:
         """Whether all at a path is kept as it came."""
@@ -307,61 +310,86 @@ class ObjectDecoder:
             node = node[key]
         return not node
 
-    def clean(self, raw: bytes) -> tuple[bytes, Mapping[Path, tuple[str, ...]] | None]:
-        """What is kept of an object's JSON, and who manages the fields of which that is to be known."""
+    def clean(self, raw: bytes) -> tuple[bytes, FieldManagers | None]:
+        """What is kept of an object's JSON, and the managers of the projection's `owned_fields`."""
         parts = _decode_parts(raw)
         metadata = _decode_parts(parts["metadata"])
         managed = metadata.pop("managedFields", None)
         parts["metadata"] = msgspec.Raw(_encode(metadata))
         whole = _encode({**self._head, **parts})
         return (
-            _encode(prune(_decode_any(whole), self._kept)) if self._kept else whole,
-            managers_of(managed, self._owned) if self._owned and managed is not None else None,
+            _encode(prune(_decode(whole), self._kept)) if self._kept else whole,
+            _field_managers(managed, self._owned) if self._owned and managed is not None else None,
         )
 
 
-def number(version: str) -> int:
-    """A resourceVersion as the number it is (so since Kubernetes 1.35 by contract, before that in fact).
+Tree: TypeAlias = dict[str, Any]
+"""Nested keys; an empty branch keeps everything below it."""
 
-    0, which is older than all, for anything else.
-    """
-    return int(version) if version.isascii() and version.isdigit() else 0
+
+def path_tree(paths: Iterable[Path]) -> Tree:
+    """Paths as nested keys. A path keeps all below it, also where another names something deeper."""
+    root: Tree = {}
+    for path in sorted(paths, key=len):
+        node = root
+        for key in path[:-1]:
+            if node.get(key) == {}:
+                break
+            node = node.setdefault(key, {})
+        else:
+            node.setdefault(path[-1], {})
+    return root
+
+
+def prune(value: Any, kept: Tree) -> Any:
+    """The value with only what the tree names; ``*`` names every item of a list."""
+    if not kept:
+        return value
+    if isinstance(value, dict):
+        return {key: prune(value[key], branch) for key, branch in kept.items() if key in value}
+    if isinstance(value, list) and "*" in kept:
+        return [prune(item, kept["*"]) for item in value]
+    return value
+
+
+@lru_cache(maxsize=256)
+def _part_decoder(path: Path) -> Callable[[bytes], Any]:
+    """A decoder that reads one path and skips over the rest, as nested one-field structs."""
+    shape: Any = Any
+    for key in reversed(path):
+        shape = msgspec.defstruct("Part", [("value", shape | None, None)], rename={"value": key}, gc=False)
+    return msgspec.json.Decoder(shape).decode
 
 
 def _intern_owner(owner: Owner) -> Owner:
-    return Owner(
-        sys.intern(owner.api_version),
-        sys.intern(owner.kind),
-        sys.intern(owner.name),
-        sys.intern(owner.uid),
-        owner.controller,
-    )
+    api_version, kind, name, uid = map(sys.intern, (owner.api_version, owner.kind, owner.name, owner.uid))
+    return Owner(api_version, kind, name, uid, owner.controller)
 
 
-_LEVEL = 2
-_WINDOW_BITS = 13  # 8 KiB: larger than most objects, and small enough to set up in microseconds
-_MEMORY_LEVEL = 6
-_WORTHWHILE = 200
-"""Bytes below which packing gains nothing."""
+def _field_managers(raw: msgspec.Raw, paths: Iterable[Path]) -> FieldManagers | None:
+    """For each path the names of the managers that own it or anything below; None when there are none."""
+    try:
+        managed = _decode_managed_fields(raw)
+    except msgspec.DecodeError:
+        return None
+    found: list[tuple[Path, tuple[str, ...]]] = []
+    for path in paths:
+        names = tuple(sorted({sys.intern(item.manager) for item in managed if _owns(item.fields, path)}))
+        if names:
+            found.append((path, names))
+    return _shared(tuple(found)) if found else None
 
 
-class Packing:
-    """Packs the documents of one kind; the first one becomes the dictionary."""
+def _owns(fields: Tree | None, path: Path) -> bool:
+    node: Any = fields
+    for key in path:
+        if not isinstance(node, dict):
+            return False
+        node = node.get(f"f:{key}")
+    return isinstance(node, dict)
 
-    def __init__(self) -> None:
-        self._dictionary = b""
 
-    def pack(self, document: bytes) -> bytes:
-        """A JSON object, packed if that is worthwhile."""
-        if len(document) < _WORTHWHILE:
-            return document
-        if not self._dictionary:
-            self._dictionary = document[-(1 << _WINDOW_BITS) :]
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zdict=self._dictionary)
-        return packer.compress(document) + packer.flush()
-
-    def unpack(self, packed: bytes) -> bytes:
-        """What was packed; a JSON object begins with a brace, which no packed one does."""
-        if packed.startswith(b"{"):
-            return packed
-        return zlib.decompressobj(_WINDOW_BITS, zdict=self._dictionary).decompress(packed)
+@lru_cache(maxsize=1024)
+def _shared(found: tuple[tuple[Path, tuple[str, ...]], ...]) -> FieldManagers:
+    """One dict for all objects whose fields are owned alike: most are."""
+    return dict(found)

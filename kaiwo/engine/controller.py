@@ -1,4 +1,4 @@
-"""Events say which keys to look at; workers reconcile them one key at a time."""
+"""Events name keys; workers reconcile them one key at a time."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import asyncio
 import logging
 import math
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.errors import EngineError, NotLeading
 from kaiwo.engine.store import CacheEvent
-from kaiwo.engine.workqueue import Key, WorkQueue
+from kaiwo.engine.workqueue import LOW, Key, WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Resource
     from kaiwo.engine.store import Cache
-    from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -34,13 +33,13 @@ class Watch:
 
     Attributes:
         resource: the kind.
-        keys: whom a change concerns; also asked, with an ADDED event, for each cached object at the start.
-            None when changes of the kind wake nobody.
+        keys: the keys that a change concerns. At the start it is called with an ADDED event for each cached
+            object. None when no change of the kind needs a reconciliation.
         projection: what must be kept of each object.
         namespace: the only namespace of interest, None for all.
         label_selector: which objects are of interest, None for all.
-        delay: seconds between a change and the look at it, so that changes which come together are looked at
-            together; infinity for a change that needs no look. None where every change is looked at at once.
+        delay: seconds between a change and its reconciliation, so that changes which come together are
+            reconciled together; infinity for a change that needs none. None reconciles each change at once.
     """
 
     resource: Resource
@@ -71,18 +70,18 @@ class Controller:
         on_error: Callable[[Key, Exception], None] | None = None,
         initial: Callable[[], Iterable[Key]] | None = None,
     ) -> None:
-        """Describe a controller; it runs as part of an engine.
+        """Describe a controller; a manager runs it.
 
         Args:
             name: in logs and metrics.
             watches: what it reads.
-            reconcile: looks at one key and does what is to be done. Returns seconds after which to look
+            reconcile: brings the cluster to what one key wants. Returns seconds after which to reconcile
                 again without an event, or None. What it raises backs off this key alone.
             workers: keys worked on at once.
             timeout: seconds after which a reconciliation is cancelled and counts as failed. Only one that
                 awaits can be cancelled; one that computes holds up the process.
-            on_error: told of each failure, a cancelled reconciliation's TimeoutError included.
-            initial: asked at each start for keys to look at first, whether anything is cached or not.
+            on_error: called with each failure, a cancelled reconciliation's TimeoutError included.
+            initial: returns the keys to reconcile first at each start, whether anything is cached or not.
         """
         self.name = name
         self.watches = tuple(watches)
@@ -92,17 +91,16 @@ class Controller:
         self._timeout = timeout
         self._on_error = on_error
         self._initial = initial
-        self._backlog: deque[Key] = deque()
         self._running = False
         self._metrics: Metrics | None = None
 
     def enqueue(self, key: Key, after: float = 0.0) -> None:
-        """Look at a key, now or after some seconds; without effect while the controller does not run."""
+        """Reconcile a key, now or after some seconds; without effect while the controller does not run."""
         if self._running:
             self.queue.add_after(key, after)
 
     def handler(self, watch: Watch) -> Callable[[CacheEvent], None]:
-        """What to subscribe for a watch."""
+        """The function to subscribe for a watch."""
 
         def handle(event: CacheEvent) -> None:
             keys = self._keys(watch, event) if self._running else ()
@@ -116,10 +114,10 @@ class Controller:
     async def run(
         self, cache: Cache, stop: asyncio.Event, *, metrics: Metrics | None = None, grace: float = 10.0
     ) -> None:
-        """Look at everything cached and at what changes, until `stop` is set.
+        """Reconcile everything cached and what changes, until `stop` is set.
 
-        What changes goes before what was merely there at the start: after a restart with thousands of
-        objects a new one need not wait for all of them.
+        What changes has a higher priority than what was there at the start: after a restart with thousands
+        of objects a new one need not wait for all of them.
 
         Then no further key is begun, and those begun get some time to end. Cancelling `run` itself cancels
         them at once.
@@ -134,11 +132,11 @@ class Controller:
         self._metrics = metrics
         self._running = True
         if metrics is not None:
-            metrics.watch_queue(self.name, lambda: len(self.queue) + len(self._backlog))
-        first = dict.fromkeys(self._initial()) if self._initial is not None else {}
-        for key in first:
+            metrics.watch_queue(self.name, lambda: len(self.queue))
+        for key in self._initial() if self._initial is not None else ():
             self.queue.add(key)
-        self._backlog = deque(key for key in dict.fromkeys(self._cached(cache)) if key not in first)
+        for key in self._cached(cache):
+            self.queue.add(key, LOW)
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._workers)
         ]
@@ -154,20 +152,17 @@ class Controller:
 
     def _cached(self, cache: Cache) -> Iterator[Key]:
         for watch in self.watches:
-            for entry in cache.list(watch.resource) if watch.keys is not None else ():
-                yield from self._keys(watch, CacheEvent("ADDED", watch.resource, None, entry))
+            for obj in cache.list(watch.resource) if watch.keys is not None else ():
+                yield from self._keys(watch, CacheEvent("ADDED", watch.resource, None, obj))
 
     def _close(self) -> None:
         self._running = False
-        self._backlog.clear()
         self.queue.shut_down()
 
     async def _work(self) -> None:
         queue = self.queue
         loop_began = time.monotonic()
         while True:
-            if self._backlog and not len(queue):
-                queue.add(self._backlog.popleft())
             key = await queue.get()
             if key is None:
                 return
@@ -194,13 +189,13 @@ class Controller:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Not we are cancelled but something that the reconciliation waited for.
+            # Not this worker is cancelled but something that the reconciliation waited for.
             return self._failed(key, RuntimeError(f"cancelled from inside: {error!r}"), started, hung=False)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- whatever a key's code raises harms it alone
             return self._failed(key, error, started, hung=False)
         self.queue.forget(key)
         if again is not None:
-            self.queue.add_after(key, again if again == again else 0.0)  # noqa: PLR0124 -- NaN: look now
+            self.queue.add_after(key, again if again == again else 0.0)  # noqa: PLR0124 -- NaN: at once
         ended = time.monotonic()
         if self._metrics is not None:
             self._metrics.reconcile(self.name, "ok", ended - started)
@@ -224,12 +219,12 @@ class Controller:
             try:
                 self._on_error(key, error if isinstance(error, Exception) else RuntimeError(repr(error)))
             except Exception:  # noqa: BLE001 -- a failing report must not stop the worker
-                _log.exception("%s: reporting the failure failed", where)
+                _log.exception("%s: on_error failed", where)
         return ended
 
     def _keys(self, watch: Watch, event: CacheEvent) -> tuple[Key, ...]:
         try:
             return tuple(watch.keys(event)) if watch.keys is not None else ()
         except Exception:  # noqa: BLE001 -- one odd object must not stop the watch
-            _log.exception("%s: no keys for %s of %r", self.name, event.type, event.entry)
+            _log.exception("%s: keys of %s %r failed", self.name, event.type, event.latest)
             return ()

@@ -75,7 +75,7 @@ class Connection:
 def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
     """The connection that a user or a pod means.
 
-    Looked for in this order: the argument, the files of ``KUBECONFIG``, the pod's service account,
+    Searched in this order: the argument, the files of ``KUBECONFIG``, the pod's service account,
     ``~/.kube/config``.
 
     Args:

@@ -1,4 +1,4 @@
-"""Whether a live object already is what somebody wants, by meaning and not by spelling.
+"""Whether a live object already is as wanted, by meaning and not by spelling.
 
 The API server fills in defaults, normalises quantities and drops what is empty; other controllers add
 labels, environment variables and volumes. None of that is a difference.
@@ -31,12 +31,10 @@ _QUANTITY_MAPS = frozenset(
 )
 """Fields whose values are quantities by resource name (core/v1, also where CRDs embed pods)."""
 
-_QUANTITY_FIELDS = frozenset({"sizeLimit", "divisor", "nominalQuota", "borrowingLimit", "lendingLimit"})
-"""Fields that are quantities themselves (core/v1 volumes and downward API; Kueue's quotas)."""
+_QUANTITY_FIELDS = frozenset({"sizeLimit", "divisor"})
+"""Fields that are quantities themselves (core/v1 volumes and downward API)."""
 
-_FREE_MAPS = frozenset(
-    {"labels", "annotations", "nodeSelector", "matchLabels", "data", "rayStartParams", "selector"}
-)
+_FREE_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "data", "selector"})
 """Maps whose keys are the user's: a key with an empty value is there, or it is not."""
 
 _MERGE_KEYS: dict[str, tuple[str, ...]] = {
@@ -55,7 +53,7 @@ _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "ownerReferences": ("uid",),
     "conditions": ("type",),
 }
-"""List fields whose items are told apart by keys: ``x-kubernetes-list-map-keys`` of the core API."""
+"""List fields whose items are identified by keys: ``x-kubernetes-list-map-keys`` of the core API."""
 
 
 def contains(live: Any, desired: Any) -> bool:
@@ -63,7 +61,7 @@ def contains(live: Any, desired: Any) -> bool:
 
     * null, and an empty map or list, mean absent;
     * so do an empty text, 0 and false where `live` has nothing: the API server drops them from most fields
-      (in the few that keep them, a removal by somebody else is not seen), but not from labels and the like;
+      (in the few that keep them, a removal by another client is not seen), but not from labels and the like;
     * maps may hold further keys in `live`;
     * quantities are compared as numbers, in the fields that hold quantities;
     * lists with merge keys (containers, env, volumes, ...) are compared item by item of the same key, further
@@ -118,7 +116,7 @@ def _contains(live: Any, desired: Any, key: str, parent: str, *, by_key: bool) -
         )
     if isinstance(desired, list):
         return _contains_list(live, desired, key, by_key=by_key)
-    if by_key and live is None and not desired and parent not in _FREE_MAPS:
+    if by_key and live is None and not desired and not _free_key(key, parent):
         return True
     if isinstance(desired, bool) or isinstance(live, bool):
         return desired is live
@@ -128,6 +126,11 @@ def _contains(live: Any, desired: Any, key: str, parent: str, *, by_key: bool) -
         wanted = quantity(desired)
         return wanted is not None and wanted == quantity(live)
     return False
+
+
+def _free_key(key: str, parent: str) -> bool:
+    """Whether a key is the user's own: fields of the API are letters and digits only."""
+    return parent in _FREE_MAPS or not (key.isalnum() or not key)
 
 
 def _contains_list(live: Any, desired: list[Any], key: str, *, by_key: bool) -> bool:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Discovery:
-    """Asks for what is served, and remembers the version in use of kinds with fallbacks."""
+    """Finds what is served, and remembers the version in use of kinds with fallbacks."""
 
     def __init__(self, get: Callable[[str], Awaitable[Object]]) -> None:
-        """Prepare; nothing is asked yet.
+        """Prepare; nothing is read yet.
 
         Args:
             get: GETs a path; NotFound when there is nothing.
@@ -31,7 +31,7 @@ class Discovery:
         return resource if version == resource.version else replace(resource, version=version)
 
     async def find_version(self, resource: Resource) -> bool:
-        """Ask which version of a kind with fallbacks is the newest one served, and use that from now on.
+        """Find the newest served version of a kind with fallbacks, and use that from now on.
 
         Returns:
             Whether requests go to another version than before.
@@ -50,9 +50,9 @@ class Discovery:
             for version in (resource.version, *resource.fallbacks):
                 versions.setdefault((resource.group, version), set()).add(resource)
         found: set[Resource] = set()
-        for (group, version), asked in sorted(versions.items()):
+        for (group, version), wanted in sorted(versions.items()):
             names = await self._names(group, version)
-            found |= {resource for resource in asked if resource.plural in names}
+            found |= {resource for resource in wanted if resource.plural in names}
         return frozenset(found)
 
     async def _names(self, group: str, version: str) -> frozenset[str]:

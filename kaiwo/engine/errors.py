@@ -1,4 +1,4 @@
-"""What can go wrong between the engine and an API server, as types a caller can decide on."""
+"""Errors of the engine, one type for each thing a caller can react to."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 _NO_FIELD = "<nil>"
-"""What the API server calls the field of a cause that only says that other rules were not looked at."""
+"""The field of a cause that only says that other rules were not checked."""
 
 
 class EngineError(Exception):
-    """The root of everything the engine raises on purpose."""
+    """The base class of all errors that the engine raises on purpose."""
 
     @property
-    def steady(self) -> str:
+    def stable_message(self) -> str:
         """What went wrong, in the same words whenever the same goes wrong."""
         return str(self)
 
@@ -32,13 +32,27 @@ class NotLeading(EngineError):
     """A mutating request was held back because this process has no valid lease."""
 
 
+class UndecodableObject(EngineError):
+    """An object is nested more deeply than is decoded; the message names it and the field.
+
+    Attributes:
+        raw: the object as it came.
+        readable: what can be read of it: metadata and the members that are not too deep.
+    """
+
+    def __init__(self, message: str, raw: bytes = b"", readable: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.raw = raw
+        self.readable = readable or {}
+
+
 class CredentialsError(EngineError):
     """No usable way to reach or authenticate to an API server; the message names file and field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason inside a refusal, as the API server gives it.
+    """One reason of a rejection, as the API server gives it.
 
     Attributes:
         reason: machine word, for example ``FieldValueInvalid``.
@@ -52,7 +66,7 @@ class Cause:
 
 
 class ApiError(EngineError):
-    """The API server answered, and the answer is no.
+    """The API server rejected a request.
 
     ``str(error)`` is the API server's own text, which names object and field.
 
@@ -61,7 +75,7 @@ class ApiError(EngineError):
         reason: the ``reason`` of the Status object, for example ``NotFound``; may be empty.
         message: the API server's sentence, or the start of the body when it was no Status object.
         details: ``details`` of the Status object: kind, name, causes.
-        retry_after: seconds the server asked to wait, or None.
+        retry_after: seconds to wait as the server says, or None.
     """
 
     codes: ClassVar[dict[int, type[ApiError]]] = {}
@@ -83,7 +97,7 @@ class ApiError(EngineError):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The single complaints, with their field paths, each once and in the order of the paths.
+        """The single reasons, with their field paths, each once and in the order of the paths.
 
         The API server checks the fields of a custom resource in another order each time.
         """
@@ -93,12 +107,12 @@ class ApiError(EngineError):
             for c in (found if isinstance(found, list) else ())
             if isinstance(c, dict)
         }
-        told = {cause for cause in causes if cause.field != _NO_FIELD} or causes
-        return tuple(sorted(told, key=lambda cause: (cause.field, cause.message, cause.reason)))
+        named = {cause for cause in causes if cause.field != _NO_FIELD} or causes
+        return tuple(sorted(named, key=lambda cause: (cause.field, cause.message, cause.reason)))
 
     @property
-    def steady(self) -> str:
-        """The API server's own text; of several complaints, these in their order."""
+    def stable_message(self) -> str:
+        """The API server's own text; of several causes, these in their order."""
         found = self.details.get("causes")
         if not isinstance(found, list) or len(found) <= 1:
             return str(self)
@@ -119,7 +133,7 @@ class Conflict(ApiError):
 
 
 class Invalid(ApiError):
-    """422 or 400: the object or the request is refused by its own content; the same bytes fail again."""
+    """422 or 400: the content of the object or the request is invalid; the same bytes fail again."""
 
 
 class Forbidden(ApiError):
@@ -131,7 +145,7 @@ class Gone(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: slow down (see ``retry_after``), or a disruption budget refuses an eviction."""
+    """429: slow down (see ``retry_after``), or a disruption budget prevents an eviction."""
 
 
 class ServerUnavailable(ApiError):
@@ -200,7 +214,7 @@ def _code(value: object) -> int:
 
 
 def _seconds(value: object) -> float | None:
-    """Seconds from a header or a field; an HTTP date or nonsense counts as no wish at all."""
+    """Seconds from a header or a field; an HTTP date, or anything else, counts as none."""
     try:
         seconds = float(str(value)) if value else None
     except ValueError:

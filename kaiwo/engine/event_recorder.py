@@ -1,7 +1,7 @@
-"""Kubernetes Events, sent when there is nothing better to do.
+"""Kubernetes Events, sent in the background.
 
 Events are for people and may be lost. They wait in a bounded queue, leave together a few at a time, the same
-event again raises a count instead of making a new object, and a budget keeps a storm from the API server.
+event again raises a count instead of making a new object, and a rate limit keeps a storm from the API server.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 from kaiwo.engine.cached_object import CachedObject
-from kaiwo.engine.errors import ApiError, EngineError, Forbidden, NotFound, NotLeading
+from kaiwo.engine.errors import AlreadyExists, ApiError, EngineError, Forbidden, NotFound, NotLeading
 from kaiwo.engine.resource import EVENT
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
-    from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ RATE = 50.0
 GATHER = 0.5
 """Seconds for which events wait for others: several in a row cost less than as many one by one."""
 
-_ABREAST = 4  # under way at a time: they must not keep other requests from their slots
+_CONCURRENCY = 4  # requests at a time: Events must not keep other requests from their slots
 _REMEMBERED = 4096
-_PATIENCE = 5.0  # seconds to send what is left when stopping
+_FLUSH_TIMEOUT = 5.0  # seconds to send what is left when stopping
 
 
 @dataclass(slots=True)
@@ -81,8 +81,10 @@ class EventRecorder:
         self._client = client
         self._component = component
         self._instance = instance
-        self._queue: asyncio.Queue[tuple[_Identity, Object]] = asyncio.Queue(capacity)
-        self._queued: dict[_Identity, Object] = {}
+        self._capacity = capacity
+        self._waiting: OrderedDict[_Identity, Object] = OrderedDict()
+        self._arrived = asyncio.Event()
+        self._idle = asyncio.Event()
         self._sent: OrderedDict[_Identity, _Sent] = OrderedDict()
         self._rate = rate
         self._metrics = metrics
@@ -99,54 +101,77 @@ class EventRecorder:
         reference = _reference(about)
         text = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
         identity = (str(reference.get("uid") or reference.get("name")), type_, reason, text)
-        waiting = self._queued.get(identity)
+        waiting = self._waiting.get(identity)
         if waiting is not None:
             waiting["count"] += 1
             waiting["lastTimestamp"] = _now()
             self._count("merged")
-            return
-        obj = self._object(reference, type_, reason, text)
-        try:
-            self._queue.put_nowait((identity, obj))
-        except asyncio.QueueFull:
+        elif len(self._waiting) >= self._capacity:
             self._count("dropped")
-            return
-        self._queued[identity] = obj
+        else:
+            self._waiting[identity] = self._object(reference, type_, reason, text)
+            self._idle.clear()
+            self._arrived.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send events until `stop` is set, then what is left as far as a few seconds suffice."""
+        """Send events until `stop` is set, then what is left as far as a few seconds suffice.
+
+        When cancelled, as on a lost lease, what was not sent waits for the next run.
+        """
         sender = asyncio.create_task(self._send_all())
         try:
             await stop.wait()
-            async with asyncio.timeout(_PATIENCE):
-                await self._queue.join()
+            async with asyncio.timeout(_FLUSH_TIMEOUT):
+                await self._idle.wait()
         except TimeoutError:
-            _log.info("%d events were not sent", self._queue.qsize())
+            _log.info("%d events were not sent", len(self._waiting))
         finally:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
 
     async def _send_all(self) -> None:
-        abreast = asyncio.Semaphore(_ABREAST)
-
-        async def sent(identity: _Identity, obj: Object) -> None:
-            async with abreast:
-                await self._sent_or_dropped(identity, obj)
-
         while True:
-            batch = [await self._queue.get()]
+            if not self._waiting:
+                self._arrived.clear()
+                self._idle.set()
+                await self._arrived.wait()
             await asyncio.sleep(GATHER)
-            while len(batch) < self._rate * GATHER and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            for identity, _ in batch:
-                self._queued.pop(identity, None)
-            await asyncio.gather(*(sent(identity, obj) for identity, obj in batch))
+            batch: dict[_Identity, Object] = {}
+            while self._waiting and len(batch) < self._rate * GATHER:
+                identity, obj = self._waiting.popitem(last=False)
+                batch[identity] = obj
+            try:
+                await self._send_batch(batch)
+            finally:
+                self._put_back(batch)
 
-    async def _sent_or_dropped(self, identity: _Identity, obj: Object) -> None:
+    async def _send_batch(self, batch: dict[_Identity, Object]) -> None:
+        """Send events and take each out of the batch when it is sent or dropped."""
+        slots = asyncio.Semaphore(_CONCURRENCY)
+
+        async def send(identity: _Identity, obj: Object) -> None:
+            async with slots:
+                if await self._sent_or_dropped(identity, obj):
+                    del batch[identity]
+
+        await asyncio.gather(*(send(identity, obj) for identity, obj in list(batch.items())))
+
+    def _put_back(self, batch: dict[_Identity, Object]) -> None:
+        """Let events that were not sent wait again, before those that came meanwhile."""
+        for identity, obj in reversed(batch.items()):
+            later = self._waiting.get(identity)
+            if later is not None:
+                obj["count"] += later["count"]
+                obj["lastTimestamp"] = later["lastTimestamp"]
+            self._waiting[identity] = obj
+            self._waiting.move_to_end(identity, last=False)
+
+    async def _sent_or_dropped(self, identity: _Identity, obj: Object) -> bool:
+        """Send one event; False when this process does not lead, which may be for a moment only."""
         try:
             await self._send(identity, obj)
         except NotLeading:
-            self._count("dropped")  # who leads now reports for itself
+            return False
         except EngineError as error:
             self._count("dropped")
             level = logging.WARNING if isinstance(error, Forbidden) else logging.DEBUG
@@ -154,8 +179,7 @@ class EventRecorder:
         except Exception:  # noqa: BLE001 -- an odd event must not end all others
             self._count("dropped")
             _log.exception("event %s not sent", obj.get("reason"))
-        finally:
-            self._queue.task_done()
+        return True
 
     async def _send(self, identity: _Identity, obj: Object) -> None:
         now = time.monotonic()
@@ -174,9 +198,11 @@ class EventRecorder:
                 return
         try:
             await self._client.create(EVENT, obj)
+        except AlreadyExists:
+            pass  # sent before, and cancelled before the answer
         except ApiError as error:
             if isinstance(error, Forbidden) and "being terminated" in error.message:
-                self._count("dropped")  # the namespace is going; nobody will read it
+                self._count("dropped")  # the namespace is being deleted
                 return
             raise
         self._count("sent")

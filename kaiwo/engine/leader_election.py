@@ -1,4 +1,4 @@
-"""Leader election by Lease, and the gate that keeps a process without a valid lease from writing.
+"""Leader election by Lease; a process without a valid lease does not write.
 
 The semantics are client-go's, with one addition: validity is measured by CLOCK_BOOTTIME, which also runs
 while the machine is suspended, from before the renewing request was sent. A process that was frozen and
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from datetime import UTC, datetime
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 JITTER = 1.2
-"""A waiting candidate asks after up to this factor of the retry period more, as in client-go."""
+"""A waiting candidate tries again after up to this factor of the retry period, as in client-go."""
+
+TRIES_AFTER_FAILURE = 4
+"""Tries per retry period after a renewal that failed: what is left of the lease is short."""
 
 
 def boottime() -> float:
@@ -40,7 +44,7 @@ class LeaderElector:
 
     Attributes:
         identity: who we are; unique per process.
-        holder: who holds the lease as last seen, empty when nobody does.
+        holder: who holds the lease as last seen, empty when no process does.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class LeaderElector:
         """Prepare; nothing is sent yet.
 
         Args:
-            client: its gate is not asked for the lease itself.
+            client: reads and writes the lease, also while this process does not lead.
             namespace: of the Lease.
             name: of the Lease.
             identity: who we are. No two processes may use one at the same time; a lease still in this name
@@ -66,7 +70,7 @@ class LeaderElector:
             duration: seconds after its last renewal that others leave a lease alone.
             renew_deadline: seconds after its last renewal that the holder still writes. The rest up to
                 `duration` is for requests that are under way.
-            retry_period: seconds between two tries to renew or to acquire.
+            retry_period: seconds between two renewals, and between two tries to acquire.
             clock: seconds; must run on while the process is frozen or the machine suspended.
 
         Raises:
@@ -86,13 +90,13 @@ class LeaderElector:
         self._renew_deadline = renew_deadline
         self._retry_period = retry_period
         self._clock = clock
-        self._renewed: float | None = None  # when we last asked successfully, by our clock
+        self._renewed: float | None = None  # when the last successful request was sent, by our clock
         self._seen: Object = {}  # the spec as last seen, and since when unchanged
         self._seen_at = 0.0
         self._mine: Object | None = None  # the Lease as we last wrote it
 
     def valid(self) -> bool:
-        """Whether this process may write now: the gate of the client."""
+        """Whether this process may write now."""
         return self._renewed is not None and self._clock() - self._renewed < self._renew_deadline
 
     async def acquire(self) -> None:
@@ -103,15 +107,24 @@ class LeaderElector:
 
     async def keep(self) -> None:
         """Renew for as long as it works; returns when the lease is lost."""
+        pause = self._retry_period
         while True:
-            await asyncio.sleep(self._retry_period)
+            await asyncio.sleep(pause)
+            started = self._clock()
             if not self.valid():
-                # Frozen, or cut off for too long: somebody else may lead by now.
+                # Frozen, or cut off for too long: another process may lead by now.
                 break
-            if not await self._attempt() and (not self.valid() or self.holder != self.identity):
+            if await self._attempt():
+                period = self._retry_period
+            elif self.valid() and self.holder == self.identity:
+                period = self._retry_period / TRIES_AFTER_FAILURE
+            else:
                 break
+            pause = max(0.0, period - (self._clock() - started))
         self._renewed = None
-        _log.warning("lease %s/%s lost to %s", self._namespace, self._name, self.holder or "nobody yet")
+        _log.warning(
+            "lease %s/%s lost to %s", self._namespace, self._name, self.holder or "no other process yet"
+        )
 
     async def release(self) -> None:
         """Give the lease up, so that a successor need not wait for its end."""
@@ -136,21 +149,27 @@ class LeaderElector:
 
     async def _attempt(self) -> bool:
         """Acquire or renew once; whether we hold the lease now."""
-        asked = self._clock()
+        sent = self._clock()
         try:
-            # An answer that comes too late to be of use must not keep us from the next try.
-            async with asyncio.timeout(self._renew_deadline - self._retry_period):
+            # As in controller-runtime: a request that hangs leaves time for another one.
+            async with asyncio.timeout(min(self._renew_deadline / 2, self._left())):
                 held = await self._write()
         except (Conflict, AlreadyExists):
             self._mine = None
-            return False  # somebody was quicker; the next look shows who
+            return False  # another process was quicker; the next read shows which
         except (EngineError, TimeoutError) as error:
             self._mine = None
             _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "timed out")
             return False
         if held:
-            self._renewed = asked
+            self._renewed = sent
         return held
+
+    def _left(self) -> float:
+        """Seconds for which the lease is valid; without end while it is not held."""
+        if self._renewed is None or not self.valid():
+            return math.inf
+        return self._renewed + self._renew_deadline - self._clock()
 
     async def _write(self) -> bool:
         lease = self._mine if self._renewed is not None else None
@@ -158,10 +177,10 @@ class LeaderElector:
             try:
                 lease = await self._client.get(LEASE, self._namespace, self._name, urgent=True)
             except NotFound:
-                self._keep(await self._client.create(LEASE, self._new(), urgent=True))
+                self._remember(await self._client.create(LEASE, self._new(), urgent=True))
                 return True
         spec: Object = lease.get("spec") or {}
-        self._note(lease)
+        self._read(lease)
         now = _now()
         if self.holder == self.identity and self._renewed is not None:
             lease = {
@@ -178,13 +197,13 @@ class LeaderElector:
             }
         else:
             return False
-        self._keep(await self._client.replace(LEASE, lease, urgent=True))
+        self._remember(await self._client.replace(LEASE, lease, urgent=True))
         return True
 
-    def _keep(self, lease: Object) -> None:
-        """Renewing starts from what we wrote; if somebody else wrote since, its version conflicts."""
+    def _remember(self, lease: Object) -> None:
+        """Renew from the Lease as written last; if another process wrote since, the version conflicts."""
         self._mine = lease
-        self._note(lease)
+        self._read(lease)
 
     def _free(self, spec: Object) -> bool:
         """Whether the lease can be taken: given up, still in our name, or not renewed while we watched.
@@ -197,7 +216,7 @@ class LeaderElector:
         length = float(stated) if isinstance(stated, int) and stated > 0 else self._duration
         return self._clock() - self._seen_at >= length
 
-    def _note(self, lease: Object) -> None:
+    def _read(self, lease: Object) -> None:
         spec: Object = lease.get("spec") or {}
         if spec != self._seen:
             self._seen, self._seen_at = spec, self._clock()

@@ -1,4 +1,4 @@
-"""The engine put together: cache, reflectors, controllers, lease, recorder, health."""
+"""The manager: what one operator process runs, and its health checks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.engine.client import STALL
 from kaiwo.engine.event_recorder import EventRecorder
+from kaiwo.engine.metrics import Metrics
+from kaiwo.engine.reader import STALL
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.store import Cache
-from kaiwo.engine.telemetry import Health, Metrics
 from kaiwo.engine.writer import Writer
 
 if TYPE_CHECKING:
@@ -24,19 +24,40 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class Health:
+    """What /healthz and /readyz say, as named checks."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, Callable[[], tuple[bool, str]]] = {}
+
+    def check(self, name: str, state: Callable[[], tuple[bool, str]]) -> None:
+        """Add a check.
+
+        Args:
+            name: what is checked.
+            state: returns whether all is well, and a word or sentence about it.
+        """
+        self._checks[name] = state
+
+    def ready(self) -> tuple[bool, dict[str, str]]:
+        """Whether all checks are well, and what each says."""
+        states = {name: state() for name, state in self._checks.items()}
+        return all(well for well, _ in states.values()), {name: text for name, (_, text) in states.items()}
+
+
 class Manager:
     """Everything one operator process runs, on one event loop.
 
     Reflectors run always, so that a standby process is warm; controllers run while this process leads.
 
     Attributes:
-        client: talks to the API server; its gate is the lease.
+        client: talks to the API server; it writes only while the lease is valid.
         cache: what is known; read it from reconcilers.
         writer: the way to write.
-        recorder: takes Kubernetes Events.
+        event_recorder: takes Kubernetes Events.
         metrics: of the engine, and the registry for others.
         health: checks for /readyz, and for others to add to.
-        lease: leader election, None to lead at once (a single process on a developer's machine).
+        leader_elector: None to lead at once (a single process on a developer's machine).
     """
 
     def __init__(
@@ -47,7 +68,7 @@ class Manager:
         applied_annotation: str,
         component: str,
         instance: str = "",
-        lease: LeaderElector | None = None,
+        leader_elector: LeaderElector | None = None,
         metrics: Metrics | None = None,
         stall: float = STALL,
         grace: float = 10.0,
@@ -60,7 +81,7 @@ class Manager:
             applied_annotation: key of the annotation that keeps the hash of what was applied last.
             component: who reports Kubernetes Events.
             instance: which process of it.
-            lease: leader election.
+            leader_elector: None to lead at once.
             metrics: share those that the client counts in.
             stall: seconds of silence after which a watch counts as dead.
             grace: seconds that begun reconciliations have at the end.
@@ -71,16 +92,18 @@ class Manager:
             client, self.cache, field_manager=field_manager, applied_annotation=applied_annotation
         )
         self.metrics = metrics or Metrics()
-        self.recorder = EventRecorder(client, component=component, instance=instance, metrics=self.metrics)
+        self.event_recorder = EventRecorder(
+            client, component=component, instance=instance, metrics=self.metrics
+        )
         self.health = Health()
-        self.lease = lease
+        self.leader_elector = leader_elector
         self._stall = stall
         self._grace = grace
         self._controllers: list[Controller] = []
         self._reflectors: dict[Resource, Reflector] = {}
         self._leading = False
-        if lease is not None:
-            client.gate = lease.valid
+        if leader_elector is not None:
+            client.may_write = leader_elector.valid
 
     @property
     def leading(self) -> bool:
@@ -91,20 +114,20 @@ class Manager:
         """Add a controller, before `run`.
 
         Raises:
-            ValueError: it watches a kind with another namespace or selector than somebody else does.
+            ValueError: it watches a kind with another namespace or selector than another controller does.
         """
         for watch in controller.watches:
             self.watch(watch)
         self._controllers.append(controller)
 
     def watch(self, watch: Watch) -> None:
-        """Keep a kind in the cache, before `run`, also if no controller is woken by it."""
+        """Keep a kind in the cache, before `run`, also if no controller reconciles its changes."""
         self.cache.register(
             watch.resource, watch.projection, namespace=watch.namespace, label_selector=watch.label_selector
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, then end in order: reconciliations, events, lease, watches.
+        """Run until `stop` is set, then end in order: reconciliations, Events, lease, watches.
 
         Raises:
             CredentialsError: at the start, when there are no credentials at all.
@@ -118,8 +141,8 @@ class Manager:
         try:
             await self._lead(stop)
         finally:
-            if self.lease is not None:
-                await self.lease.release()
+            if self.leader_elector is not None:
+                await self.leader_elector.release()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -138,12 +161,12 @@ class Manager:
     async def _lead(self, stop: asyncio.Event) -> None:
         """Run the controllers whenever this process leads."""
         while not stop.is_set():
-            if self.lease is not None and not await _unless(stop, self.lease.acquire()):
+            if self.leader_elector is not None and not await _unless(stop, self.leader_elector.acquire()):
                 return
             self._set_leading(now=True)
             term = [asyncio.create_task(self._control(stop))]
-            if self.lease is not None:
-                term.append(asyncio.create_task(self.lease.keep()))
+            if self.leader_elector is not None:
+                term.append(asyncio.create_task(self.leader_elector.keep()))
             try:
                 await asyncio.wait(term, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -159,7 +182,7 @@ class Manager:
         """All controllers and the recorder; each controller starts when what it reads is known."""
         async with asyncio.TaskGroup() as group:
             done = asyncio.Event()
-            recorder = group.create_task(self.recorder.run(done))
+            recorder = group.create_task(self.event_recorder.run(done))
             controllers = [group.create_task(self._start(c, stop)) for c in self._controllers]
             await stop.wait()
             if controllers:
@@ -196,9 +219,9 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> bool:
 
 
 def _cache_state(reflector: Reflector) -> Callable[[], tuple[bool, str]]:
-    """Ready means: listed at least once, or known not to be served. A later problem is told, not fatal."""
+    """Ready means: listed and watched but for a short interruption, or known not to be served."""
 
     def state() -> tuple[bool, str]:
-        return reflector.settled.is_set(), reflector.problem or "ok"
+        return reflector.synced(), reflector.problem or "ok"
 
     return state

@@ -1,7 +1,8 @@
 """Keeps one store equal to the API server: list in pages, then watch, for ever.
 
-Whatever goes wrong, the answer is to list again and compare, so that a delete that nobody reported is found.
-Nothing that an API server or the network does ends a reflector.
+After any failure it lists again and compares, so that a delete that was not reported is found. Nothing that
+an API server or the network does ends a reflector. An object that cannot be decoded is reported; all others
+are read.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
-from kaiwo.engine.client import STALL
 from kaiwo.engine.errors import ApiError, ConnectionBroken, EngineError, Gone, NotFound
+from kaiwo.engine.reader import STALL
 from kaiwo.engine.wire import decode_object
 
 if TYPE_CHECKING:
     import msgspec
 
     from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.client import Client
+    from kaiwo.engine.metrics import Metrics
+    from kaiwo.engine.reader import Reader
     from kaiwo.engine.store import Store
-    from kaiwo.engine.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +38,10 @@ HEALTHY_AFTER = 10.0
 """A watch that lived this many seconds has proved that things work again."""
 
 
+OUTDATED_AFTER = 30.0
+"""Seconds without a list or a watch after which a store is no longer taken as synced."""
+
+
 class Reflector:
     """Feeds one store.
 
@@ -48,7 +53,7 @@ class Reflector:
     """
 
     def __init__(
-        self, client: Client, store: Store, *, metrics: Metrics | None = None, stall: float = STALL
+        self, client: Reader, store: Store, *, metrics: Metrics | None = None, stall: float = STALL
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -65,8 +70,18 @@ class Reflector:
         self._client = client
         self._metrics = metrics
         self._stall = stall
+        self._failing_since: float | None = None
         self._retry = Backoff(*RETRY)
         self._unserved = Backoff(*UNSERVED_RETRY)
+
+    def synced(self) -> bool:
+        """Whether the store is known to be up to date, or the kind is not served.
+
+        A short interruption counts as synced: it comes with each restart of an API server.
+        """
+        if self._failing_since is None:
+            return self.settled.is_set()
+        return self.settled.is_set() and time.monotonic() - self._failing_since < OUTDATED_AFTER
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -88,13 +103,13 @@ class Reflector:
                 await self._failed("lost", error, started)
             except EngineError as error:
                 await self._failed("error", error, started)
-            except Exception as error:  # noqa: BLE001 -- a defect of ours must not blind the process for good
+            except Exception as error:  # noqa: BLE001 -- a defect here must not end the reading of a kind
                 _log.exception("reading %s failed unexpectedly", self.store.resource)
                 await self._failed("error", error, started)
 
     async def _list(self) -> str:
         """Take a whole list; returns its version."""
-        entries: list[CachedObject] = []
+        objects: list[CachedObject] = []
         version = ""
         store = self.store
         pages = self._client.pages(
@@ -103,18 +118,19 @@ class Reflector:
         async for page in pages:
             version = page.resource_version
             for raw in page.items:
-                entry = self._decode(raw)
-                if entry is None:
+                obj = self._decode(raw)
+                if obj is None:
                     continue
-                known = store.get(entry.namespace, entry.name)
+                known = store.get(obj.namespace, obj.name)
                 # An unchanged object is kept once: a second list must not double the memory.
-                same = known is not None and (known.uid, known.version) == (entry.uid, entry.version)
-                entries.append(known if same and known is not None else entry)
-        store.replace(entries, version)
+                same = known is not None and (known.uid, known.version) == (obj.uid, obj.version)
+                objects.append(known if same and known is not None else obj)
+        store.replace(objects, version)
         if not self.served:
             _log.info("%s is served now", store.resource)
         self.served = True
         self.problem = ""
+        self._failing_since = None
         self._unserved.reset()
         self.settled.set()
         return version
@@ -141,12 +157,12 @@ class Reflector:
                     version = self._bookmark(raw) or version
                     store.progress(version)
                     continue
-                entry = self._decode(raw)
-                if entry is not None:
-                    store.observe(type_, entry)
-                    version = entry.resource_version
+                obj = self._decode(raw)
+                if obj is not None:
+                    store.observe(type_, obj)
+                    version = obj.resource_version
         if time.monotonic() - started < 1.0:
-            # A proxy that closes at once must not make us ask without pause.
+            # A proxy that closes each watch at once must not cause requests without a pause.
             await asyncio.sleep(self._retry.next())
         else:
             self._retry.reset()
@@ -154,10 +170,18 @@ class Reflector:
 
     def _decode(self, raw: msgspec.Raw) -> CachedObject | None:
         try:
-            return self.store.decode(raw)
+            obj = self.store.decode(raw)
         except ValueError as error:
-            _log.warning("passed over: %s", error)
+            _log.warning("%s passed over: %s", self.store.resource.kind, error)
+            self._count_undecodable()
             return None
+        if obj.undecodable:
+            known = self.store.get(obj.namespace, obj.name)
+            if known is None or known.uid != obj.uid or not known.undecodable:
+                name = f"{obj.namespace}/{obj.name}" if obj.namespace else obj.name
+                _log.warning("%s %s passed over: %s", obj.resource.kind, name, obj.undecodable)
+                self._count_undecodable()
+        return obj
 
     def _bookmark(self, raw: msgspec.Raw) -> str:
         metadata = decode_object(raw, f"watch {self.store.resource}").get("metadata")
@@ -166,16 +190,17 @@ class Reflector:
     async def _not_served(self) -> None:
         """The kind is unknown: a CRD not installed, or an API server that is still starting.
 
-        What is cached stays: if the kind comes back, the list tells what is gone.
+        What is cached stays: if the kind comes back, the next list shows what is gone.
         """
         if self.served:
             _log.warning(
-                "%s (%s) is not served by the API server; looking again until it is",
+                "%s (%s) is not served by the API server; waiting until it is",
                 self.store.resource,
                 self.store.resource.api_version,
             )
         self.served = False
         self.problem = "not served by the API server"
+        self._failing_since = None
         self.settled.set()
         await asyncio.sleep(self._unserved.next())
 
@@ -185,9 +210,11 @@ class Reflector:
         self._count(reason)
         if time.monotonic() - started >= HEALTHY_AFTER:
             self._retry.reset()
-        asked = error.retry_after if isinstance(error, ApiError) and error.retry_after else 0.0
-        pause = max(self._retry.next(), min(asked, RETRY[1]))
+        retry_after = error.retry_after if isinstance(error, ApiError) and error.retry_after else 0.0
+        pause = max(self._retry.next(), min(retry_after, RETRY[1]))
         self.problem = f"{type(error).__name__}: {error}"
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
         level = logging.INFO if reason == "gone" else logging.WARNING
         _log.log(level, "%s: %s; listing again in %.1f s", self.store.resource, error, pause)
         await asyncio.sleep(pause)
@@ -195,3 +222,7 @@ class Reflector:
     def _count(self, reason: Literal["closed", "gone", "lost", "error"]) -> None:
         if self._metrics is not None:
             self._metrics.watch_restart(str(self.store.resource), reason)
+
+    def _count_undecodable(self) -> None:
+        if self._metrics is not None:
+            self._metrics.undecodable(str(self.store.resource))

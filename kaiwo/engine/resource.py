@@ -1,9 +1,11 @@
-"""What the engine calls a resource: enough to build a URL and an object's head, nothing more."""
+"""Kinds, their URLs, and what every object has: an owner and a version."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as plain JSON; nothing is dropped, renamed or coerced on the way."""
@@ -53,6 +55,29 @@ class Resource:
     def __str__(self) -> str:
         """``plural.group`` as kubectl writes it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """One owner reference.
+
+    Attributes:
+        api_version, kind, name, uid: of the owner.
+        controller: whether this owner manages the object.
+    """
+
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+def version_number(version: str) -> int:
+    """A resourceVersion as the number it is (so since Kubernetes 1.35 by contract, before that in fact).
+
+    0, which is older than all, for anything else.
+    """
+    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 POD = Resource("", "v1", "Pod", "pods")

@@ -1,4 +1,4 @@
-"""What the API server is known to hold: one compact entry per object, indexed by owner and labels.
+"""The cache: objects by kind and name, indexed by owner and labels.
 
 Two sources feed a store: the reflector (lists and watch events) and the answers to own writes. Both carry a
 resourceVersion, a number that grows with every change of a kind, so the newer one wins and a stale watch
@@ -8,26 +8,27 @@ event never undoes what this process has just written.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
-from kaiwo.engine.cached_object import CachedObject, ObjectDecoder, Path, Projection, number
-from kaiwo.engine.selector import Selector
+from kaiwo.engine.cached_object import ObjectDecoder, Projection
+from kaiwo.engine.resource import version_number
 from kaiwo.engine.wire import encode
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import msgspec
 
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object, Resource
 
 
-__all__ = ["Cache", "CacheEvent", "CachedObject", "Path", "Projection", "Store"]
-
 _log = logging.getLogger(__name__)
 _NameKey = tuple[str, str]
+_SELECTOR = re.compile(r"(?P<key>[\w./-]+)(?:=(?P<value>[\w.-]*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class CacheEvent:
     Attributes:
         type: ADDED, MODIFIED or DELETED.
         resource: the kind.
-        old: the entry before, None for a new object.
-        new: the entry now, None for a deleted object.
+        old: the object before, None for a new one.
+        new: the object now, None for a deleted one.
         witnessed: False for a deletion that was only inferred: a new list lacks the object, or another
             object has its name.
     """
@@ -50,11 +51,86 @@ class CacheEvent:
     witnessed: bool = True
 
     @property
-    def entry(self) -> CachedObject:
+    def latest(self) -> CachedObject:
         """The newest known state: of a deleted object, the last."""
-        found = self.new or self.old
-        assert found is not None  # noqa: S101 -- an event without any entry is never made
-        return found
+        latest = self.new or self.old
+        assert latest is not None  # noqa: S101 -- an event without any object is never made
+        return latest
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label that must exist, or have one value. That is all that watches need.
+
+    Attributes:
+        text: as kubectl writes it; empty selects everything.
+        key: the label, empty for everything.
+        value: its value, None for any.
+    """
+
+    text: str = ""
+    key: str = ""
+    value: str | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Read a selector such as ``team`` or ``team=a``.
+
+        Raises:
+            ValueError: the text is no such selector.
+        """
+        if not text:
+            return cls()
+        match = _SELECTOR.fullmatch(text)
+        if match is None:
+            raise ValueError(
+                f'label selector "{text}": expected "team" or "team=a", for a label and its value'
+            )
+        return cls(text, match["key"], match["value"])
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fulfil the requirement."""
+        if not self.key:
+            return True
+        return self.key in labels if self.value is None else labels.get(self.key) == self.value
+
+
+class Index:
+    """Objects by a word: a uid or the value of a label.
+
+    Most words name one object (a uid owns one Job), which is kept without a container; a word that names
+    thousands costs constant time per change.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, CachedObject | dict[int, CachedObject]] = {}
+
+    def add(self, word: str, obj: CachedObject) -> None:
+        """Add an object under a word."""
+        known = self._found.get(word)
+        if known is None:
+            self._found[word] = obj
+        elif isinstance(known, dict):
+            known[id(obj)] = obj
+        else:
+            self._found[word] = {id(known): known, id(obj): obj}
+
+    def remove(self, word: str, obj: CachedObject) -> None:
+        """Remove an object from a word; nothing happens when it is not there."""
+        known = self._found.get(word)
+        if isinstance(known, dict):
+            known.pop(id(obj), None)
+            if not known:
+                del self._found[word]
+        elif known is obj:
+            del self._found[word]
+
+    def get(self, word: str) -> builtins.list[CachedObject]:
+        """Objects under a word, in the order in which they came."""
+        known = self._found.get(word)
+        if known is None:
+            return []
+        return list(known.values()) if isinstance(known, dict) else [known]
 
 
 class Store:
@@ -80,105 +156,103 @@ class Store:
         self.version = 0
         self.handlers: list[Callable[[CacheEvent], None]] = []
         self._decode = ObjectDecoder(resource, projection).decode
-        self._entries: dict[_NameKey, CachedObject] = {}
+        self._objects: dict[_NameKey, CachedObject] = {}
         self._owned = Index()
         self._labelled = {label: Index() for label in projection.labels}
 
     def __len__(self) -> int:
         """Number of objects."""
-        return len(self._entries)
+        return len(self._objects)
 
     def __iter__(self) -> Iterator[CachedObject]:
-        """All entries as of now; the store may change meanwhile."""
-        return iter(list(self._entries.values()))
+        """All objects as of now; the store may change meanwhile."""
+        return iter(list(self._objects.values()))
 
     def get(self, namespace: str, name: str) -> CachedObject | None:
-        """One entry."""
-        return self._entries.get((namespace, name))
+        """One object, None when there is none."""
+        return self._objects.get((namespace, name))
 
     def owned_by(self, uid: str) -> builtins.list[CachedObject]:
-        """Entries with an owner reference to that uid."""
+        """Objects with an owner reference to that uid."""
         return self._owned.get(uid)
 
     def labelled(self, label: str, value: str) -> builtins.list[CachedObject]:
-        """Entries with that label; the label must be declared in the projection."""
+        """Objects with that label; the label must be declared in the projection."""
         index = self._labelled.get(label)
         if index is None:
             raise KeyError(f"{self.resource}: no index for label {label}; declare it in Projection.labels")
         return index.get(value)
 
     def decode(self, raw: bytes | msgspec.Raw) -> CachedObject:
-        """An entry from JSON; ValueError when it is no object with a name."""
+        """A cached object from JSON; ValueError when it is no object with a name."""
         return self._decode(raw)
 
-    def replace(self, entries: Iterable[CachedObject], version: str) -> None:
+    def replace(self, objects: Iterable[CachedObject], version: str) -> None:
         """Take a whole list as the truth: what it does not name is gone, unless written after it.
 
         A list that is older than what was seen before means that the API server's data were restored
         from a backup: then the list alone counts.
         """
-        listed = {entry.key: entry for entry in entries}
-        before, self.version = self.version, number(version)
+        listed = {obj.key: obj for obj in objects}
+        before, self.version = self.version, version_number(version)
         if self.version < before:
-            for entry in list(self._entries.values()):
-                self._remove(entry)
+            for obj in list(self._objects.values()):
+                self._remove(obj)
         gone = [
-            entry
-            for key, entry in self._entries.items()
-            if key not in listed and entry.version <= self.version
+            obj for key, obj in self._objects.items() if key not in listed and obj.version <= self.version
         ]
-        for entry in gone:
-            self._remove(entry)
-        for entry in listed.values():
-            self._put(entry)
+        for obj in gone:
+            self._remove(obj)
+        for obj in listed.values():
+            self._put(obj)
         self.synced = True
 
-    def observe(self, type_: str, entry: CachedObject) -> None:
+    def observe(self, type_: str, obj: CachedObject) -> None:
         """Take a watch event; duplicates and stale ones change nothing."""
         if type_ == "DELETED":
-            known = self._entries.get(entry.key)
-            if known is not None and (known.uid == entry.uid or known.version <= entry.version):
-                self._remove(known, entry)
+            known = self._objects.get(obj.key)
+            if known is not None and (known.uid == obj.uid or known.version <= obj.version):
+                self._remove(known, obj)
         else:
-            self._put(entry)
-        self.version = max(self.version, entry.version)
+            self._put(obj)
+        self.version = max(self.version, obj.version)
 
     def progress(self, version: str) -> None:
         """Take note of a bookmark: all events up to this version have been seen."""
-        self.version = max(self.version, number(version))
+        self.version = max(self.version, version_number(version))
 
     def assume(self, raw: bytes) -> None:
         """Take the answer to an own write, unless the watch is already past it or does not cover it."""
-        entry = self._decode(raw)
-        covered = self.namespace is None or self.namespace == entry.namespace
-        if self.synced and covered and entry.version > self.version and self.selector.matches(entry.labels):
-            self._put(entry)
+        obj = self._decode(raw)
+        covered = self.namespace is None or self.namespace == obj.namespace
+        if self.synced and covered and obj.version > self.version and self.selector.matches(obj.labels):
+            self._put(obj)
 
-    def _put(self, entry: CachedObject) -> None:
-        key = entry.key
-        old = self._entries.get(key)
+    def _put(self, obj: CachedObject) -> None:
+        key = obj.key
+        old = self._objects.get(key)
         if old is not None:
-            if old.version >= entry.version > 0:
+            if old.version >= obj.version > 0:
                 return
-            if old.uid != entry.uid:
-                # Deleted and made again between two looks: whoever waits for the deletion must see it.
+            if old.uid != obj.uid:
+                # Deleted and made again between two lists: who waits for the deletion must see it.
                 self._remove(old)
                 old = None
-        self._entries[key] = entry
-        self._index(old, entry)
-        self._tell(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, entry))
+        self._objects[key] = obj
+        self._index(old, obj)
+        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj))
 
     def _remove(self, known: CachedObject, last: CachedObject | None = None) -> None:
-        del self._entries[known.key]
+        del self._objects[known.key]
         self._index(known, None)
-        self._tell(CacheEvent("DELETED", self.resource, last or known, None, witnessed=last is not None))
+        self._publish(CacheEvent("DELETED", self.resource, last or known, None, witnessed=last is not None))
 
-    def _tell(self, event: CacheEvent) -> None:
+    def _publish(self, event: CacheEvent) -> None:
         for handler in self.handlers:
             try:
                 handler(event)
-            except Exception:  # noqa: BLE001 -- a reader's defect must not leave the store half updated
-                _log.exception("a reader of %s failed at %s of %r", self.resource, event.type, event.entry)
+            except Exception:  # noqa: BLE001 -- a subscriber's defect must not leave the store half updated
+                _log.exception("a subscriber of %s failed at %s %r", self.resource, event.type, event.latest)
 
     def _index(self, old: CachedObject | None, new: CachedObject | None) -> None:
         if old is not None:
@@ -199,7 +273,7 @@ class Store:
 class Cache:
     """The stores of all watched kinds.
 
-    A kind that nobody registered reads as empty and unsynced.
+    A kind that is not registered reads as empty and unsynced.
     """
 
     def __init__(self) -> None:
@@ -223,20 +297,20 @@ class Cache:
 
         Raises:
             ValueError: the kind is registered with another namespace or selector, or a selector that
-                cannot be read, or a wider projection is asked for after objects came in.
+                cannot be read, or a wider projection is registered after objects came in.
         """
-        asked = projection or Projection()
+        wanted = projection or Projection()
         store = self._stores.get(resource)
         if store is None:
-            store = Store(resource, asked, namespace, Selector.parse(label_selector))
+            store = Store(resource, wanted, namespace, Selector.parse(label_selector))
             self._stores[resource] = store
             return store
         if store.namespace != namespace or store.selector.text != (label_selector or ""):
             raise ValueError(
                 f"{resource}: watched in namespace {store.namespace} with selector {store.selector.text!r}; "
-                f"another reader asks for {namespace} and {label_selector!r}. Use the same for both."
+                f"another reader wants {namespace} and {label_selector!r}. Use the same for both."
             )
-        wider = store.projection.union(asked)
+        wider = store.projection.union(wanted)
         if wider != store.projection:
             if len(store) or store.synced:
                 raise ValueError(f"{resource}: register all readers before the first list is taken in")
@@ -246,7 +320,7 @@ class Cache:
         return store
 
     def store(self, resource: Resource) -> Store | None:
-        """The store of a kind, None when nobody registered it."""
+        """The store of a kind, None when it is not registered."""
         return self._stores.get(resource)
 
     def stores(self) -> tuple[Store, ...]:
@@ -270,62 +344,24 @@ class Cache:
     def list(self, resource: Resource, namespace: str | None = None) -> Iterator[CachedObject]:
         """All objects of a kind, or those of one namespace."""
         store = self._stores.get(resource)
-        for entry in store or ():
-            if namespace is None or entry.namespace == namespace:
-                yield entry
+        for obj in store or ():
+            if namespace is None or obj.namespace == namespace:
+                yield obj
 
     def owned_by(self, uid: str, resource: Resource | None = None) -> builtins.list[CachedObject]:
         """Objects with an owner reference to a uid, of one kind or of all."""
         if resource is not None:
             store = self._stores.get(resource)
             return store.owned_by(uid) if store is not None else []
-        return [entry for store in self._stores.values() for entry in store.owned_by(uid)]
+        return [obj for store in self._stores.values() for obj in store.owned_by(uid)]
 
     def labelled(self, resource: Resource, label: str, value: str) -> builtins.list[CachedObject]:
         """Objects with a label; KeyError when the kind's projection declares no index for it."""
         store = self._stores.get(resource)
         return store.labelled(label, value) if store is not None else []
 
-    def assume(self, resource: Resource, obj: Object) -> None:
+    def assume(self, resource: Resource, obj: Object | bytes) -> None:
         """Take in the answer to an own write at once, so that the next reconciliation reads it."""
         store = self._stores.get(resource)
         if store is not None:
-            store.assume(encode(obj))
-
-
-class Index:
-    """Entries by a word.
-
-    Most words name one entry (a uid owns one Job), which then costs nothing but its place; a word that names
-    thousands costs constant time per change.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[str, CachedObject | dict[int, CachedObject]] = {}
-
-    def add(self, word: str, entry: CachedObject) -> None:
-        """Add an entry under a word."""
-        known = self._found.get(word)
-        if known is None:
-            self._found[word] = entry
-        elif isinstance(known, dict):
-            known[id(entry)] = entry
-        else:
-            self._found[word] = {id(known): known, id(entry): entry}
-
-    def remove(self, word: str, entry: CachedObject) -> None:
-        """Remove an entry from a word; nothing happens when it is not there."""
-        known = self._found.get(word)
-        if isinstance(known, dict):
-            known.pop(id(entry), None)
-            if not known:
-                del self._found[word]
-        elif known is entry:
-            del self._found[word]
-
-    def get(self, word: str) -> list[CachedObject]:
-        """Entries under a word, in the order in which they came."""
-        known = self._found.get(word)
-        if known is None:
-            return []
-        return list(known.values()) if isinstance(known, dict) else [known]
+            store.assume(obj if isinstance(obj, bytes) else encode(obj))

@@ -1,4 +1,4 @@
-"""Requests over aiohttp: time limits, fresh credentials, retries, the write gate, and counting."""
+"""Requests over aiohttp: time limits, fresh credentials, retries, the check before a write, and counting."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from kaiwo.engine.credentials import Connection
-    from kaiwo.engine.telemetry import Metrics
+    from kaiwo.engine.metrics import Metrics
 
 ATTEMPTS = 4
-"""Tries of a safe request. More would only hold back the caller, whose own back-off goes on for ever."""
+"""Tries of a safe request; one more after a 401. Further ones are left to the caller's own back-off."""
 
 FIRST_PAUSE = 0.1
 """Seconds before the second try; doubles with each further one."""
 
 LONGEST_PAUSE = 15.0
-"""Seconds at most that a Retry-After is obeyed in place; the caller's back-off takes over after that."""
+"""Seconds at most that are waited for a Retry-After; a longer one goes to the caller."""
 
 JSON = "application/json"
 _UNAUTHORIZED = 401
@@ -55,11 +55,11 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
         path: URL path with query, percent-encoded.
         body: JSON, or None.
         content_type: of the body.
-        mutating: whether the write gate is asked.
+        mutating: whether it is sent only while this process may write.
         repeatable: whether sending it twice does no harm. Others are repeated only when the API server
             surely has not carried them out.
-        urgent: neither waits for a slot nor asks the gate: the lease must be renewed while everything else
-            is stuck, and acquired while the gate is shut.
+        urgent: waits for no slot and is sent also while this process may not write: the lease must be renewed
+            while everything else is stuck, and acquired while it is not held.
     """
 
     verb: str
@@ -73,23 +73,23 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     urgent: bool = False
 
 
-_GATE: ContextVar[Callable[[], bool] | None] = ContextVar("_GATE", default=None)
-"""The gate that the request of this task must pass, None for one that need not."""
+_MAY_WRITE: ContextVar[Callable[[], bool] | None] = ContextVar("_MAY_WRITE", default=None)
+"""The check that the request of this task must pass, None for one that need not."""
 
 
 class Connector(aiohttp.TCPConnector):
-    """A connector whose connections are surely gone once :func:`close` returned.
+    """A connector whose connections are closed once :func:`close` has returned.
 
-    A connection that is given up in the middle of an answer says TLS's goodbye first and waits for the
-    peer's. For Pythons that can forget it meanwhile aiohttp keeps a list, but only on demand.
+    A connection that is given up in the middle of an answer sends TLS's close_notify first and waits for the
+    peer's. Some Pythons can lose it meanwhile; for those aiohttp keeps a list, but only on demand.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED, **options)
 
 
-class _GatedConnector(Connector):
-    """Asks the gate at the last moment: when the connection stands and nothing is sent yet.
+class _WriteCheckConnector(Connector):
+    """Checks a mutating request at the last moment: when the connection stands and nothing is sent yet.
 
     Making a connection can take long, and a process can be frozen meanwhile.
     """
@@ -102,15 +102,19 @@ class _GatedConnector(Connector):
     ) -> aiohttp.connector.Connection:
         """A connection, or NotLeading."""
         connection = await super().connect(req, traces, timeout)
-        gate = _GATE.get()
-        if gate is not None and not gate():
+        may_write = _MAY_WRITE.get()
+        if may_write is not None and not may_write():
             connection.release()
-            raise NotLeading(f"{req.method} {req.url.path}: held back, this process does not lead")
+            raise NotLeading(f"{req.method} {req.url.path}: not sent, this process does not lead")
         return connection
 
 
 class Transport:
-    """Sends requests to one API server."""
+    """Sends requests to one API server.
+
+    Attributes:
+        may_write: called right before each mutating request is sent; False holds it back. None: always.
+    """
 
     def __init__(
         self,
@@ -121,11 +125,11 @@ class Transport:
         concurrency: int,
         metrics: Metrics | None,
     ) -> None:
-        self.gate: Callable[[], bool] | None = None
+        self.may_write: Callable[[], bool] | None = None
         self._connection = connection
         self._agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(10.0, timeout))
-        # Waiting happens here and not in a connection pool: the gate is asked after the wait.
+        # Waiting happens here and not in a connection pool: a write is checked after the wait.
         self._slots = asyncio.Semaphore(concurrency)
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
@@ -141,25 +145,27 @@ class Transport:
 
         Raises:
             ApiError: the API server refused.
-            ConnectionLost: no answer.
-            NotLeading: a mutating request while the gate is closed.
+            ConnectionBroken: no answer.
+            NotLeading: a mutating request while this process may not write.
             CredentialsError: no valid credentials.
         """
-        refresh = False
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 1
+        refresh = refreshed = False
+        while True:
             headers = await self._headers(request, refresh=refresh)
+            refresh = False
             try:
                 return await self._once(request, headers)
             except Forbidden as error:
-                if error.status != _UNAUTHORIZED or refresh:
+                if error.status != _UNAUTHORIZED or refreshed:
                     raise
-                refresh = True
+                refresh = refreshed = True
             except (TooManyRequests, ServerUnavailable, ConnectionBroken) as error:
                 pause = _pause(error, attempt)
                 if attempt == ATTEMPTS or pause > LONGEST_PAUSE or not _may_repeat(request, error):
                     raise
+                attempt += 1
                 await asyncio.sleep(pause)
-        raise AssertionError  # pragma: no cover -- the last attempt returns or raises
 
     async def stream(
         self, resource: str, path: str, stall: float, *, longest: int
@@ -174,7 +180,7 @@ class Transport:
 
         Raises:
             ApiError: the API server refused.
-            ConnectionLost: cut off in the middle, silent for too long, or a line without end.
+            ConnectionBroken: cut off in the middle, silent for too long, or a line that does not end.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=stall)
         headers = {"Accept": JSON, **await self._connection.headers()}
@@ -213,7 +219,7 @@ class Transport:
         async with _FREE if request.urgent else self._slots:
             started = time.monotonic()
             status: int | None = 0
-            held = _GATE.set(self.gate if request.mutating and not request.urgent else None)
+            token = _MAY_WRITE.set(self.may_write if request.mutating and not request.urgent else None)
             try:
                 async with self._open(
                     request.method, request.path, request.body, headers, self._timeout
@@ -229,7 +235,7 @@ class Transport:
                     f"{request.verb} {request.resource} at {self._connection.server}: {_describe(error)}"
                 ) from error
             finally:
-                _GATE.reset(held)
+                _MAY_WRITE.reset(token)
                 if status is not None:
                     self._count(request.verb, request.resource, status, time.monotonic() - started)
         if status >= _SUCCESS:
@@ -249,7 +255,7 @@ class Transport:
             # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
             # which would cost the API server, the scarce thing, more than the bytes do.
             self._session = aiohttp.ClientSession(
-                connector=_GatedConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
+                connector=_WriteCheckConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
                 headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
                 auto_decompress=True,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -273,7 +279,7 @@ class Transport:
 
 
 async def close(session: aiohttp.ClientSession) -> None:
-    """Close a session and its connections at once: a loop that ends next cannot wait for TLS's goodbyes."""
+    """Close a session and its connections at once: a loop that ends cannot wait for TLS's close_notify."""
     connector = session.connector
     if isinstance(connector, aiohttp.TCPConnector):
         await connector.close(abort_ssl=True)
@@ -282,7 +288,7 @@ async def close(session: aiohttp.ClientSession) -> None:
 
 
 def abort(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer that was not read to its end, without TLS's long goodbye."""
+    """Drop the connection of an answer that was not read to its end; TLS's close_notify is not awaited."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -296,14 +302,14 @@ def _may_repeat(request: HttpRequest, error: ApiError | ConnectionBroken) -> boo
 
 
 def _pause(error: ApiError | ConnectionBroken, attempt: int) -> float:
-    """Seconds to wait: what the server asks for, or doubling; jittered, so that clients spread."""
-    asked = error.retry_after if isinstance(error, ApiError) else None
-    base = asked if asked is not None else FIRST_PAUSE * 2 ** (attempt - 1)
+    """Seconds to wait: the server's Retry-After, or doubling; jittered, so that clients spread."""
+    retry_after = error.retry_after if isinstance(error, ApiError) else None
+    base = retry_after if retry_after is not None else FIRST_PAUSE * 2 ** (attempt - 1)
     return base * random.uniform(1.0, 1.5)  # noqa: S311 -- jitter needs no secrecy
 
 
 def _describe(error: BaseException) -> str:
-    """A sentence for errors whose own text is empty, as a timeout's is."""
+    """A text for errors whose own text is empty, as that of a TimeoutError is."""
     if isinstance(error, TimeoutError):
         return "timed out"
     return str(error) or type(error).__name__

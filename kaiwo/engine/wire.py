@@ -1,10 +1,11 @@
-"""The shapes of list pages and watch events on the wire, decoded no deeper than needed."""
+"""List pages, watch events and objects as the API server sends them, decoded no deeper than needed."""
 
 from __future__ import annotations
 
 import msgspec
 
-from kaiwo.engine.errors import ConnectionBroken
+from kaiwo.engine.errors import ConnectionBroken, UndecodableObject
+from kaiwo.engine.nesting import MAX_DEPTH, items, members, readable, too_deep
 from kaiwo.engine.resource import Object
 
 
@@ -52,25 +53,58 @@ _object = msgspec.json.Decoder(Object).decode
 
 
 def decode_page(body: bytes, what: str) -> Page:
-    """A list answer; ConnectionLost when it is none, as from a proxy in between."""
+    """A list answer; ConnectionBroken when it is none, as from a proxy in between."""
     try:
-        found = _list(body)
-    except msgspec.DecodeError as error:
+        found = _split_list(body)
+    except (msgspec.DecodeError, ValueError) as error:
         raise ConnectionBroken(f"{what}: the answer is not a list: {error}") from error
     return Page(found.items or (), found.metadata.resourceVersion, found.metadata.rest)
 
 
 def decode_event(line: bytes, what: str) -> WatchEvent:
-    """A line of a watch; ConnectionLost when it is garbled."""
+    """A line of a watch; ConnectionBroken when it is garbled."""
     try:
-        return _event(line)
-    except msgspec.DecodeError as error:
+        return _split_event(line)
+    except (msgspec.DecodeError, ValueError) as error:
         raise ConnectionBroken(f"{what}: an event is not JSON: {error}") from error
 
 
-def decode_object(body: bytes | msgspec.Raw, what: str) -> Object:
-    """A JSON object; ConnectionLost when the answer is none."""
+def decode_object(raw: bytes | msgspec.Raw, what: str) -> Object:
+    """A JSON object; ConnectionBroken when the answer is none.
+
+    Raises:
+        UndecodableObject: it is nested too deeply.
+    """
+    body = bytes(raw)
     try:
-        return _object(body)
-    except msgspec.DecodeError as error:
+        if not too_deep(body):
+            return _object(body)
+        document, omitted = readable(body)
+        rest = _object(document)
+    except (msgspec.DecodeError, ValueError) as error:
         raise ConnectionBroken(f"{what}: the answer is not a JSON object: {error}") from error
+    if not omitted:
+        return rest
+    name = "/".join(filter(None, (rest["metadata"].get("namespace"), rest["metadata"].get("name"))))
+    paths = ", ".join(omitted.values())
+    raise UndecodableObject(
+        f"{what}: {name}: {paths} is nested more than {MAX_DEPTH} levels deep", body, readable=rest
+    )
+
+
+def _split_list(body: bytes) -> _List:
+    try:
+        return _list(body)
+    except RecursionError:  # one item is nested too deeply; the others are as good as ever
+        parts = members(body)
+        found = tuple(msgspec.Raw(item) for item in items(parts.get("items", b"[]")))
+        return _List(msgspec.json.decode(parts.get("metadata", b"{}"), type=_ListMeta), found)
+
+
+def _split_event(line: bytes) -> WatchEvent:
+    try:
+        return _event(line)
+    except RecursionError:
+        parts = members(line)
+        type_ = msgspec.json.decode(parts.get("type", b""), type=str)
+        return WatchEvent(type_, msgspec.Raw(parts.get("object", b"")))

@@ -1,4 +1,4 @@
-"""A keyed work queue: the semantics of client-go's workqueue, and turns between namespaces."""
+"""A keyed work queue with client-go's semantics, priorities, and turns between namespaces."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from typing import NamedTuple
 
 from kaiwo.engine.backoff import pause
 
+NORMAL = 0
+"""Priority of what changes."""
+
+LOW = -100
+"""Priority of what was there when a controller started; controller-runtime's value."""
+
 
 class Key(NamedTuple):
     """What a controller reconciles.
 
     Attributes:
-        namespace: empty for cluster-scoped things; also the lane whose turn it is.
+        namespace: empty for cluster-scoped things; namespaces take turns.
         name: any further identification.
     """
 
@@ -22,12 +28,21 @@ class Key(NamedTuple):
     name: str
 
 
+class _Delayed(NamedTuple):
+    """When a key is due, and with which priority it is added then."""
+
+    due: float
+    priority: int
+
+
 class WorkQueue:
-    """Keys to look at.
+    """Keys that wait to be reconciled.
 
     * A key waits at most once, however often it is added.
     * A key is never handed out twice at once: added while it is worked on, it waits again afterwards.
-    * Namespaces take turns, so that ten thousand keys of one do not hold up the one key of another.
+    * Keys of a higher priority come first. A key that is added again keeps the higher of its priorities.
+    * Within one priority namespaces take turns, so that ten thousand keys of one do not hold up the one key
+      of another.
     * Delayed keys come when due; of several delays of one key the earliest counts.
     * Failures are counted per key, and each key backs off on its own.
 
@@ -35,7 +50,7 @@ class WorkQueue:
     """
 
     def __init__(self, *, first_pause: float = 0.05, longest_pause: float = 60.0) -> None:
-        """An empty queue.
+        """Make an empty queue.
 
         Args:
             first_pause: seconds of back-off after the first failure of a key.
@@ -43,26 +58,25 @@ class WorkQueue:
         """
         self._first_pause = first_pause
         self._longest_pause = longest_pause
-        self._lanes: dict[str, deque[Key]] = {}
-        self._turns: deque[str] = deque()
-        self._waiting: set[Key] = set()
-        self._active: set[Key] = set()
-        self._again: set[Key] = set()
+        self._lanes: dict[int, _Lanes] = {}
+        self._waiting: dict[Key, int] = {}
+        self._active: dict[Key, int] = {}
+        self._again: dict[Key, int] = {}
         self._failures: dict[Key, int] = {}
-        self._due: dict[Key, float] = {}
+        self._delayed: dict[Key, _Delayed] = {}
         self._timeline: list[tuple[float, Key]] = []
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
     def __len__(self) -> int:
-        """Keys that wait for a worker (delayed ones and those being worked on apart)."""
-        return len(self._waiting) + len(self._again)
+        """Keys that wait for a worker; not those that are delayed or worked on."""
+        return len(self._waiting)
 
     @property
     def delayed(self) -> int:
         """Keys that wait for their time."""
-        return len(self._due)
+        return len(self._delayed)
 
     @property
     def active(self) -> int:
@@ -73,36 +87,44 @@ class WorkQueue:
         """Failures of a key since it was last forgotten."""
         return self._failures.get(key, 0)
 
-    def add(self, key: Key) -> None:
-        """Look at a key as soon as its turn comes."""
+    def add(self, key: Key, priority: int = NORMAL) -> None:
+        """Reconcile a key as soon as its turn comes."""
         if self._closed:
             return
         if key in self._active:
-            self._again.add(key)
-        elif key not in self._waiting:
-            self._enqueue(key)
+            self._again[key] = max(priority, self._again.get(key, priority))
+            return
+        known = self._waiting.get(key)
+        if known is None or known < priority:
+            self._enqueue(key, priority)
 
-    def add_after(self, key: Key, seconds: float) -> None:
-        """Look at a key after some time, unless an earlier time is set already."""
+    def add_after(self, key: Key, seconds: float, priority: int = NORMAL) -> None:
+        """Reconcile a key after some time, unless an earlier time is set already."""
         if self._closed:
             return
         if seconds <= 0:
-            self.add(key)
+            self.add(key, priority)
             return
-        when = asyncio.get_running_loop().time() + seconds
-        known = self._due.get(key)
-        if known is not None and known <= when:
-            return
-        self._due[key] = when
-        heapq.heappush(self._timeline, (when, key))
+        due = asyncio.get_running_loop().time() + seconds
+        known = self._delayed.get(key)
+        if known is not None:
+            priority = max(priority, known.priority)
+            if known.due <= due:
+                self._delayed[key] = known._replace(priority=priority)
+                return
+        self._delayed[key] = _Delayed(due, priority)
+        heapq.heappush(self._timeline, (due, key))
         if self._timeline[0][1] == key:
-            self._set_alarm()
+            self._set_timer()
 
     def retry(self, key: Key) -> float:
-        """Note a failure and look again after the key's back-off; returns the seconds."""
+        """Note a failure and reconcile again after the key's back-off; returns the seconds.
+
+        A key that is being worked on keeps its priority.
+        """
         count = self._failures[key] = self._failures.get(key, 0) + 1
         seconds = pause(self._first_pause, self._longest_pause, count)
-        self.add_after(key, seconds)
+        self.add_after(key, seconds, self._active.get(key, NORMAL))
         return seconds
 
     def forget(self, key: Key) -> None:
@@ -111,7 +133,7 @@ class WorkQueue:
 
     async def get(self) -> Key | None:
         """The next key, which then counts as being worked on until `done`; None once the queue is shut."""
-        while not self._turns:
+        while not self._waiting:
             if self._closed:
                 return None
             getter = asyncio.get_running_loop().create_future()
@@ -119,51 +141,113 @@ class WorkQueue:
             try:
                 await getter
             except BaseException:
-                # Pass on a wake-up that this getter can no longer use.
+                # Pass on a notification that this getter can no longer use.
                 if getter.done() and not getter.cancelled():
-                    self._wake()
+                    self._notify()
                 elif getter in self._getters:
                     self._getters.remove(getter)
                 raise
         return self._take()
 
     def done(self, key: Key) -> None:
-        """A key is no longer worked on; if it was added meanwhile, it waits again."""
-        self._active.discard(key)
-        if key in self._again:
-            self._again.discard(key)
-            self._enqueue(key)
+        """End the work on a key; if it was added meanwhile, it waits again."""
+        self._active.pop(key, None)
+        priority = self._again.pop(key, None)
+        if priority is not None:
+            self._enqueue(key, priority)
 
     def shut_down(self) -> None:
         """Hand out and accept no more keys; all getters get None."""
         self._closed = True
         self._lanes.clear()
-        self._turns.clear()
         self._waiting.clear()
         self._again.clear()
-        self._due.clear()
+        self._delayed.clear()
         self._timeline.clear()
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         for getter in self._getters:
             if not getter.done():
                 getter.set_result(None)
         self._getters.clear()
 
-    def _enqueue(self, key: Key) -> None:
+    def _enqueue(self, key: Key, priority: int) -> None:
+        """Let a key wait; where it waits with a lower priority already, that place is skipped later."""
         if self._closed:
             return
-        self._waiting.add(key)
+        raised = key in self._waiting
+        self._waiting[key] = priority
+        lanes = self._lanes.get(priority)
+        if lanes is None:
+            lanes = self._lanes[priority] = _Lanes()
+        lanes.append(key)
+        if not raised:
+            self._notify()
+
+    def _take(self) -> Key:
+        while True:
+            priority = max(self._lanes)
+            lanes = self._lanes[priority]
+            key = lanes.pop()
+            if not lanes:
+                del self._lanes[priority]
+            if self._waiting.get(key) == priority:
+                del self._waiting[key]
+                self._active[key] = priority
+                return key
+
+    def _notify(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._timeline:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._timeline[0][0], self._add_due)
+
+    def _add_due(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._timeline:
+            due, key = self._timeline[0]
+            delayed = self._delayed.get(key)
+            if delayed is None or delayed.due != due:
+                heapq.heappop(self._timeline)  # an earlier time replaced this one
+                continue
+            if due > now:
+                break
+            heapq.heappop(self._timeline)
+            del self._delayed[key]
+            self.add(key, delayed.priority)
+        self._set_timer()
+
+
+class _Lanes:
+    """Keys of one priority, first in, first out within a namespace; namespaces take turns."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, deque[Key]] = {}
+        self._turns: deque[str] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    def append(self, key: Key) -> None:
         lane = self._lanes.get(key.namespace)
         if lane is None:
             self._lanes[key.namespace] = deque((key,))
             self._turns.append(key.namespace)
         else:
             lane.append(key)
-        self._wake()
 
-    def _take(self) -> Key:
+    def pop(self) -> Key:
         namespace = self._turns.popleft()
         lane = self._lanes[namespace]
         key = lane.popleft()
@@ -171,36 +255,4 @@ class WorkQueue:
             self._turns.append(namespace)
         else:
             del self._lanes[namespace]
-        self._waiting.discard(key)
-        self._active.add(key)
         return key
-
-    def _wake(self) -> None:
-        while self._getters:
-            getter = self._getters.popleft()
-            if not getter.done():
-                getter.set_result(None)
-                return
-
-    def _set_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if self._timeline:
-            loop = asyncio.get_running_loop()
-            self._alarm = loop.call_at(self._timeline[0][0], self._ring)
-
-    def _ring(self) -> None:
-        self._alarm = None
-        now = asyncio.get_running_loop().time()
-        while self._timeline:
-            when, key = self._timeline[0]
-            if self._due.get(key) != when:
-                heapq.heappop(self._timeline)  # an earlier time replaced this one
-                continue
-            if when > now:
-                break
-            heapq.heappop(self._timeline)
-            del self._due[key]
-            self.add(key)
-        self._set_alarm()

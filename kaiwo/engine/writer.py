@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from kaiwo.engine import conditions
+from kaiwo.engine.conditions import merge
 from kaiwo.engine.diff import contains, difference, would_change
-from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
+from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound, UndecodableObject
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,7 +47,7 @@ class NameConflict:
 
     Attributes:
         live: that object.
-        owner: the owner reference of its controller, None when nobody manages it.
+        owner: the owner reference of its controller, None when it has none.
         deleting: whether it is being deleted, so that waiting helps.
     """
 
@@ -67,8 +67,8 @@ def render_hash(obj: Object) -> str:
 class Writer:
     """Writes objects under one field manager.
 
-    All methods raise what `Client` raises; a Conflict means that the object changed meanwhile and that
-    looking again is the answer. ValueError means that a kind is written whose projection drops what the
+    All methods raise what `Client` raises; after a Conflict the object has changed and is to be reconciled
+    again. ValueError means that a kind is written whose projection drops what the
     comparison needs.
     """
 
@@ -77,7 +77,7 @@ class Writer:
 
         Args:
             client: sends.
-            cache: is told every answer.
+            cache: takes in every answer.
             field_manager: whose fields these are.
             applied_annotation: key of the annotation that keeps the hash of what was applied last. That is
                 how a field which is no longer rendered is noticed.
@@ -124,7 +124,7 @@ class Writer:
         Args:
             resource: the kind.
             obj: the rendered object, all fields that shall be ours and no others.
-            live: the object as known, if the caller has it at hand; else it is looked up.
+            live: the object as known, if the caller has it at hand; else it is read from the cache.
         """
         digest = render_hash(obj)
         metadata = obj["metadata"]
@@ -145,78 +145,81 @@ class Writer:
         desired["metadata"]["uid"] = current["metadata"]["uid"]
         return await self._apply(resource, desired, force=True)
 
-    async def patch(self, entry: CachedObject, patch: Object, *, guard: bool = False) -> Written:
+    async def patch(self, obj: CachedObject, patch: Object) -> Written:
         """Change named keys by a merge patch; nothing is sent when they are so already.
 
         Args:
-            entry: the object meant; a successor of the same name conflicts.
+            obj: the object meant; a successor of the same name conflicts.
             patch: keys to change; null removes, lists are replaced whole.
-            guard: also conflict when anything at all has changed since the entry was read.
         """
-        self._need(entry.resource)
-        current = entry.full()
+        self._need(obj.resource)
+        current = obj.full()
         if not would_change(current, patch):
             return Written(current, changed=False)
         live = await self._client.merge_patch(
-            entry.resource,
-            entry.namespace or None,
-            entry.name,
+            obj.resource,
+            obj.namespace or None,
+            obj.name,
             patch,
-            uid=entry.uid,
-            resource_version=entry.resource_version if guard else None,
+            uid=obj.uid,
             field_manager=self._manager,
         )
-        self._cache.assume(entry.resource, live)
+        self._cache.assume(obj.resource, live)
         return Written(live)
 
     async def patch_status(
-        self, entry: CachedObject, status: Object, *, own_conditions: Collection[str] = ()
+        self, obj: CachedObject, status: Object, *, own_conditions: Collection[str] = ()
     ) -> Written:
         """Change status fields in one patch; nothing is sent when they are so already.
 
         Args:
-            entry: the object as it was when the status was decided; conflicts if it has changed since.
+            obj: the object as it was when the status was decided; conflicts if it has changed since. It may
+                be one that cannot be decoded as a whole.
             status: fields to set, None removes one; fields not named stay. ``conditions`` holds own
-                conditions only and is merged (see `conditions.merge`).
+                conditions only and is merged (see `kaiwo.engine.conditions.merge`).
             own_conditions: all condition types that are ours.
         """
-        self._need(entry.resource, ("status",))
-        current: Object = entry.part("status") or {}
+        self._need(obj.resource, ("status",))
+        current: Object = obj.part("status") or {}
         wanted = dict(status)
         if "conditions" in wanted:
-            wanted["conditions"] = conditions.merge(
+            wanted["conditions"] = merge(
                 current.get("conditions") or [], wanted["conditions"] or [], own_conditions
             )
         patch = difference({key: current.get(key) for key in wanted}, wanted)
         if not patch:
-            return Written(entry.full(), changed=False)
-        live = await self._client.merge_patch(
-            entry.resource,
-            entry.namespace or None,
-            entry.name,
-            {"status": patch},
-            subresource="status",
-            uid=entry.uid,
-            resource_version=entry.resource_version,
-            field_manager=self._manager,
-        )
-        self._cache.assume(entry.resource, live)
+            return Written(obj.readable(), changed=False)
+        try:
+            live = await self._client.merge_patch(
+                obj.resource,
+                obj.namespace or None,
+                obj.name,
+                {"status": patch},
+                subresource="status",
+                uid=obj.uid,
+                resource_version=obj.resource_version,
+                field_manager=self._manager,
+            )
+        except UndecodableObject as error:  # it is written; the answer is as deep as the object was before
+            self._cache.assume(obj.resource, error.raw)
+            return Written(error.readable)
+        self._cache.assume(obj.resource, live)
         return Written(live)
 
-    async def delete(self, entry: CachedObject, *, propagation: Propagation = "Background") -> bool:
+    async def delete(self, obj: CachedObject, *, propagation: Propagation = "Background") -> bool:
         """Delete exactly this object.
 
         Returns:
-            Whether the deletion was asked for now; False when the object is gone or replaced already.
+            Whether the request was sent now; False when the object is gone or replaced already.
         """
         try:
             answer = await self._client.delete(
-                entry.resource, entry.namespace or None, entry.name, uid=entry.uid, propagation=propagation
+                obj.resource, obj.namespace or None, obj.name, uid=obj.uid, propagation=propagation
             )
         except (NotFound, Conflict):
             return False
-        if answer.get("kind") == entry.resource.kind:
-            self._cache.assume(entry.resource, answer)
+        if answer.get("kind") == obj.resource.kind:
+            self._cache.assume(obj.resource, answer)
         return True
 
     def _need(self, resource: Resource, part: Path | None = None) -> None:

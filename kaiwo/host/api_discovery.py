@@ -1,4 +1,4 @@
-"""Which of the kinds that backends need are served by the API server."""
+"""Discovers which of the kinds that backends need are served by the API server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_WHILE_MISSING = 10.0  # seconds between looks while something is missing
-_WHILE_COMPLETE = 300.0  # seconds otherwise: CRDs are hardly ever taken away
+_WHILE_MISSING = 10.0  # seconds between requests while a kind is missing
+_WHILE_COMPLETE = 300.0  # seconds otherwise: CRDs are hardly ever removed
 
 
 class ServedKinds:
-    """Kinds that are watched for being served at all; until the first look they count as served."""
+    """Polls whether kinds are served; until the first answer they count as served."""
 
     def __init__(self, client: Client, needed: Iterable[Resource]) -> None:
         self._client = client
@@ -34,20 +34,20 @@ class ServedKinds:
         return resource not in self._missing
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call back when a kind came or went."""
+        """Register a callback for changes of the served kinds."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Poll until cancelled."""
         while self._needed:
             try:
                 missing = self._needed - await self._client.served(self._needed)
             except EngineError as error:
-                _log.warning("cannot ask which kinds are served: %s", error)
+                _log.warning("cannot read which kinds the API server serves: %s", error)
             else:
                 if missing != self._missing:
                     names = ", ".join(sorted(map(str, missing)))
-                    _log.info("needed but not served: %s", names or "nothing")
+                    _log.info("kinds that are needed and not served: %s", names or "none")
                     self._missing = missing
                     for listener in self._listeners:
                         listener()

@@ -1,4 +1,4 @@
-"""What deciding may know about the cluster, worked out once per change instead of once per reconciliation."""
+"""Facts about the cluster that plans use, computed once per change instead of once per reconciliation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kaiwo.workload.storage.claims import storage_class
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.vendors import GpuVendor
@@ -30,25 +30,25 @@ NODE_PROJECTION = Projection(
         ("status", "conditions", "*", "status"),
     )
 )
-"""What vendors may read of a node (labels come with the metadata), and whether pods may go there."""
+"""What vendors may read of a node (labels come with the metadata), and whether it takes pods."""
 
 PRIORITY_CLASS_PROJECTION = Projection(keep=(("value",),))
 STORAGE_CLASS_PROJECTION = Projection(keep=(("volumeBindingMode",), ("allowVolumeExpansion",)))
 
 
 class ClusterFacts:
-    """Nodes, GPU vendors' view of them, priority classes and storage classes, as of now.
+    """The current nodes with their GPUs, priority classes and storage classes.
 
-    A kubelet writes its node every few seconds; only what changes a fact is passed on.
+    A kubelet writes its node every few seconds; listeners are called only when a fact changes.
     """
 
     def __init__(
         self, cache: Cache, vendors: tuple[GpuVendor, ...], config: Callable[[], ResolvedConfig]
     ) -> None:
-        """Follow the cache.
+        """Subscribe to the cache.
 
         Args:
-            cache: holds nodes and both kinds of classes, which are registered by whoever watches them.
+            cache: holds nodes and both kinds of classes; the caller watches them.
             vendors: loaded vendors; their code may raise.
             config: the configuration in force (``nodes.expectedGpus``).
         """
@@ -59,19 +59,19 @@ class ClusterFacts:
         self._priority_classes: set[str] = set()
         self._storage_classes: Mapping[str, StorageClass] = {}
         self._all: tuple[ResolvedConfig, tuple[NodeFact, ...]] | None = None
-        self._named: frozenset[str] | None = None
-        self._complained: set[tuple[str, str]] = set()
+        self._class_names: frozenset[str] | None = None
+        self._reported: set[tuple[str, str]] = set()
         cache.subscribe(NODE, self._node)
         cache.subscribe(PRIORITY_CLASS, self._priority_class)
         cache.subscribe(STORAGE_CLASS, self._storage_class)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call back whenever a fact changed."""
+        """Register a callback for changes of facts."""
         self._listeners.append(listener)
 
     @property
     def nodes(self) -> tuple[NodeFact, ...]:
-        """All nodes by name, then those an autoscaler can bring."""
+        """All nodes, sorted by name, then those an autoscaler can add."""
         config = self._config()
         if self._all is None or self._all[0] is not config:
             real = tuple(self._nodes[name] for name in sorted(self._nodes))
@@ -81,9 +81,9 @@ class ClusterFacts:
     @property
     def priority_classes(self) -> frozenset[str]:
         """Names of all Kubernetes PriorityClasses."""
-        if self._named is None:
-            self._named = frozenset(self._priority_classes)
-        return self._named
+        if self._class_names is None:
+            self._class_names = frozenset(self._priority_classes)
+        return self._class_names
 
     @property
     def storage_classes(self) -> Mapping[str, StorageClass]:
@@ -91,7 +91,7 @@ class ClusterFacts:
         return self._storage_classes
 
     def _node(self, event: CacheEvent) -> None:
-        name = event.entry.name
+        name = event.latest.name
         before = self._nodes.get(name)
         if event.new is None:
             self._nodes.pop(name, None)
@@ -105,28 +105,30 @@ class ClusterFacts:
 
     def _priority_class(self, event: CacheEvent) -> None:
         if event.new is None:
-            self._priority_classes.discard(event.entry.name)
+            self._priority_classes.discard(event.latest.name)
         elif event.old is None:
-            self._priority_classes.add(event.entry.name)
+            self._priority_classes.add(event.latest.name)
         else:
             return
-        self._named = None
+        self._class_names = None
         self._changed()
 
     def _storage_class(self, event: CacheEvent) -> None:
         before = self._storage_classes
-        after = {name: known for name, known in before.items() if name != event.entry.name}
+        after = {name: known for name, known in before.items() if name != event.latest.name}
         if event.new is not None:
-            after[event.entry.name] = storage_class(event.new.full())
+            after[event.latest.name] = storage_class(event.new.full())
         if after != before:
             self._storage_classes = after
             self._changed()
 
     def _vendor_failed(self, vendor: str, error: Exception) -> None:
-        warning_event = (vendor, f"{type(error).__name__}: {error}")
-        if warning_event not in self._complained:
-            self._complained.add(warning_event)
-            _log.error("GPU vendor %s cannot read a node, its GPUs do not count: %s", *warning_event)
+        failure = (vendor, f"{type(error).__name__}: {error}")
+        if failure not in self._reported:
+            self._reported.add(failure)
+            _log.error(
+                "GPU vendor plugin %s failed to read a node; the GPUs of the node do not count: %s", *failure
+            )
 
     def _changed(self) -> None:
         for listener in self._listeners:

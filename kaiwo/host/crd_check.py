@@ -1,4 +1,4 @@
-"""How the CRDs in the cluster differ from what the loaded plugins need."""
+"""Compares the CRDs in the cluster with those that the loaded plugins need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class CrdCheck:
-    """Reads and reports; the operator never writes CRDs."""
+    """Reports differences; the operator never writes CRDs."""
 
     def __init__(self, client: Client, plugins: Plugins) -> None:
         self._client = client
@@ -26,7 +26,7 @@ class CrdCheck:
         self._last: tuple[str, ...] = ()
 
     async def differences(self) -> tuple[str, ...]:
-        """One sentence per difference; the last answer when the definitions cannot be read."""
+        """Return one sentence per difference; the previous result when the definitions cannot be read."""
         live: list[Object] = []
         # Rendering takes tens of milliseconds of computing, which must not hold up the event loop.
         rendered = await asyncio.to_thread(self._rendered)

@@ -1,4 +1,4 @@
-"""KaiwoConfig, live and self-healing: the values in force, the object that holds them, and its status."""
+"""Reads KaiwoConfig, creates it when there is none, and writes its status."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition, merge_conditions
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import SINGLETON
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.resolved_config import ResolvedConfig
+from kaiwo.api.validation_errors import explain
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.workqueue import Key
-from kaiwo.host.kinds import KAIWO_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,32 +33,33 @@ _log = logging.getLogger(__name__)
 
 KEY = Key("", SINGLETON)
 
-_CRD_CHECK = 600.0  # seconds between looks at the installed CRDs: they change when an administrator upgrades
-_UNSERVED_RETRY = 30.0  # seconds, where the CRD itself is missing
-_SHOWN = 5  # differences told in full; after an upgrade there are dozens with one cure
-OWN_CONDITIONS = ("Ready", "CRDsCurrent")
+_CRD_CHECK = 600.0  # seconds between comparisons of the installed CRDs, which change with an upgrade
+_UNSERVED_RETRY = 30.0  # seconds, while the CRD itself is missing
+_SHOWN = 5  # differences in a message; after an upgrade there can be dozens, all with the same remedy
+GPU_NODES_TAINTED = "GpuNodesTainted"
+OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED)
 
 
 class LiveConfig:
     """The configuration in force.
 
-    It follows the cache at once, on leaders and followers, and keeps the last good value whatever happens
-    to the object.
+    It follows the cache at once, on leaders and followers, and keeps the last valid values when the object
+    becomes invalid or is deleted.
 
     Attributes:
         current: the values in force.
         settings: validated settings of each loaded plugin that has any.
-        default_cluster_queue_name: for a KaiwoConfig that has to be created.
-        problem: why the object as it stands is not in force, empty when it is.
+        default_cluster_queue_name: of a KaiwoConfig that the operator creates.
+        problem: why the current object is not in force, empty when it is.
     """
 
     def __init__(
         self, cache: Cache, models: Mapping[str, type[BaseModel]], default_cluster_queue_name: str
     ) -> None:
-        """Follow the cache, with documented defaults until a KaiwoConfig is there.
+        """Subscribe to the cache; the documented defaults hold until a KaiwoConfig exists.
 
         Args:
-            cache: holds KaiwoConfigs, registered by whoever watches them.
+            cache: holds KaiwoConfigs; the caller watches them.
             models: plugin name to the model of its section ``spec.plugins.<name>``.
             default_cluster_queue_name: process setting, for the defaults.
         """
@@ -73,25 +74,23 @@ class LiveConfig:
                 self.settings[name] = model()
             except ValidationError:
                 _log.info(
-                    "plugin %s has settings without defaults; it runs without until they are given", name
+                    "plugin %s has required settings; it runs without settings until they are given", name
                 )
         self.problem = ""
         cache.subscribe(KAIWO_CONFIG, self._seen)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call back whenever the values in force changed."""
+        """Register a callback for changes of the values in force."""
         self._listeners.append(listener)
 
     def _seen(self, event: CacheEvent) -> None:
-        if event.entry.name != SINGLETON or event.new is None:
+        if event.latest.name != SINGLETON or event.new is None:
             return
         try:
             resolved, settings = self.read(event.new.full())
         except InvalidConfig as error:
             self.problem = str(error)
-            _log.error(
-                "KaiwoConfig %s cannot be used, the last good values stay in force: %s", SINGLETON, error
-            )
+            _log.error("KaiwoConfig %s is invalid; the last valid values stay in force: %s", SINGLETON, error)
             return
         self.problem = ""
         changed = resolved != self.current or settings != self.settings
@@ -124,37 +123,37 @@ class ConfigController:
 
     def __init__(
         self,
-        engine: Manager,
+        manager: Manager,
         live: LiveConfig,
         plugins: Plugins,
         *,
         now: Callable[[], datetime],
-        drift: Callable[[], Awaitable[Sequence[str]]],
+        crd_differences: Callable[[], Awaitable[Sequence[str]]],
     ) -> None:
-        """Prepare; `controller` is what the engine runs.
+        """Prepare; `controller` is what the manager runs.
 
         Args:
-            engine: reads and writes.
+            manager: reads and writes.
             live: the values in force.
             plugins: whose states are reported.
             now: the time, UTC.
-            drift: reads the installed CRDs and says how they differ from what the loaded plugins need.
+            crd_differences: describes how the installed CRDs differ from those that the loaded plugins need.
         """
-        self._engine = engine
+        self._manager = manager
         self._live = live
         self._plugins = plugins
         self._now = now
-        self._drift = drift
+        self._crd_differences = crd_differences
         self.controller = Controller(
             "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=lambda: [KEY]
         )
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
-        return (Key("", event.entry.name),)
+        return (Key("", event.latest.name),)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Look at one KaiwoConfig."""
-        entry = self._engine.cache.get(KAIWO_CONFIG, None, key.name)
+        """Reconcile one KaiwoConfig."""
+        entry = self._manager.cache.get(KAIWO_CONFIG, None, key.name)
         if key.name != SINGLETON:
             if entry is not None:
                 await self._write(entry, {"conditions": self._not_the_singleton(entry)})
@@ -173,7 +172,7 @@ class ConfigController:
             "spec": spec,
         }
         try:
-            await self._engine.writer.create_once(KAIWO_CONFIG, wanted)
+            await self._manager.writer.create_once(KAIWO_CONFIG, wanted)
         except NotFound:
             _log.warning(
                 "KaiwoConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
@@ -183,23 +182,21 @@ class ConfigController:
         return None
 
     def _not_the_singleton(self, entry: CachedObject) -> list[Object]:
-        message = (
-            f"only the KaiwoConfig named {SINGLETON} counts, this one is ignored; "
-            f"move its values there and delete it"
-        )
+        message = f"only the KaiwoConfig named {SINGLETON} is used; move the values there and delete this one"
         condition = Condition("Ready", "False", "NotTheSingleton", message, entry.generation)
-        return merge_conditions(_conditions(entry), [condition], self._now(), drop=("CRDsCurrent",))
+        return merge_conditions(_conditions(entry), [condition], self._now(), drop=OWN_CONDITIONS[1:])
 
     async def _status(self, entry: CachedObject) -> Object:
-        differences = await self._drift()
+        differences = await self._crd_differences()
         current = (
             Condition("CRDsCurrent", "False", "Drift", _some(differences), entry.generation)
             if differences
             else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
         )
-        conditions = [self._ready(entry), current]
+        conditions = [self._ready(entry), current, *self._taint_ignored(entry)]
+        drop = [name for name in OWN_CONDITIONS if name not in {item.type for item in conditions}]
         return {
-            "conditions": merge_conditions(_conditions(entry), conditions, self._now()),
+            "conditions": merge_conditions(_conditions(entry), conditions, self._now(), drop),
             "plugins": [
                 {"name": s.name, "version": s.version, "state": s.state, "message": s.message}
                 for s in self._plugins.states
@@ -209,19 +206,29 @@ class ConfigController:
 
     def _ready(self, entry: CachedObject) -> Condition:
         if self._live.problem:
-            message = f"{self._live.problem}. The last good values stay in force"
+            message = f"{self._live.problem}. The last valid values stay in force"
             return Condition("Ready", "False", "InvalidValues", message, entry.generation)
         warnings = "; ".join(str(warning) for warning in self._live.current.warnings)
         return Condition("Ready", "True", "InForce", warnings, entry.generation)
 
+    def _taint_ignored(self, entry: CachedObject) -> list[Condition]:
+        """The condition that says that the taint of GPU nodes is asked for, and no plugin writes it."""
+        if self._plugins.labels_nodes or not self._live.current.add_taints_to_gpu_nodes:
+            return []
+        message = (
+            "nodes.addTaintsToGpuNodes has no effect: no loaded plugin taints nodes; add node_pools to the "
+            "operator's plugins, or set the field to false"
+        )
+        return [Condition(GPU_NODES_TAINTED, "False", "NodePoolsNotLoaded", message, entry.generation)]
+
     async def _write(self, entry: CachedObject, status: Object) -> None:
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
-            await self._engine.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+            await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
 
 
 def _some(sentences: Sequence[str]) -> str:
-    """The first few, and how many there are."""
+    """The first sentences, and how many more there are."""
     more = len(sentences) - _SHOWN
     return "; ".join(sentences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 

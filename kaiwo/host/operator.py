@@ -1,4 +1,4 @@
-"""The operator put together from settings: plugins, engine, controllers, probes."""
+"""Assembles the operator from settings: plugins, engine, controllers, probes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from uuid import uuid4
 
 import prometheus_client
 
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
 from kaiwo.engine.leader_election import LeaderElector
 from kaiwo.engine.manager import Manager
+from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
-from kaiwo.engine.telemetry import Metrics
 from kaiwo.host.api_discovery import ServedKinds
 from kaiwo.host.cluster_facts import (
     NODE_PROJECTION,
@@ -32,7 +33,6 @@ from kaiwo.host.cluster_facts import (
 )
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
-from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners, run_lifecycles
@@ -59,7 +59,7 @@ APPLIED = "kaiwo.silogen.ai/applied"
 
 
 class Operator:
-    """Everything of one operator process. Made once, run once."""
+    """One operator process; create and run it once."""
 
     def __init__(self, settings: Settings, plugins: Plugins) -> None:
         """Assemble; nothing is sent yet.
@@ -88,48 +88,48 @@ class Operator:
             if settings.leader_election
             else None
         )
-        self._engine = Manager(
+        self._manager = Manager(
             self._client,
             field_manager=FIELD_MANAGER,
             applied_annotation=APPLIED,
             component="kaiwo",
             instance=identity,
-            lease=lease,
+            leader_elector=lease,
             metrics=self._metrics,
         )
         self._workloads: list[WorkloadReconciler] = []
         self._wire()
 
     def _wire(self) -> None:
-        engine, settings, plugins = self._engine, self._settings, self._plugins
-        engine.watch(Watch(NODE, projection=NODE_PROJECTION))
-        engine.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
-        engine.watch(Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION))
-        engine.watch(Watch(KAIWO_CONFIG))
+        manager, settings, plugins = self._manager, self._settings, self._plugins
+        manager.watch(Watch(NODE, projection=NODE_PROJECTION))
+        manager.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
+        manager.watch(Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION))
+        manager.watch(Watch(KAIWO_CONFIG))
         self._config = LiveConfig(
-            engine.cache, plugins.settings_models(), settings.default_cluster_queue_name
+            manager.cache, plugins.settings_models(), settings.default_cluster_queue_name
         )
-        cluster = ClusterFacts(engine.cache, self._registry.vendors, lambda: self._config.current)
+        cluster = ClusterFacts(manager.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners)
-        self._statistics = WorkloadMetrics(self._metrics.registry, engine.cache, plugins)
+        self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
         reader = SnapshotReader(
-            engine.cache, cluster, self._config, self._registry,
+            manager.cache, cluster, self._config, self._registry,
             served=self._served, settings_of=self._settings_by_declaration,
         )  # fmt: skip
-        engine.add(
+        manager.add(
             ConfigController(
-                engine, self._config, plugins,
-                now=lambda: datetime.now(UTC), drift=CrdCheck(self._client, plugins).differences,
+                manager, self._config, plugins,
+                now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
             ).controller
         )  # fmt: skip
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
-                kind, engine, reader, self._registry,
+                kind, manager, reader, self._registry,
                 on_transition=self._transition, workers=settings.workers,
                 namespace=settings.watch_namespace or None,
             )  # fmt: skip
-            engine.add(workloads.controller)
+            manager.add(workloads.controller)
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
@@ -139,11 +139,12 @@ class Operator:
                 build = getattr(importlib.import_module(module), name)
                 build(
                     ControllerHost(
-                        engine, self._registry.vendors,
+                        manager, self._registry.vendors,
                         config=lambda: self._config.current,
                         settings=functools.partial(self._settings_named, plugin.name),
                         on_config_change=self._config.on_change,
                         namespace=settings.watch_namespace or None,
+                        nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip
 
@@ -172,7 +173,7 @@ class Operator:
 
     def _transition(self, transition: Transition) -> None:
         self._statistics.transition(transition)
-        self._listeners.tell(transition)
+        self._listeners.notify(transition)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set; then end cleanly and give the Lease up.
@@ -191,7 +192,9 @@ class Operator:
                 origin = f" of {state.distribution}" if state.distribution else ""
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
         if self._settings.resource_monitoring_enabled or self._settings.enforce_kaiwo_on_gpu_workloads:
-            _log.warning("this version neither monitors utilisation nor takes over plain Jobs: ignored")
+            _log.warning(
+                "resource monitoring and taking over plain Jobs are not implemented; the settings are ignored"
+            )
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -205,7 +208,7 @@ class Operator:
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
                 self._listeners.start()
                 await run_lifecycles(self._plugins.lifecycles, "start", self._settings_of)
-                await self._engine.run(stop)
+                await self._manager.run(stop)
                 await run_lifecycles(self._plugins.lifecycles, "stop", self._settings_of)
             finally:
                 for task in side:
@@ -216,13 +219,13 @@ class Operator:
                 await self._listeners.close()
                 await endpoint.close()
                 await self._client.close()
-        _log.info("ended cleanly")
+        _log.info("operator stopped")
 
     def _ready(self) -> tuple[bool, Object]:
-        ready, checks = self._engine.health.ready()
+        ready, checks = self._manager.health.ready()
         detail: dict[str, Any] = {
             "ready": ready,
-            "leading": self._engine.leading,
+            "leading": self._manager.leading,
             "checks": checks,
             "plugins": [
                 {"name": s.name, "state": s.state, "message": s.message} for s in self._plugins.states

@@ -1,10 +1,10 @@
-"""A time limit for plugins' deciding code, which runs on the event loop.
+"""A time limit for calls into plugins, which run on the event loop.
 
-Deciding is pure and takes microseconds, so it runs in place: handing it to a thread would cost more than
-the work, and a thread that hangs can never be ended. What does not return in time is interrupted in place by
-an interval timer of the operating system: it costs two system calls per guarded call and nothing at rest, and
-it reaches endless loops and blocking calls alike. A C extension that never returns to Python is out of its
-reach; the liveness probe is what ends such a process.
+Plugin code is pure and takes microseconds, so it runs in place: handing it to a thread would cost more than
+the work, and a thread that hangs can never be ended. A call that does not return in time is interrupted in
+place by an interval timer of the operating system. The timer costs two system calls per call and nothing at
+rest, and it interrupts endless loops and blocking calls alike. It cannot interrupt a C extension that never
+returns to Python; the liveness probe restarts such a process.
 """
 
 from __future__ import annotations
@@ -12,15 +12,23 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from kaiwo.plugin.backend_base import BACKEND_METHODS
+from kaiwo.plugin.sources import DownloadSource
 from kaiwo.workload.model import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import FrameType
 
+    from pydantic import ValidationError
+
+    from kaiwo.api.errors import Problem
+    from kaiwo.plugin.backend_base import BackendBase
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.registry import Plugins
 
 
@@ -31,7 +39,7 @@ SUSPECT_SECONDS = 600.0
 
 SHORT = 0.05
 """Share of the limit for such a plugin: a thousand workloads that make it hang must not stop all others, and
-its other workloads must not be refused. Deciding takes under a millisecond, so it is still generous."""
+its other workloads must not fail. A call takes under a millisecond, so it is still generous."""
 
 
 class PluginHung(TimeoutError):
@@ -39,7 +47,7 @@ class PluginHung(TimeoutError):
 
 
 class _Interrupt(BaseException):
-    """Second knock: plugin code caught the first one and went on."""
+    """Raised by the second alarm: plugin code caught the first exception and went on."""
 
 
 class TimeLimit:
@@ -58,14 +66,14 @@ class TimeLimit:
         self.seconds = seconds
         self._clock = clock
         self._armed = False
-        self._knocks = 0
+        self._alarms = 0
         self._active = False
         self._suspects: dict[str, float] = {}  # plugin -> until when
 
     def __enter__(self) -> Self:
         """Take over SIGALRM, if this is the main thread."""
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGALRM, self._knock)
+            signal.signal(signal.SIGALRM, self._on_alarm)
             self._active = True
         return self
 
@@ -93,9 +101,9 @@ class TimeLimit:
                 return function(*args, **kwargs)
             seconds = self.limit_of(plugin)
             text = f"{what} did not return within {seconds:g} s"
-            self._knocks = 0
+            self._alarms = 0
             # The timer may go off between any two steps, also while it is being disarmed. It raises twice at
-            # most (see `_knock`), so two levels around the call are enough to catch whatever comes late.
+            # most (see `_on_alarm`), so two levels around the call are enough to catch whatever comes late.
             try:
                 try:
                     try:
@@ -111,17 +119,17 @@ class TimeLimit:
                 raise PluginHung(text) from None
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
-                if self._knocks:
+                if self._alarms:
                     self._suspects[plugin] = self._clock() + SUSPECT_SECONDS
 
         return guarded
 
-    def _knock(self, signum: int, frame: FrameType | None) -> None:
+    def _on_alarm(self, signum: int, frame: FrameType | None) -> None:
         del signum, frame
         if not self._armed:
             return
-        self._knocks += 1
-        if self._knocks == 1:
+        self._alarms += 1
+        if self._alarms == 1:
             raise PluginHung
         self._armed = False
         raise _Interrupt
@@ -131,14 +139,19 @@ D = TypeVar("D")
 
 
 def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
-    """The registry of the loaded plugins, with every callable that deciding uses under the limit."""
+    """The registry of the loaded plugins, with every call into them that deciding makes under the limit."""
     plain = Registry.of(plugins)
-    owner = {
-        id(declaration): plugin.name for plugin in plugins.loaded for declaration in plugin.declarations()
+    owners = {
+        id(declaration): plugin.name
+        for plugin in plugins.loaded
+        for declaration in (
+            *plugin.declarations(),
+            *(variant for backend in plugin.backends for variant in backend.variants),
+        )
     }
 
     def guard(declaration: D, *names: str) -> D:
-        plugin = owner.get(id(declaration), getattr(declaration, "name", ""))
+        plugin = owners[id(declaration)]
         changes: dict[str, Any] = {}
         for name in names:
             function = getattr(declaration, name)
@@ -152,21 +165,50 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
 
     return replace(
         plain,
-        backends=each(
-            plain.backends,
-            "chosen",
-            "check",
-            "allocate",
-            "render",
-            "observe",
-            "frozen",
-            "tune",
-            "merge",
-            "select",
-        ),
+        backends=tuple(_limited_backend(backend, limit, owners[id(backend)]) for backend in plain.backends),
         vendors=each(plain.vendors, "recognise"),
         queue=guard(plain.queue, "assign", "admission", "manages") if plain.queue is not None else None,
         contributions=each(plain.contributions, "contribute"),
-        sources=each(plain.sources, "secrets"),
+        sources=tuple(_limited_source(source, limit, owners[id(source)]) for source in plain.sources),
         diagnosis=each(plain.diagnosis, "diagnose"),
     )
+
+
+def _limited_backend(backend: Backend, limit: TimeLimit, plugin: str) -> Backend:
+    """The backend with the import of its class and all of its methods under the limit."""
+    implementation = backend.implementation
+    if implementation is None:
+        return backend
+
+    @cache
+    def limited(block: str) -> BackendBase:
+        loaded = limit.wrap(plugin, f"import of plugin {plugin}", implementation)(block)
+        for name in BACKEND_METHODS:
+            setattr(loaded, name, limit.wrap(plugin, f"{name} of plugin {plugin}", getattr(loaded, name)))
+        return loaded
+
+    return replace(backend, implementation=limited)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LimitedSource(DownloadSource):
+    """A download source whose item model also runs under a time limit."""
+
+    limit: TimeLimit
+    plugin: str
+
+    def item_error(self, item: Mapping[str, Any]) -> ValidationError | None:
+        what = f"item validator of plugin {self.plugin}"
+        return self.limit.wrap(self.plugin, what, partial(DownloadSource.item_error, self))(item)
+
+
+def _limited_source(source: DownloadSource, limit: TimeLimit, plugin: str) -> DownloadSource:
+    """The source with its functions and its item model under the limit."""
+
+    def warnings(item: Mapping[str, Any]) -> tuple[Problem, ...]:
+        return tuple(source.warnings(item))  # a generator would run after the call
+
+    given = {field.name: getattr(source, field.name) for field in fields(source)}
+    given["secrets"] = limit.wrap(plugin, f"secrets of plugin {plugin}", source.secrets)
+    given["warnings"] = limit.wrap(plugin, f"warnings of plugin {plugin}", warnings)
+    return _LimitedSource(**given, limit=limit, plugin=plugin)

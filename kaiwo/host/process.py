@@ -1,9 +1,9 @@
-"""The process around the engine: kopf's operator loop with its start-up, clean-up and signals.
+"""Runs the operator process: kopf's loop with its start-up, clean-up and signals.
 
-kopf is the shell and nothing else. It has no resource handlers, so it has nothing to read and nothing to
-write: its login never hands out credentials, and therefore it sends no request at all (its scan of the API
-groups, which it would make even without handlers and which ends the process when the API server is away,
-waits for them for ever). Peering and event posting are off for the same reason. Credentials are the engine's.
+kopf has no resource handlers here, so it reads and writes nothing. Its login handler never returns
+credentials, therefore it sends no request at all. Without that it would scan the API groups even without
+handlers, and end the process when the API server is unreachable. Peering and event posting are off for the
+same reason. The engine has credentials of its own.
 
 The engine's task is made before kopf's operator: kopf cancels every task that was started after it.
 kopf is imported in a thread while the caches fill; it takes 0.3 s.
@@ -59,7 +59,7 @@ def _import_kopf() -> Any:
 
 async def _operate(kopf: Any, task: asyncio.Future[None], stop: asyncio.Event) -> None:
     """Run kopf's operator until a signal comes or the task ends; on return the task has ended."""
-    logging.getLogger("kopf").setLevel(logging.ERROR)  # it would tell of a login that is never needed
+    logging.getLogger("kopf").setLevel(logging.ERROR)  # it would log a login that is never needed
     registry = kopf.OperatorRegistry()
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False

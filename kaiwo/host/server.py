@@ -1,4 +1,4 @@
-"""The probes and metrics endpoint: /healthz, /readyz, /metrics."""
+"""Serves probes and metrics: /healthz, /readyz, /metrics."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class ProbeServer:
     """Serves one address until closed.
 
-    /healthz answers 200 as long as the event loop turns. /readyz answers 200 once all caches are synced, on a
-    leader and on a follower alike, else 503; either way the body says check by check what is missing, and
-    which plugins are broken (a broken plugin does not make the process unready).
+    /healthz answers 200 as long as the event loop runs. /readyz answers 200 once all caches are synced, on a
+    leader and on a follower alike, else 503. Its body lists every check, and the plugins with their states (a
+    broken plugin does not make the process unready).
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class ProbeServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> tuple[str, int]:
-        """Begin to serve.
+        """Start serving.
 
         Returns:
-            The address, with the real port where 0 asked for a free one.
+            the address, with the port that was chosen where 0 was given.
 
         Raises:
             OSError: the address cannot be used.

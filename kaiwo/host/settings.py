@@ -1,13 +1,12 @@
-"""Process settings: what cannot change without a restart.
+"""Reads process settings, which cannot change without a restart.
 
-Every setting has one place of truth below: its key in the settings file, its environment variable, its
-default and what it means. Precedence: flag, environment, file, default. Everything that may change while
-the operator runs is in KaiwoConfig instead.
+The table below holds of every setting its key in the settings file, its environment variable, its default
+and its meaning. Precedence: flag, environment, file, default. Everything that may change while the operator
+runs is in KaiwoConfig instead.
 """
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 from dataclasses import dataclass, field, fields
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin.selection import PluginSelection, SelectionError
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ CONFIG_VARIABLE = "KAIWO_OPERATOR_CONFIG"
 
 
 class SettingsError(ValueError):
-    """Settings cannot be used.
+    """The settings are invalid.
 
     Attributes:
-        problems: one line each: which source, which setting, why, and what would be right.
+        problems: one line each: source, setting, value, and what is expected.
     """
 
     def __init__(self, problems: list[str]) -> None:
@@ -39,7 +39,7 @@ class SettingsError(ValueError):
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("is not a text")
+        raise ValueError("is not a string")
     return value.strip()
 
 
@@ -77,7 +77,7 @@ def _switch(value: object) -> bool:
         "off": False,
     }
     if not isinstance(value, str) or value.strip().lower() not in words:
-        raise ValueError("is neither true nor false")
+        raise ValueError("is not true or false")
     return words[value.strip().lower()]
 
 
@@ -96,15 +96,15 @@ def _count(value: object) -> int:
         count = int(value) if isinstance(value, str) else value
     except ValueError:
         count = None
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 64:  # noqa: PLR2004  a sane bound
-        raise ValueError("is not a whole number from 1 to 64")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 64:  # noqa: PLR2004  a reasonable bound
+        raise ValueError("is not an integer from 1 to 64")
     return count
 
 
 def _address(value: object) -> tuple[str, int]:
     text = str(value).strip()
     host, colon, port = text.rpartition(":")
-    host = host.strip("[]") or "0.0.0.0"  # noqa: S104  ":8080" means every address, as everywhere else
+    host = host.strip("[]") or "0.0.0.0"  # noqa: S104  ":8080" means every address, as in other servers
     try:
         ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         number = int(port)
@@ -186,14 +186,14 @@ class Settings:
         "leaderElection",
         "KAIWO_LEADER_ELECTION",
         _switch,
-        "whether a Lease decides which of several operators writes; off only for a single local process",
+        "whether operators elect the one that writes, by a Lease; off only for a single local process",
         default=True,
     )
     lease_name: str = _setting(
         "leaseName",
         "KAIWO_LEASE_NAME",
         _name,
-        "name of that Lease",
+        "name of the Lease",
         default="kaiwo-operator",
     )
     namespace: str = _setting(
@@ -207,7 +207,7 @@ class Settings:
         "watchNamespace",
         "KAIWO_WATCH_NAMESPACE",
         _namespace,
-        "the only namespace whose workloads are looked after (default: all)",
+        "the only namespace whose workloads are reconciled (default: all)",
         default="",
     )
     metrics_address: tuple[str, int] = _setting(
@@ -221,14 +221,14 @@ class Settings:
         "logFormat",
         "KAIWO_LOG_FORMAT",
         _one_of("json", "text"),
-        "json or text, one line per decision",
+        "format of log lines: json or text",
         default="text",
     )
     log_level: str = _setting(
         "logLevel",
         "KAIWO_LOG_LEVEL",
         _one_of("debug", "info", "warning", "error"),
-        "least level logged",
+        "lowest level that is logged",
         default="info",
     )
     workers: int = _setting(
@@ -242,7 +242,7 @@ class Settings:
         "pluginTimeLimit",
         "KAIWO_PLUGIN_TIME_LIMIT",
         _seconds,
-        "how long a plugin's deciding code may take for one workload before it counts as hung",
+        "how long a function of a plugin may run for one workload before it is interrupted",
         default=1.0,
     )
     kubeconfig: Path | None = _setting(  # noqa: RUF009  a dataclass field like the others
@@ -324,8 +324,8 @@ def load(
         problems.append(str(error))
     if values.get("resource_monitoring_enabled") and not values.get("resource_monitoring_metrics_endpoint"):
         problems.append(
-            "RESOURCE_MONITORING_ENABLED is true but RESOURCE_MONITORING_METRICS_ENDPOINT is not set: "
-            "name the metrics endpoint, or turn monitoring off"
+            "RESOURCE_MONITORING_ENABLED is true and RESOURCE_MONITORING_METRICS_ENDPOINT is not set: "
+            "set the metrics endpoint, or turn monitoring off"
         )
     if problems:
         raise SettingsError(problems)
@@ -338,15 +338,15 @@ def _read(file: Path, problems: list[str]) -> dict[str, Any]:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{file}: cannot be read: {error}. Correct the path or its permissions")
+        problems.append(f"{file}: cannot be read: {error}; check its path and permissions")
         return {}
     except (yaml.YAMLError, RecursionError) as error:
-        problems.append(f"{file}: is not YAML: {' '.join(str(error).split())}")
+        problems.append(f"{file}: invalid YAML: {' '.join(str(error).split())}")
         return {}
     if content is None:
         return {}
     if not isinstance(content, dict):
-        problems.append(f"{file}: is a {type(content).__name__}, not a mapping of settings")
+        problems.append(f"{file}: expected a mapping of settings, got {type(content).__name__}")
         return {}
     return content
 
@@ -355,6 +355,5 @@ def _unknown_keys(content: dict[str, Any], where: str, problems: list[str]) -> N
     known = [*(item.metadata["key"] for item in SETTINGS), *_PLUGIN_KEYS]
     for key in content:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            hint = did_you_mean(str(key), known) or f"known: {', '.join(known)}"
             problems.append(f"{where}: {key}: unknown setting; {hint}")

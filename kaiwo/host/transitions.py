@@ -1,4 +1,4 @@
-"""Tells plugins, apart from reconciling, that a workload changed its status."""
+"""Calls the transition listeners and lifecycle functions of plugins, apart from reconciliation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_CAPACITY = 1000  # transitions that wait for one listener; a slow one loses the oldest, and nobody else any
+_CAPACITY = (
+    1000  # transitions queued for one listener; a slow one loses its oldest, and no other listener does
+)
 _LIMIT = 30.0  # seconds for one call
 
 
@@ -34,17 +36,19 @@ class Listeners:
         ]
 
     async def close(self) -> None:
-        """Stop; what still waits is dropped."""
+        """Stop; queued transitions are dropped."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def tell(self, transition: Transition) -> None:
-        """Queue a transition for everybody; returns at once."""
+    def notify(self, transition: Transition) -> None:
+        """Queue a transition for every listener; returns at once."""
         for listener, queue in self._queues.items():
             if queue.full():
                 queue.get_nowait()
-                _log.warning("transition listener %s is too slow, dropped one transition", listener.name)
+                _log.warning(
+                    "transition listener %s is too slow; dropped its oldest transition", listener.name
+                )
             queue.put_nowait(transition)
 
     async def _serve(self, listener: TransitionListener, queue: asyncio.Queue[Transition]) -> None:
@@ -71,7 +75,7 @@ async def run_lifecycles(
 
 
 def attribute(target: str) -> Callable[..., Awaitable[None]]:
-    """What ``module:function`` names."""
+    """Import the function that ``module:function`` names."""
     module, _, name = target.partition(":")
     found: Callable[..., Awaitable[None]] = getattr(importlib.import_module(module), name)
     return found

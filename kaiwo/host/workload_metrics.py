@@ -1,15 +1,15 @@
-"""Metrics about workloads and plugins, beside the engine's own."""
+"""Prometheus metrics about workloads and plugins."""
 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 from prometheus_client.core import GaugeMetricFamily
 
-from kaiwo.host.kinds import WORKLOADS
+from kaiwo.api.crds import WORKLOADS
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ _REACHED = {"STARTING": "admitted", "RUNNING": "running", "READY": "ready"}
 
 
 class WorkloadMetrics:
-    """Counts workloads when metrics are scraped, and times their way from creation."""
+    """Counts workloads at each scrape, and measures the time from their creation."""
 
     def __init__(self, registry: CollectorRegistry, cache: Cache, plugins: Plugins) -> None:
         self._cache = cache
@@ -41,20 +41,21 @@ class WorkloadMetrics:
         registry.register(self)
 
     def transition(self, transition: Transition) -> None:
-        """Time one transition."""
+        """Record the time from creation to one transition."""
         reached = _REACHED.get(transition.after)
         if reached is None or transition.before not in {"", "PENDING", "STARTING"}:
             return
         kind = WORKLOADS["KaiwoJob" if transition.kind == "KaiwoJob" else "KaiwoService"]
         entry = self._cache.get(kind, transition.namespace, transition.name)
-        if entry is not None and entry.created:
-            seconds = (transition.at - datetime.fromisoformat(entry.created)).total_seconds()
+        created = parse_time(entry.created) if entry is not None else None
+        if created is not None:
+            seconds = (transition.at - created).total_seconds()
             self._waited.labels(transition.kind, reached).observe(max(0.0, seconds))
 
     def collect(self) -> Iterator[Metric]:
-        """Workloads by kind and status, plugins by state; asked by prometheus-client at each scrape."""
+        """Report workloads by kind and status, and plugins by state; called at each scrape."""
         workloads = GaugeMetricFamily(
-            "kaiwo_workloads", "Workloads by status; empty: not looked at yet.", labels=["kind", "status"]
+            "kaiwo_workloads", "Workloads by status; empty: not reconciled yet.", labels=["kind", "status"]
         )
         for kind, resource in WORKLOADS.items():
             counts = Counter(str(e.part("status", "status") or "") for e in self._cache.list(resource))
@@ -67,5 +68,5 @@ class WorkloadMetrics:
         yield plugins
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: names are fixed, and describing must not read the cache."""
+        """Report nothing: names are fixed, and a description must not read the cache."""
         return iter(())

@@ -1,16 +1,16 @@
-"""What the pods of the operator and of the scheduler have in common."""
+"""The parts that the Deployments of operator and scheduler share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.install.manifest import RenderedManifest, head, labels
+from kaiwo.install.rendered_manifest import RenderedManifest, head, labels
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 _NOBODY = 65532
-"""User and group ``nonroot`` of distroless images; the number lets the kubelet see that it is not root."""
+"""User and group ``nonroot`` of distroless images; the number lets the kubelet verify that it is not root."""
 
 
 def deployment(
@@ -30,7 +30,7 @@ def deployment(
         namespace: of both.
         container: the only container, without its security context.
         volumes: of the pod.
-        annotations: of the pod; a change of theirs replaces it.
+        annotations: of the pod; a changed annotation replaces the pod.
     """
     secured = container | {
         "securityContext": {
@@ -63,11 +63,11 @@ def deployment(
 
 
 def probe(path: str, port: str, *, scheme: str = "HTTP", period: int) -> Object:
-    """A probe every ``period`` seconds that gives up after three answers that did not come within 5 s."""
-    asked = {"path": path, "port": port, "scheme": scheme}
-    return {"httpGet": asked, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": 3}
+    """A probe every ``period`` seconds that fails after three requests without an answer within 5 s."""
+    request = {"path": path, "port": port, "scheme": scheme}
+    return {"httpGet": request, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": 3}
 
 
 def resources(cpu: str, memory: str, limit: str) -> Object:
-    """Requests, and a limit of memory alone: throttled CPU would cost the Lease."""
+    """Requests, and a limit of memory alone: a throttled process could lose its Lease."""
     return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": limit}}

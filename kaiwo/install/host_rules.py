@@ -1,10 +1,10 @@
-"""What the host itself needs of the cluster, whatever plugins are loaded."""
+"""The rights that the host itself needs, independent of plugins."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.plugin.rbac import PolicyRule
 
 _GROUP = next(iter(WORKLOADS.values())).group
@@ -12,20 +12,32 @@ _PLURALS = tuple(resource.plural for resource in WORKLOADS.values())
 
 READ: Final = ("get", "list", "watch")
 
-HOST_RULES: Final[tuple[PolicyRule, ...]] = (
+WORKLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
     PolicyRule((_GROUP,), _PLURALS, READ, "what users submit"),
-    PolicyRule((_GROUP,), tuple(f"{plural}/status" for plural in _PLURALS), ("patch",), "what became of it"),
+    PolicyRule(
+        (_GROUP,), tuple(f"{plural}/status" for plural in _PLURALS), ("patch",), "the status of a workload"
+    ),
     PolicyRule(
         (_GROUP,),
         tuple(f"{plural}/finalizers" for plural in _PLURALS),
         ("update",),
-        "created objects name their workload as an owner whose deletion they may hold up",
+        "created objects have their workload as an owner with blockOwnerDeletion",
     ),
+    PolicyRule(("",), ("pods",), READ, "the state of a workload is that of its pods"),
+    PolicyRule(
+        ("",), ("persistentvolumeclaims",), (*READ, "create", "patch"), "volumes that workloads request"
+    ),
+    PolicyRule(("",), ("events",), ("create", "patch"), "every change of status is recorded as an Event"),
+    PolicyRule(("",), ("events",), ("list",), "some causes of a waiting object are only in its events"),
+)
+"""Rights in the namespaces of workloads."""
+
+CLUSTER_RULES: Final[tuple[PolicyRule, ...]] = (
     PolicyRule(
         (KAIWO_CONFIG.group,),
         (KAIWO_CONFIG.plural,),
         (*READ, "create"),
-        "the configuration; it is made with defaults when there is none",
+        "the configuration; the operator creates it with defaults when there is none",
     ),
     PolicyRule(
         (KAIWO_CONFIG.group,), (f"{KAIWO_CONFIG.plural}/status",), ("patch",), "whether it is in force"
@@ -37,15 +49,14 @@ HOST_RULES: Final[tuple[PolicyRule, ...]] = (
         "installed definitions are compared with what the loaded plugins need",
     ),
     PolicyRule(("",), ("nodes",), READ, "which GPUs there are"),
-    PolicyRule(("",), ("pods",), READ, "the state of a workload is that of its pods"),
     PolicyRule(
-        ("",), ("persistentvolumeclaims",), (*READ, "create", "patch"), "volumes that workloads ask for"
+        ("storage.k8s.io",),
+        ("storageclasses",),
+        READ,
+        "why a volume is not bound, and whether it can be expanded",
     ),
-    PolicyRule(("storage.k8s.io",), ("storageclasses",), READ, "why a volume is not there, and may it grow"),
-    PolicyRule(("",), ("events",), ("create", "patch"), "every change of status is told as an Event"),
-    PolicyRule(("",), ("events",), ("list",), "why an object stands still may be told in its events alone"),
     PolicyRule(
         ("scheduling.k8s.io",), ("priorityclasses",), READ, "whether the class a workload names exists"
     ),
 )
-"""Cluster-wide rules; workloads live in any namespace."""
+"""Rights to cluster-scoped resources."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kaiwo.install.manifest import RenderedManifest, head
+from kaiwo.install.rendered_manifest import RenderedManifest, head
 
 
 def namespace(name: str) -> RenderedManifest:
-    """The namespace; the API server refuses a pod in it that could reach for the node's rights."""
+    """The namespace; Pod Security ``restricted`` is enforced in it."""
     obj = head("v1", "Namespace", name, app="kaiwo")
     obj["metadata"]["labels"] |= {
         "pod-security.kubernetes.io/enforce": "restricted",

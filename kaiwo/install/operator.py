@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.install.deployment import deployment, probe, resources
-from kaiwo.install.manifest import OPERATOR, RenderedManifest
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.selection import NAMES_VARIABLE
 
@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 _PORT = 8080
 
 
-def operator_deployment(plugins: Plugins, namespace: str, image: str) -> RenderedManifest:
+def operator_deployment(
+    plugins: Plugins, namespace: str, image: str, workload_namespace: str = ""
+) -> RenderedManifest:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
     Args:
         plugins: loaded plugins.
         namespace: of the operator.
         image: holds ``kaiwo`` and these plugins.
+        workload_namespace: the only namespace whose workloads run; empty for all.
     """
     container: Object = {
         "name": "operator",
         "image": image,
         "command": ["kaiwo", "operator", "run"],
         "env": [
-            # Said even when it is empty: without it whatever the image holds would be loaded, without rights.
+            # Set even when empty: otherwise every plugin in the image would be loaded, without rights.
             {"name": NAMES_VARIABLE, "value": ",".join(operator_plugins(plugins))},
             # A rollout overlaps two processes, and only one of them may write.
             {"name": "KAIWO_LEADER_ELECTION", "value": "true"},
@@ -41,6 +44,7 @@ def operator_deployment(plugins: Plugins, namespace: str, image: str) -> Rendere
             },
             {"name": "KAIWO_METRICS_ADDRESS", "value": f":{_PORT}"},
             {"name": "KAIWO_LOG_FORMAT", "value": "json"},
+            *([{"name": "KAIWO_WATCH_NAMESPACE", "value": workload_namespace}] if workload_namespace else []),
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),
@@ -52,7 +56,7 @@ def operator_deployment(plugins: Plugins, namespace: str, image: str) -> Rendere
 
 
 def operator_plugins(plugins: Plugins) -> list[str]:
-    """Names of the loaded plugins that mean something to an operator: those with more than commands."""
+    """Names of the loaded plugins that an operator uses: those that declare more than commands."""
     return [
         plugin.name
         for plugin in plugins.loaded

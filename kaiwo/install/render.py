@@ -1,4 +1,4 @@
-"""The parts of an installation, each complete in itself."""
+"""Renders the parts of an installation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from kaiwo.install.manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.namespace import namespace
 from kaiwo.install.operator import operator_deployment
+from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
 from kaiwo.install.user_roles import user_roles
+from kaiwo.install.write_policy import write_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,11 +38,13 @@ class InstallOptions:
         namespace: of operator and scheduler.
         image: of the operator.
         scheduler_image: of the scheduler.
+        workload_namespace: the only namespace whose workloads run; empty for all.
     """
 
     namespace: str = DEFAULT_NAMESPACE
     image: str = OPERATOR_IMAGE
     scheduler_image: str = SCHEDULER_IMAGE
+    workload_namespace: str = ""
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -50,16 +53,17 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     Args:
         parts: what to render; the order does not matter.
         plugins: loaded plugins.
-        installation: where and from what.
+        installation: namespace and images.
     """
     chosen = set(parts)
     where = installation.namespace
     found = [namespace(where)] if chosen else []
     if "rbac" in chosen:
-        found += operator_roles(plugins, where)
+        found += operator_roles(plugins, where, installation.workload_namespace)
+        found += write_policy(where)
         found += user_roles()
     if "operator" in chosen:
-        found.append(operator_deployment(plugins, where, installation.image))
+        found.append(operator_deployment(plugins, where, installation.image, installation.workload_namespace))
     if "scheduler" in chosen:
         found += scheduler_objects(plugins, where, installation.scheduler_image)
     return found

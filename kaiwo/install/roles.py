@@ -1,11 +1,11 @@
-"""The operator's service account and its roles: what the host needs and what loaded plugins declare."""
+"""Renders the operator's service account and roles, from the rights of the host and of loaded plugins."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.install.host_rules import HOST_RULES
-from kaiwo.install.manifest import OPERATOR, RenderedManifest, head
+from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
 
@@ -19,47 +19,81 @@ if TYPE_CHECKING:
 RBAC: Final = "rbac.authorization.k8s.io"
 API_VERSION: Final = f"{RBAC}/v1"
 
+WORKLOAD_ROLE: Final = f"{OPERATOR}-workloads"
+"""Name of the Role and its binding in the namespace of workloads, where there is only one."""
+
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
-def operator_roles(plugins: Plugins, namespace: str) -> list[RenderedManifest]:
-    """Service account, cluster-wide role, the role for the Lease, and both bindings.
+def operator_roles(plugins: Plugins, namespace: str, workload_namespace: str = "") -> list[RenderedManifest]:
+    """Service account, roles and bindings.
 
     Args:
-        plugins: loaded plugins; what a plugin only declares and cannot run yet adds nothing.
+        plugins: loaded plugins; declarations that cannot run yet add no rights.
         namespace: of the operator.
+        workload_namespace: the only namespace in which it has rights to workloads and their objects; empty
+            for all.
     """
-    rules, whys = merged([*((rule, "host") for rule in HOST_RULES), *declared(plugins)])
-    role = head(API_VERSION, "ClusterRole", OPERATOR, app=OPERATOR) | {"rules": rules}
+    everywhere = [*((rule, "host") for rule in CLUSTER_RULES), *declared(plugins, of_workloads=False)]
+    of_workloads = [*((rule, "host") for rule in WORKLOAD_RULES), *declared(plugins, of_workloads=True)]
+    limited: list[RenderedManifest] = []
+    if workload_namespace:
+        role = head(API_VERSION, "Role", WORKLOAD_ROLE, app=OPERATOR, namespace=workload_namespace)
+        limited = [
+            _role(role, of_workloads),
+            binding(
+                WORKLOAD_ROLE,
+                role=("Role", WORKLOAD_ROLE),
+                account=OPERATOR,
+                namespace=namespace,
+                within=workload_namespace,
+            ),
+        ]
+    else:
+        everywhere += of_workloads
     return [
         service_account(OPERATOR, namespace),
-        RenderedManifest(role, whys),
+        _role(head(API_VERSION, "ClusterRole", OPERATOR, app=OPERATOR), everywhere),
         cluster_binding(OPERATOR, role=OPERATOR, account=OPERATOR, namespace=namespace),
         lease_role(OPERATOR, namespace),
         binding(OPERATOR, role=("Role", OPERATOR), account=OPERATOR, namespace=namespace),
+        *limited,
     ]
 
 
-def declared(plugins: Plugins) -> Iterator[tuple[PolicyRule, str]]:
-    """What loaded plugins need, each rule with the plugin's name."""
+def _role(role: Object, needs: Iterable[tuple[PolicyRule, str]]) -> RenderedManifest:
+    rules, whys = merged(needs)
+    return RenderedManifest(role | {"rules": rules}, whys)
+
+
+def declared(plugins: Plugins, *, of_workloads: bool) -> Iterator[tuple[PolicyRule, str]]:
+    """The rights that loaded plugins need, each rule with the plugin's name.
+
+    Args:
+        plugins: loaded plugins.
+        of_workloads: whether to return the rights of backends and download sources, which are for objects of
+            workloads, or those of all other declarations.
+    """
     for plugin in plugins.loaded:
         for declaration in plugin.declarations():
             if isinstance(declaration, Backend) and not declaration.built:
                 continue
             if isinstance(declaration, DownloadSource) and declaration.downloader is None:
                 continue
+            if isinstance(declaration, Backend | DownloadSource) != of_workloads:
+                continue
             for rule in getattr(declaration, "rules", ()):
                 yield rule, plugin.name
 
 
 def merged(rules: Iterable[tuple[PolicyRule, str]]) -> tuple[list[Object], tuple[tuple[str, ...], ...]]:
-    """Rules as a role has them, whatever the order they came in, and why each is there.
+    """Merge rules into those of a role, in a stable order, with the reasons for each.
 
-    Resources of one group with the same verbs for the same reasons share a rule; a resource that several
-    ask for has the verbs of all of them and the reasons of each.
+    Resources of one group with the same verbs for the same reasons share a rule. A resource that several
+    need has the verbs of all of them and the reasons of each.
 
     Args:
-        rules: each with who needs it.
+        rules: each with the name of what needs it.
     """
     verbs: dict[tuple[str, str], set[str]] = {}
     whys: dict[tuple[str, str], set[str]] = {}
@@ -84,18 +118,18 @@ def _order(verb: str) -> tuple[int, str]:
 
 
 def lease_role(name: str, namespace: str) -> RenderedManifest:
-    """The right to the one Lease that is called like its holder, in its holder's namespace."""
+    """The right to the one Lease that has the name and namespace of its holder."""
     role = head(API_VERSION, "Role", name, app=name, namespace=namespace)
     leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     role["rules"] = [
         {**leases, "verbs": ["create"]},
         {**leases, "resourceNames": [name], "verbs": ["get", "update"]},
     ]
-    return RenderedManifest(role, (("a request to create cannot be told by name",), ("leader election",)))
+    return RenderedManifest(role, (("a right to create cannot be limited to a name",), ("leader election",)))
 
 
 def service_account(name: str, namespace: str) -> RenderedManifest:
-    """An account whose token only those pods get that ask for it."""
+    """A service account whose token is mounted only into pods that request it."""
     account = head("v1", "ServiceAccount", name, app=name, namespace=namespace)
     return RenderedManifest(account | {"automountServiceAccountToken": False})
 

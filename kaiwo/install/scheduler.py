@@ -1,4 +1,4 @@
-"""kaiwo-scheduler: a kube-scheduler that fills nodes with GPUs in use before it opens another."""
+"""Renders kaiwo-scheduler, a kube-scheduler that fills nodes whose GPUs are in use before it uses others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from kaiwo.install.deployment import deployment, probe, resources
-from kaiwo.install.manifest import SCHEDULER, RenderedManifest, head
+from kaiwo.install.rendered_manifest import SCHEDULER, RenderedManifest, head
 from kaiwo.install.roles import binding, cluster_binding, lease_role, service_account
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ _FULL: Final = 10  # the best score of a shape; kube-scheduler counts from 0 to 
 
 
 def scheduler_objects(plugins: Plugins, namespace: str, image: str) -> list[RenderedManifest]:
-    """Service account, bindings, configuration and Deployment of the scheduler.
+    """Render service account, bindings, configuration and Deployment of the scheduler.
 
-    Its rights are those of every kube-scheduler, by binding the roles that Kubernetes has for it.
+    It gets the roles that Kubernetes has for a kube-scheduler.
 
     Args:
         plugins: loaded plugins; their vendors' GPUs are packed.

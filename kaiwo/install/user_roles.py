@@ -1,23 +1,23 @@
-"""What people may do with workloads: additions to the cluster's own roles view, edit and admin."""
+"""Renders the rights of users: additions to the cluster's own roles view, edit and admin."""
 
 from __future__ import annotations
 
-from kaiwo.host.kinds import WORKLOADS
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.install.host_rules import READ
-from kaiwo.install.manifest import RenderedManifest, head
+from kaiwo.install.rendered_manifest import RenderedManifest, head
 from kaiwo.install.roles import API_VERSION, RBAC
 
 _CHANGE = ("create", "update", "patch", "delete", "deletecollection")
 
 
 def user_roles() -> list[RenderedManifest]:
-    """Who may look at a namespace's Jobs may look at its workloads, who may change those may change these.
+    """ClusterRoles that are aggregated into ``view`` and ``edit``: whoever reads Jobs reads workloads.
 
-    The cluster's role ``edit`` takes in what ``view`` has, and ``admin`` what ``edit`` has.
+    The cluster's role ``edit`` includes ``view``, and ``admin`` includes ``edit``.
     """
     return [
-        _role("view", READ, "who sees the Jobs of a namespace sees its workloads"),
-        _role("edit", _CHANGE, "who runs Jobs in a namespace runs workloads there"),
+        _role("view", READ, "whoever reads the Jobs of a namespace reads its workloads"),
+        _role("edit", _CHANGE, "whoever runs Jobs in a namespace runs workloads there"),
     ]
 
 

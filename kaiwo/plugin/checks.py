@@ -1,7 +1,7 @@
-"""Whether what a hook returned is a declaration that can be used; the first fault makes a plugin broken.
+"""Checks of what a hook returned; the first error makes the plugin broken.
 
-Our type checker never sees a third party's code, so everything the host relies on is looked at once, when the
-plugin is loaded, instead of failing somewhere in the middle of a reconcile.
+Our type checker never sees a third party's code. So everything that the host relies on is checked once, when
+the plugin is loaded, instead of failing in the middle of a reconciliation.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, get_args
 
-from kaiwo.api.field import Field, WorkloadKind
+from kaiwo.api.plugin_fields import Field, WorkloadKind
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
@@ -32,34 +32,34 @@ _RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9][\w.-]*")
 _WORKLOAD_KINDS = get_args(WorkloadKind)
 
 
-class RefusedPlugin(Exception):
+class InvalidPlugin(Exception):
     """A plugin that cannot be loaded; the message is one line."""
 
 
 def require(condition: object, message: str) -> None:
-    """Refuse the plugin unless the condition holds.
+    """Raise an error unless the condition holds.
 
     Raises:
-        RefusedPlugin: with the message.
+        InvalidPlugin: with the message.
     """
     if not condition:
-        raise RefusedPlugin(message)
+        raise InvalidPlugin(message)
 
 
 def checked_declarations(hook: str, declaration_type: type, returned: object) -> tuple[object, ...]:
     """What a hook returned, as a tuple of usable declarations.
 
     Raises:
-        RefusedPlugin: it is not a list or tuple of that type, or a declaration cannot be used.
+        InvalidPlugin: it is not a list or tuple of that type, or a declaration cannot be used.
     """
     if not isinstance(returned, list | tuple):
-        raise RefusedPlugin(
-            f"{hook} returned {type(returned).__name__}, not a list of {declaration_type.__name__}"
+        raise InvalidPlugin(
+            f"{hook} returned {type(returned).__name__}, expected a list of {declaration_type.__name__}"
         )
     for item in returned:
         require(
             isinstance(item, declaration_type),
-            f"{hook} returned a list with {type(item).__name__} in it, not only {declaration_type.__name__}",
+            f"{hook} returned a list with {type(item).__name__}, expected only {declaration_type.__name__}",
         )
         where = f"{hook}: {declaration_type.__name__} {getattr(item, 'name', '')!r}"
         _check_common(where, item)
@@ -71,7 +71,7 @@ def _check_common(where: str, item: object) -> None:
     name = getattr(item, "name", None)
     require(
         isinstance(name, str) and _NAME.fullmatch(name),
-        f"{where}: name is not lower-case letters, digits, '_', '-' or '.'",
+        f"{where}: name is invalid, expected lower-case letters, digits, '_', '-' or '.'",
     )
     _check_tuple(where, item, "rules", PolicyRule)
     for rule in getattr(item, "rules", ()):
@@ -79,7 +79,7 @@ def _check_common(where: str, item: object) -> None:
             words = getattr(rule, attribute)
             require(
                 isinstance(words, tuple) and all(isinstance(word, str) and "*" not in word for word in words),
-                f"{where}: {attribute} of a rule is not a tuple of words without wildcard: {words!r}",
+                f"{where}: {attribute} of a rule is {words!r}, expected a tuple of words without wildcard",
             )
     settings = getattr(item, "settings", None)
     if settings is not None:
@@ -110,7 +110,7 @@ def _check_reference(where: str, item: object, *attributes: str, optional: bool 
         value = getattr(item, attribute)
         require(
             (isinstance(value, str) and _REFERENCE.fullmatch(value)) or (optional and value is None),
-            f"{where}: {attribute} is not written module:name: {value!r}",
+            f"{where}: {attribute} is {value!r}, expected module:name",
         )
 
 
@@ -119,38 +119,30 @@ def _check_path(where: str, path: object) -> None:
         isinstance(path, tuple)
         and path
         and all(isinstance(p, str) and _JSON_NAME.fullmatch(p) for p in path),
-        f"{where}: path is not a tuple of JSON names: {path!r}",
+        f"{where}: path is {path!r}, expected a tuple of JSON names",
     )
 
 
 def _check_backend(where: str, item: Backend) -> None:
-    require(item.kind in _WORKLOAD_KINDS, f"{where}: kind is {item.kind!r}, not KaiwoJob or KaiwoService")
+    require(
+        item.kind in _WORKLOAD_KINDS, f"{where}: kind is {item.kind!r}, expected KaiwoJob or KaiwoService"
+    )
     require(isinstance(item.child, Resource), f"{where}: child is not a Resource")
     _check_tuple(where, item, "fields", Field)
-    require(item.fields, f"{where}: declares no field; its embedded block comes first")
+    require(item.fields, f"{where}: declares no field, expected its own block first")
     for field in item.fields:
         _check_path(where, field.path)
         require(
             field.kind == item.kind,
-            f"{where}: field {'.'.join(field.path)} is of {field.kind!r}, not its own kind",
+            f"{where}: field {'.'.join(field.path)} is of {field.kind!r}, expected {item.kind}",
         )
-    _check_callable(where, item, "chosen")
-    _check_callable(
-        where,
-        item,
-        "check",
-        "allocate",
-        "render",
-        "observe",
-        "frozen",
-        "tune",
-        "merge",
-        "select",
-        optional=True,
-    )
+    _check_callable(where, item, "implementation", optional=True)
     require(isinstance(item.max_name_length, int), f"{where}: max_name_length is not a number")
-    require(item.name_pattern in ("dns1123", "dns1035"), f"{where}: name_pattern is {item.name_pattern!r}")
-    require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, not create or apply")
+    require(
+        item.name_pattern in ("dns1123", "dns1035"),
+        f"{where}: name_pattern is {item.name_pattern!r}, expected dns1123 or dns1035",
+    )
+    require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, expected create or apply")
     _check_tuple(where, item, "requires", Resource)
     _check_tuple(where, item, "secondary", Resource)
     _check_tuple(where, item, "variants", type(item))
@@ -173,7 +165,7 @@ def _check_source(where: str, item: Any) -> None:
 
 
 def _check_vendor(where: str, item: GpuVendor) -> None:
-    require(item.name != "default", f"{where}: default is not a vendor; it means KaiwoConfig's resource key")
+    require(item.name != "default", f"{where}: the name default is reserved for KaiwoConfig's resource key")
     require(item.resource_keys, f"{where}: declares no resource key")
     _check_tuple(where, item, "resource_keys", str)
     for key in item.resource_keys:
@@ -193,6 +185,7 @@ def _check_queue_system(where: str, item: QueueSystem) -> None:
 def _check_controller(where: str, item: ExtraController) -> None:
     _check_reference(where, item, "build")
     _check_tuple(where, item, "kinds", CustomKind)
+    require(isinstance(item.labels_nodes, bool), f"{where}: labels_nodes is not a boolean")
     for kind in item.kinds:
         require(isinstance(kind.resource, Resource), f"{where}: resource of a kind is not a Resource")
 

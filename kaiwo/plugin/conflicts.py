@@ -1,14 +1,14 @@
-"""What only one plugin may declare, and the refusal of the second one that does.
+"""Names, fields and kinds that only one plugin may declare; a second plugin that declares one is not loaded.
 
-Two plugins with the same name, field or kind would mean that which one acts depends on luck; so the second is
-refused, in words that name both distributions and what to do.
+Otherwise the order of installation would decide which of the two acts. The message names both distributions
+and what to do.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.checks import RefusedPlugin
+from kaiwo.plugin.checks import InvalidPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ HOST_COMMANDS = (
     "cancel",
     "completion",
     "delete",
-    "demo",
     "describe",
     "doctor",
     "exec",
@@ -52,11 +51,11 @@ HOST_COMMANDS = (
     "version",
     "why",
 )
-"""Words that the command line keeps for itself."""
+"""Commands that are reserved for the host."""
 
 
 class DeclaredNames:
-    """Who declared what so far."""
+    """What was declared so far, and by which plugin."""
 
     def __init__(self) -> None:
         host = ("", HOST)
@@ -66,29 +65,29 @@ class DeclaredNames:
         self._keys: dict[str, tuple[str, str]] = {}
 
     def add(self, plugin: LoadedPlugin) -> None:
-        """Take the plugin's declarations, all or none.
+        """Add the plugin's declarations, all or none.
 
         Raises:
-            RefusedPlugin: another plugin, or the plugin itself, already declared one of them.
+            InvalidPlugin: another plugin, or the plugin itself, already declared one of them.
         """
         who = (plugin.name, plugin.distribution)
         names = dict(self._names)
         for name in _names(plugin):
             if name in names:
-                raise RefusedPlugin(_refusal(name, who, names[name]))
+                raise InvalidPlugin(_conflict(name, who, names[name]))
             names[name] = who
         paths = dict(self._paths)
         for path in _paths(plugin):
             for other, owner in paths.items():
                 shorter = min(len(path), len(other))
                 if path[:shorter] == other[:shorter]:
-                    raise RefusedPlugin(_refusal(f"field {'.'.join(path)}", who, owner))
+                    raise InvalidPlugin(_conflict(f"field {'.'.join(path)}", who, owner))
             paths[path] = who
         keys = dict(self._keys)
         for key in (key for vendor in plugin.vendors for key in vendor.resource_keys):
             for taken, owner in keys.items():
                 if _overlap(key, taken):
-                    raise RefusedPlugin(_refusal(f"resource key {key}", who, owner))
+                    raise InvalidPlugin(_conflict(f"resource key {key}", who, owner))
             keys[key] = who
         self._names = names
         self._paths = paths
@@ -96,11 +95,11 @@ class DeclaredNames:
 
 
 def _names(plugin: LoadedPlugin) -> Iterator[str]:
-    """What nobody else may declare, in the words of a message."""
+    """What no other plugin may declare, as messages name it."""
     yield from (f"backend {backend.name}" for backend in plugin.backends)
     yield from (f"download source {source.name}" for source in plugin.sources)
     yield from (f"GPU vendor {vendor.name}" for vendor in plugin.vendors)
-    yield from ("a queue system, of which one can be in force" for _ in plugin.queue_systems)
+    yield from ("queue system" for _ in plugin.queue_systems)
     yield from (f"controller {controller.name}" for controller in plugin.controllers)
     yield from (f"kind {kind.resource}" for controller in plugin.controllers for kind in controller.kinds)
     yield from (f"pod contribution {contribution.name}" for contribution in plugin.contributions)
@@ -122,13 +121,13 @@ def _overlap(key: str, other: str) -> bool:
     return key.startswith(other[:-1]) if other.endswith("*") else key == other
 
 
-def _refusal(what: str, who: tuple[str, str], owner: tuple[str, str]) -> str:
+def _conflict(what: str, who: tuple[str, str], owner: tuple[str, str]) -> str:
     if owner == who:
-        return f"declares {what} twice"
+        return f"{what} is declared twice"
     plugin, distribution = owner
     if not plugin:
-        return f"declares {what}, as does {distribution} itself; {who[1]} must choose another"
+        return f"{what} belongs to {distribution} itself; {who[1]} must use another name"
     return (
-        f"declares {what}, as does plugin {plugin} of {distribution}; "
-        f"disable or uninstall one of {who[1]} and {distribution}"
+        f"{what} is already declared by plugin {plugin} of {distribution}; "
+        f"disable or uninstall {who[1]} or {distribution}"
     )

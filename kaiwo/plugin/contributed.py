@@ -1,31 +1,31 @@
-"""Whether the fields and settings of a plugin fit into Kaiwo's kinds.
+"""Checks that the fields and settings of a plugin fit into Kaiwo's kinds.
 
-One plugin whose field cannot be composed would otherwise spoil the schema of a kind for everybody.
+A field that cannot be composed would otherwise break the schema of a kind for all plugins.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from kaiwo.plugin.checks import RefusedPlugin
+from kaiwo.plugin.checks import InvalidPlugin
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from kaiwo.api.field import Field
+    from kaiwo.api.plugin_fields import Field
     from kaiwo.plugin.registry import LoadedPlugin
 
 
 def check_contributed(plugin: LoadedPlugin) -> None:
-    """Look at every contributed field and at the settings model.
+    """Check every contributed field and the settings model.
 
     Raises:
-        RefusedPlugin: a field is the host's, or a type has no JSON schema.
+        InvalidPlugin: a field is the host's, or a type has no JSON schema.
     """
     for field in plugin.fields():
         if _is_hosts(field):
-            raise RefusedPlugin(
-                f"declares {_where(field)}, which is kaiwo's own; {plugin.distribution} must choose another"
+            raise InvalidPlugin(
+                f"{_where(field)} belongs to kaiwo itself; {plugin.distribution} must use another name"
             )
     for field in (field for backend in plugin.backends for field in backend.fields):
         _check_type(_where(field), field.annotation)
@@ -48,7 +48,7 @@ def _check_type(where: str, annotation: Any) -> None:
         TypeAdapter(annotation).json_schema()
     except Exception as error:  # a plugin's own types may raise anything
         reason = " ".join(str(error).split())
-        raise RefusedPlugin(f"{where}: its type has no JSON schema: {reason}") from error
+        raise InvalidPlugin(f"{where}: its type has no JSON schema: {reason}") from error
 
 
 def _check_defaults(settings: type[BaseModel]) -> None:
@@ -56,14 +56,12 @@ def _check_defaults(settings: type[BaseModel]) -> None:
         settings()
     except Exception as error:  # a plugin's own validators may raise anything
         reason = " ".join(str(error).split())
-        raise RefusedPlugin(
-            f"settings: cannot be left out of KaiwoConfig, give defaults: {reason}"
-        ) from error
+        raise InvalidPlugin(f"settings: every field needs a default: {reason}") from error
 
 
 def _is_hosts(field: Field) -> bool:
     """Whether a field of the host is at the path, or on the way to it and no section of fields."""
-    from kaiwo.api.field import Contributed
+    from kaiwo.api.plugin_fields import Contributed
     from kaiwo.api.workload import SPECS
 
     model: type[BaseModel] | None = SPECS[field.kind]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Resource
     from kaiwo.plugin.rbac import PolicyRule
@@ -43,34 +43,38 @@ class ControllerHost:
     """What the host gives to a plugin's controller.
 
     Attributes:
-        engine: reads, writes, and runs what is added to it.
+        manager: reads, writes, and runs what is added to it.
         vendors: loaded GPU vendors; their code is under a time limit and may raise.
         config: KaiwoConfig in force.
         settings: the plugin's settings in force, None when it has none.
         on_config_change: registers a listener that is called whenever either of the two changed.
-        namespace: the only namespace whose workloads are looked after, None for all. Watches of workloads,
+        namespace: the only namespace whose workloads are reconciled, None for all. Watches of workloads,
             their pods and volumes must name it.
+        nodes_labelled: whether a loaded plugin labels nodes with their pool and GPU model.
     """
 
-    engine: Manager
+    manager: Manager
     vendors: tuple[GpuVendor, ...]
     config: Callable[[], ResolvedConfig]
     settings: Callable[[], BaseModel | None]
     on_config_change: Callable[[Callable[[], None]], None]
     namespace: str | None = None
+    nodes_labelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraController:
-    """A controller run by the host's engine.
+    """A controller run by the host's manager.
 
     Attributes:
         name: short name, unique among all controllers.
-        build: ``module:function``; called once with a :class:`ControllerHost` before the engine runs, adds
-            watches and controllers to its engine.
+        build: ``module:function``; called once with a :class:`ControllerHost` before the manager runs, adds
+            watches and controllers to it.
         kinds: kinds of the plugin's own.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
+        labels_nodes: it labels nodes with their pool and GPU model, and taints GPU nodes where KaiwoConfig
+            asks for that. Without such a controller the host says which settings have no effect.
     """
 
     name: str
@@ -78,3 +82,4 @@ class ExtraController:
     kinds: tuple[CustomKind, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
+    labels_nodes: bool = False

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisRule:
-    """A rule asked after the host's own, in the order of loading; the first finding wins.
+    """A rule that is called after the host's own, in the order of loading; the first finding is used.
 
     Attributes:
         name: short name for ``kaiwo plugins``.

@@ -1,4 +1,4 @@
-"""Finding installed plugins by their entry points, without importing any of them."""
+"""Discovery of installed plugins by their entry points, without importing any of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about the cluster that deciding code is given; it never looks anything up itself."""
+"""Facts about the cluster that are given to plugins, which read nothing from the cluster themselves."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class NodeFact:
         gpus: what each vendor plugin recognised.
         usable: the node is Ready and not cordoned; expected nodes are usable.
         count: how many equal nodes it stands for; 1 for a real one.
+        model_label: value of its label ``kaiwo/gpu-model``, empty without one.
     """
 
     name: str
     gpus: tuple[VendorGpus, ...]
     usable: bool = True
     count: int = 1
+    model_label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Blocked:
 class Allocation:
     """How a workload's GPUs are split over pods.
 
-    ``replicas * gpus_per_replica`` is what the workload's own code is told (``NUM_GPUS``).
+    ``replicas * gpus_per_replica`` is what the workload's own code gets as ``NUM_GPUS``.
 
     Attributes:
         vendor: vendor name, empty without GPUs.
@@ -76,5 +78,5 @@ class Allocation:
 
     @property
     def gpus(self) -> int:
-        """Total that the workload's code is told."""
+        """Total that the workload's code gets as ``NUM_GPUS``."""
         return self.replicas * self.gpus_per_replica

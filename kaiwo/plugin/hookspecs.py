@@ -10,7 +10,7 @@ The module states the API it was written for and implements any of the hooks bel
     from kaiwo.plugin import hookimpl
     from kaiwo.plugin.vendors import GpuVendor
 
-    KAIWO_API = 1
+    KAIWO_API = "1.0"
 
     @hookimpl
     def kaiwo_gpu_vendors() -> list[GpuVendor]:
@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 PROJECT = "kaiwo"
 
 API_MAJOR = 1
-"""The major version of this contract; a plugin module states the one it was written for as ``KAIWO_API``."""
+API_MINOR = 0
+"""The version of the plugin API. A plugin states in its module the version that it was written for:
+``KAIWO_API = "1.0"``, or ``1`` for the same. A plugin for another major version, or for a newer minor
+version, is not loaded. ``docs/decisions/plugin-api-versions.md`` says which change raises which number."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -76,7 +79,7 @@ def kaiwo_gpu_vendors() -> Sequence[GpuVendor]:
 
 @hookspec
 def kaiwo_queue_systems() -> Sequence[QueueSystem]:
-    """Queue systems: labels for a queued object and how admission is read. At most one is in force.
+    """Queue systems: labels for a queued object and how admission is read. At most one can be loaded.
 
     Example: ``return [QueueSystem(name="kueue", assign=assign, admission=admission, reads=(WORKLOAD,))]``.
     """
@@ -85,7 +88,7 @@ def kaiwo_queue_systems() -> Sequence[QueueSystem]:
 
 @hookspec
 def kaiwo_controllers() -> Sequence[ExtraController]:
-    """Controllers of the plugin's own, with the CRDs they serve, run by the host's engine.
+    """Controllers of the plugin's own, with the CRDs they serve, run by the host's manager.
 
     Example: ``return [ExtraController(name="pools", build="kaiwo_acme.pools:build")]``.
     """
@@ -130,7 +133,7 @@ def kaiwo_lifecycle() -> Sequence[Lifecycle]:
 
 @hookspec
 def kaiwo_transitions() -> Sequence[TransitionListener]:
-    """Listeners that are told, after it was written, that a workload changed its status.
+    """Listeners that are called after a change of a workload's status was written.
 
     Example: ``return [TransitionListener(name="chat", notify="kaiwo_acme.chat:notify")]``.
     """

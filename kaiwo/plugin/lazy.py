@@ -1,27 +1,30 @@
-"""Functions of a declaration that are imported when first called, so that loading a plugin is quick."""
+"""A class or function that is imported when it is first called, so that loading a plugin is quick."""
 
 from __future__ import annotations
 
 import pkgutil
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-_resolve = cache(pkgutil.resolve_name)
+T_co = TypeVar("T_co", covariant=True)
+
+_import = cache(pkgutil.resolve_name)
 
 
 @dataclass(frozen=True, slots=True)
-class Lazy:
-    """A function that stands for another one, which need not be imported yet.
+class Lazy(Generic[T_co]):
+    """A callable that stands for a class or function in a module that need not be imported yet.
 
-    Calling it raises what importing or calling the other one raises.
+    Calling it raises what importing or calling the target raises.
 
     Attributes:
-        target: ``module:function``.
+        target: ``module:name``.
     """
 
     target: str
 
-    def __call__(self, *args: Any) -> Any:
-        """The function's answer."""
-        return _resolve(self.target)(*args)
+    def __call__(self, *args: Any) -> T_co:
+        """The result of the target: an instance of the class, or what the function returns."""
+        result: T_co = _import(self.target)(*args)
+        return result

@@ -1,4 +1,4 @@
-"""Moments at which a plugin may act on its own."""
+"""Code of a plugin that runs when the operator starts or stops, and after a status changed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionListener:
-    """Somebody to tell about transitions. It runs apart from reconciling and can delay nothing.
+    """A function that is called after each transition. It runs beside reconciliation and cannot delay it.
 
     Attributes:
         name: short name for logs.

@@ -1,7 +1,7 @@
-"""Loading plugins: find, select, import, ask their hooks, check, and say what became of each.
+"""Loading plugins: find, select, import, call their hooks, check the declarations, and list the states.
 
-A plugin that cannot be loaded harms nobody but itself: it is listed as broken and everything else works,
-unless process configuration requires it.
+A plugin that cannot be loaded is listed as broken and everything else works, unless process configuration
+requires it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin import hookspecs
+from kaiwo.plugin.api_version import check_api_version
 from kaiwo.plugin.backends import Backend
-from kaiwo.plugin.checks import RefusedPlugin, checked_declarations, require
+from kaiwo.plugin.checks import InvalidPlugin, checked_declarations, require
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.conflicts import DeclaredNames
 from kaiwo.plugin.contributed import check_contributed
@@ -26,7 +28,7 @@ from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
 from kaiwo.plugin.rendering import PodContribution
-from kaiwo.plugin.selection import PluginSelection, nearest
+from kaiwo.plugin.selection import PluginSelection
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor
 
@@ -68,7 +70,7 @@ class RequiredPluginError(RuntimeError):
         reasons = "; ".join(f"{state.name} is {state.state}: {state.message}" for state in states)
         super().__init__(
             f"required plugins are not loaded: {reasons}. "
-            "Repair them, or take them out of the required plugins (`kaiwo plugins` lists all)."
+            "Repair them, or remove them from the required plugins (see `kaiwo plugins`)."
         )
 
 
@@ -82,7 +84,7 @@ def load(
 
     Args:
         selection: what to load; None for everything installed.
-        hooks: ask only these hooks, for example ``{"kaiwo_commands"}`` for a fast help text; None for all.
+        hooks: call only these hooks, for example ``{"kaiwo_commands"}`` for a fast help text; None for all.
         deadline: seconds that one plugin may take.
 
     Raises:
@@ -112,10 +114,10 @@ def load(
 
 
 def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
-    """Load modules that are given instead of installed, by the same rules; nothing else is looked for."""
+    """Load modules that are given instead of installed, by the same rules, without discovery."""
     by_candidate = dict(modules)
     loaded, states = _load_all(
-        list(by_candidate), lambda candidate: _ask(candidate, by_candidate[candidate], None)
+        list(by_candidate), lambda candidate: _read(candidate, by_candidate[candidate], None)
     )
     return Plugins(loaded=loaded, states=tuple(states))
 
@@ -123,7 +125,7 @@ def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
 def _load_all(
     chosen: Sequence[Candidate], read: Callable[[Candidate], LoadedPlugin]
 ) -> tuple[tuple[LoadedPlugin, ...], list[PluginState]]:
-    claims = DeclaredNames()
+    declared = DeclaredNames()
     first: dict[str, Candidate] = {}
     loaded: list[LoadedPlugin] = []
     states: list[PluginState] = []
@@ -136,9 +138,9 @@ def _load_all(
                 f"uninstall one of {candidate.distribution} and {other.distribution}",
             )
             plugin = read(candidate)
-            claims.add(plugin)
-        except RefusedPlugin as refusal:
-            states.append(_state(candidate, "broken", str(refusal)))
+            declared.add(plugin)
+        except InvalidPlugin as invalid:
+            states.append(_state(candidate, "broken", str(invalid)))
         else:
             loaded.append(plugin)
             states.append(_state(candidate, "loaded"))
@@ -146,36 +148,34 @@ def _load_all(
 
 
 def _within(seconds: float, candidate: Candidate, hooks: Collection[str] | None) -> LoadedPlugin:
-    """Import and ask in a thread of its own, so that a plugin that hangs is given up."""
+    """Import the plugin and call its hooks in a thread of its own, which is abandoned if it hangs."""
     plugins: list[LoadedPlugin] = []
-    refusals: list[str] = []
+    messages: list[str] = []
 
     def work() -> None:
         try:
-            plugins.append(_ask(candidate, importlib.import_module(candidate.module), hooks))
+            plugins.append(_read(candidate, importlib.import_module(candidate.module), hooks))
         except BaseException as error:  # noqa: BLE001 - even sys.exit() in a plugin must not end the operator
-            refusals.append(str(error) if isinstance(error, RefusedPlugin) else _last_line(error))
+            messages.append(str(error) if isinstance(error, InvalidPlugin) else _last_line(error))
 
     thread = threading.Thread(target=work, name=f"load-plugin-{candidate.name}", daemon=True)
     thread.start()
     thread.join(seconds)
     if plugins:
         return plugins[0]
-    raise RefusedPlugin(refusals[0] if refusals else f"did not load within {seconds:g} s")
+    raise InvalidPlugin(messages[0] if messages else f"did not load within {seconds:g} s")
 
 
-def _ask(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None) -> LoadedPlugin:
-    """Ask the hooks of one imported plugin."""
-    _check_api(module)
+def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None) -> LoadedPlugin:
+    """Call the hooks of one imported plugin and check what they return."""
+    check_api_version(module)
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(module, name=candidate.name)
     callers = {caller.name: caller for caller in manager.get_hookcallers(module) or ()}
     for name in callers:
-        hint = nearest(name, list(HOOKS))
-        require(
-            name in HOOKS, f"implements {name}, which is no hook{f'; did you mean {hint}?' if hint else ''}"
-        )
+        hint = did_you_mean(name, HOOKS)
+        require(name in HOOKS, f"unknown hook {name}{f'; {hint}' if hint else ''}")
     found: dict[str, Any] = {}
     for hook, (attribute, declaration_type) in HOOKS.items():
         if hook not in callers or (hooks is not None and hook not in hooks):
@@ -183,7 +183,7 @@ def _ask(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None
         implementation = callers[hook].get_hookimpls()[0]
         require(
             not (implementation.wrapper or implementation.hookwrapper),
-            f"{hook} is a wrapper; a hook returns a list",
+            f"{hook} is a hook wrapper, expected a function that returns a list",
         )
         found[attribute] = checked_declarations(hook, declaration_type, implementation.function())
     plugin = LoadedPlugin(
@@ -197,31 +197,18 @@ def _ask(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None
     return plugin
 
 
-def _check_api(module: ModuleType) -> None:
-    major = getattr(module, "KAIWO_API", None)
-    own = hookspecs.API_MAJOR
-    require(
-        major is not None, f"{module.__name__} does not state its API version; write KAIWO_API = {own} there"
-    )
-    require(
-        type(major) is int and major == own,
-        f"was written for plugin API {major!r}, this is {own}; install a version of the plugin for API {own}",
-    )
-
-
 def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> list[PluginState]:
     installed = sorted({candidate.name for candidate in candidates})
     states = []
     for name in sorted({*(selection.names or ()), *selection.disabled, *selection.required} - set(installed)):
-        hint = nearest(name, installed)
-        advice = f"did you mean {hint}?" if hint else f"installed are {', '.join(installed) or 'none'}"
+        advice = did_you_mean(name, installed) or f"installed plugins: {', '.join(installed) or 'none'}"
         states.append(
             PluginState(
                 name,
                 distribution="",
                 version="",
                 state="disabled" if name in selection.disabled else "broken",
-                message=f"no installed distribution has a plugin of this name; {advice}",
+                message=f"not installed; {advice}",
             )
         )
     return states

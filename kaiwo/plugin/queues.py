@@ -1,4 +1,4 @@
-"""Queue systems: who decides when a workload may start."""
+"""Queue systems, which decide when a workload may start."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class QueueAssignment:
         suspend: whether the object is created suspended.
         knows_priority: whether ``spec.priorityClass`` names a priority class of the queue system's own; if it
             does not, a Kubernetes PriorityClass of that name must exist.
+        priorities: names of the queue system's own priority classes, for advice about an unknown name.
     """
 
     queue: str
@@ -36,6 +37,7 @@ class QueueAssignment:
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
     suspend: bool = True
     knows_priority: bool = False
+    priorities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,12 @@ class Admission:
 
     Attributes:
         state: ``pending`` (waits), ``admitted``, ``evicted`` (was admitted, is being stopped or waits again),
-            ``finished``, or ``unmanaged`` (a queue was asked for and nobody manages the object).
+            ``finished``, or ``unmanaged`` (it has a queue and no queue system manages it).
         reason: CamelCase word for the workload's reason.
         message: the queue system's own text.
         since: RFC 3339 time of the last change, empty if unknown.
         requeue_after: seconds after which to look again though nothing happened, None for never.
-        undecided: the queue system has not looked at it yet; its first word is worth a moment's wait.
+        undecided: the queue system has not reconciled it yet; it is worth a moment's wait.
     """
 
     state: Literal["pending", "admitted", "evicted", "finished", "unmanaged"]
@@ -72,7 +74,7 @@ class QueueFacts:
         settings: the plugin's validated settings, or None.
         missing: kinds of ``reads`` that the cluster does not serve.
         pods: live pods of the workload's run.
-        now: the moment of looking, UTC; None for a plan that nobody carries out, so that nothing need be
+        now: the time of the reconciliation, UTC; None for a plan that is not carried out, so that nothing is
             waited for.
     """
 
@@ -86,7 +88,7 @@ class QueueFacts:
 
 @dataclass(frozen=True, slots=True)
 class QueueSystem:
-    """A queue system. At most one is in force; two loaded ones are an error that names both.
+    """A queue system. At most one can be loaded; two are an error that names both.
 
     Attributes:
         name: short name (``kueue``).

@@ -1,4 +1,4 @@
-"""What a plugin's declaration asks of the cluster's access rules."""
+"""The rights in the cluster that a plugin needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loading gave: the declarations of every loaded plugin and the state of every installed one."""
+"""The result of loading: the declarations of every loaded plugin and the state of every installed one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ class LoadedPlugin:
         diagnosis_rules: diagnosis rules.
         commands: commands of the command line.
         lifecycles: what to run at start and stop.
-        listeners: who is told about transitions.
+        listeners: transition listeners.
     """
 
     name: str
@@ -156,7 +156,7 @@ class Plugins:
 
     @property
     def queue_system(self) -> QueueSystem | None:
-        """The queue system in force; two never load together."""
+        """The loaded queue system; two never load together."""
         return next((queue for plugin in self.loaded for queue in plugin.queue_systems), None)
 
     @property
@@ -165,13 +165,18 @@ class Plugins:
         return tuple(controller for plugin in self.loaded for controller in plugin.controllers)
 
     @property
+    def labels_nodes(self) -> bool:
+        """Whether a loaded plugin labels nodes with their pool and GPU model."""
+        return any(controller.labels_nodes for controller in self.controllers)
+
+    @property
     def contributions(self) -> tuple[PodContribution, ...]:
         """Pod contributions of all loaded plugins, in the order in which they are applied."""
         return tuple(contribution for plugin in self.loaded for contribution in plugin.contributions)
 
     @property
     def diagnosis_rules(self) -> tuple[DiagnosisRule, ...]:
-        """Diagnosis rules of all loaded plugins, in the order in which they are asked."""
+        """Diagnosis rules of all loaded plugins, in the order in which they are called."""
         return tuple(rule for plugin in self.loaded for rule in plugin.diagnosis_rules)
 
     @property

@@ -83,7 +83,7 @@ class RenderInput:
     Attributes:
         workload: the user's workload.
         resolved: see :class:`Resolved`.
-        queue: what the queue system asks for; None when no queue system is loaded.
+        queue: the assignment of the queue system; None when no queue system is loaded.
         contributions: pod contributions of loaded plugins, in loading order.
         settings: the backend's settings from KaiwoConfig, or None.
     """
@@ -116,7 +116,7 @@ the cluster's nodes, a plugin's contribution, Kaiwo's own bookkeeping, or the qu
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One object to create, and what to tell the user about it.
+    """One object to create, with warnings and origins for the user.
 
     Attributes:
         child: the object, complete but for ownership and the annotations that the core adds.

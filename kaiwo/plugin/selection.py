@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 NAMES_VARIABLE = "KAIWO_PLUGINS"
 DISABLED_VARIABLE = "KAIWO_PLUGINS_DISABLED"
@@ -76,20 +76,6 @@ class PluginSelection:
             disabled=frozenset(listed(DISABLED_VARIABLE, "pluginsDisabled") or ()),
             required=frozenset(listed(REQUIRED_VARIABLE, "pluginsRequired") or ()),
         )
-
-
-def nearest(word: str, words: Sequence[str]) -> str | None:
-    """The word that was probably meant, whatever its case and with ``-`` for ``_``; None if none is near."""
-    import difflib
-
-    by_form = {_form(other): other for other in words}
-    form = _form(word).removeprefix("kaiwo_")
-    found = difflib.get_close_matches(form, by_form, n=1)
-    return by_form[found[0]] if found else None
-
-
-def _form(word: str) -> str:
-    return word.lower().replace("-", "_")
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Download sources: what a user may ask to be fetched before the workload starts."""
+"""Download sources: what can be downloaded before a workload starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaiwo.plugin.rbac import PolicyRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -116,6 +116,16 @@ class DownloadSource:
     warnings: WarningsOf = no_warnings
     rules: tuple[PolicyRule, ...] = DOWNLOAD_RULES
     settings: type[BaseModel] | None = None
+
+    def item_error(self, item: Mapping[str, Any]) -> ValidationError | None:
+        """Why the model does not accept an item as users write it; None where it does."""
+        from pydantic import ValidationError
+
+        try:
+            self.item.model_validate(item, by_alias=True, by_name=False)
+        except ValidationError as error:
+            return error
+        return None
 
     def warn(self, items: object) -> Iterator[Problem]:
         """What of a list of items deserves a warning, with paths below the list (``[0].commit``)."""

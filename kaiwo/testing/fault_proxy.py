@@ -1,6 +1,6 @@
-"""An HTTP proxy in front of a real API server that misbehaves on demand.
+"""An HTTP proxy in front of a real API server that injects faults.
 
-Tests point a client or an operator at it and program faults: error answers, lost answers, resets, delays,
+Tests connect a client or an operator to it and define faults: error answers, lost answers, resets, delays,
 stalls, watch streams that drop, repeat or cut events, and the crash between two writes. It keeps a list of
 all requests, so that a test can count writes.
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
-_PASSED_ON = ("Content-Type", "Accept", "User-Agent")
+_FORWARDED_HEADERS = ("Content-Type", "Accept", "User-Agent")
 _REASONS = {410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
 
@@ -102,7 +102,7 @@ class FaultProxy(Faults):
         await asyncio.sleep(0)
 
     def clear(self) -> None:
-        """Be a faithful proxy again; requests that hang are reset."""
+        """Remove all faults; requests that hang are reset."""
         self._faults.clear()
         self._crash = None
         self._released.set()
@@ -113,7 +113,7 @@ class FaultProxy(Faults):
         return [r for r in self.records if r.method in MUTATING and not re.search(beside, r.path)]
 
     def write_kubeconfig(self, path: Path) -> Path:
-        """Write a kubeconfig that leads through the proxy, for another process."""
+        """Write a kubeconfig that points to the proxy, for another process."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -157,7 +157,7 @@ class FaultProxy(Faults):
                 crash.happened.set()
         if fault is not None:
             if fault.kind == "answer":
-                return self._refuse(request, method, fault)
+                return self._answer_error(request, method, fault)
             if fault.kind == "delay":
                 await asyncio.sleep(fault.seconds)
             elif fault.kind == "hang":
@@ -171,11 +171,11 @@ class FaultProxy(Faults):
     async def _pass_on(self, request: web.Request, *, lose: bool) -> web.StreamResponse:
         body = await request.read()
         try:
-            async with await self._ask(request, body) as answer:
+            async with await self._forward(request, body) as answer:
                 content = await answer.read()
                 status, kind = answer.status, answer.headers.get("Content-Type", "application/json")
         except aiohttp.ClientError:
-            return self._abort(request, request.method)  # the API server itself is away
+            return self._abort(request, request.method)  # the API server itself is unreachable
         if lose:
             return self._abort(request, request.method)
         self._record(request, request.method, status, injected=False)
@@ -186,7 +186,7 @@ class FaultProxy(Faults):
         assert task is not None  # noqa: S101 -- a handler runs in a task
         response = web.StreamResponse()
         try:
-            async with await self._ask(request, b"") as answer:
+            async with await self._forward(request, b"") as answer:
                 self._watches.add(task)
                 if self._closing:
                     task.cancel()
@@ -247,9 +247,9 @@ class FaultProxy(Faults):
             lambda f: f in candidates and f.event in (None, type_) and (f.name is None or f.name == name)
         )
 
-    async def _ask(self, request: web.Request, body: bytes) -> aiohttp.ClientResponse:
+    async def _forward(self, request: web.Request, body: bytes) -> aiohttp.ClientResponse:
         assert self._session is not None  # noqa: S101 -- requests come only while the proxy listens
-        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
         return await self._session.request(
             request.method,
             URL(self._upstream.server + request.raw_path, encoded=True),
@@ -266,7 +266,7 @@ class FaultProxy(Faults):
             request.transport.abort()
         return web.Response()
 
-    def _refuse(self, request: web.Request, method: str, fault: Fault) -> web.Response:
+    def _answer_error(self, request: web.Request, method: str, fault: Fault) -> web.Response:
         self._record(request, method, fault.status, injected=True)
         headers = {"Content-Type": "application/json"}
         if fault.retry_after is not None:

@@ -1,4 +1,4 @@
-"""Faults that a test programs: which requests they strike, how often, and what happens then."""
+"""Faults that a test injects: which requests they affect, how often, and how."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FaultRecord:
 
 @dataclass(slots=True)
 class Fault:
-    """A programmed fault; returned so that a test can see whether it struck.
+    """An injected fault; a test reads from it whether it happened.
 
     Attributes:
         kind: what happens.
@@ -94,10 +94,10 @@ class Crash:
 
 
 class Faults:
-    """What is programmed at the moment."""
+    """The faults that are active."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without faults."""
         self._faults: list[Fault] = []
         self._crash: Crash | None = None
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def plugins(*modules: ModuleType) -> Plugins:
-    """Load plugin modules by the rules of the real loader; installed plugins are not looked for.
+    """Load plugin modules by the rules of the real loader; installed plugins are not discovered.
 
-    A plugin is called like its package without ``kaiwo_``: ``kaiwo_gpu_acme.plugin`` becomes ``gpu_acme``.
+    A plugin is named like its package without ``kaiwo_``: ``kaiwo_gpu_acme.plugin`` becomes ``gpu_acme``.
 
     Args:
         modules: imported plugin modules.

@@ -225,7 +225,7 @@ async def until(
     name: str,
     holds: Callable[[Object | None], bool],
     *,
-    timeout: float = 90.0,  # noqa: ASYNC109  part of the message, and one number for the caller
+    timeout: float = 90.0,
 ) -> Object | None:
     """Wait, with a watch, until something holds for one object.
 

@@ -1,8 +1,7 @@
-"""What a workload told about itself, from its creation on: every status that was ever written to it.
+"""Records every status of a workload, from its creation on.
 
-A test that only looks at the last status misses what was claimed meanwhile. A `StatusHistory` keeps them all,
-checks
-that between two expected states nothing else was said, and that there was one event per transition.
+A test that reads only the last status misses those before it. A `StatusHistory` keeps them all, and checks
+that no other status was written between two expected ones and that there was one event per transition.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine import errors
 from kaiwo.engine.resource import EVENT
-from kaiwo.host.kinds import WORKLOADS
-from kaiwo.testing.claims import claim
+from kaiwo.testing.assertions import require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
 
 _log = logging.getLogger(__name__)
 
 Times = Literal["none", "started", "awaited", "restarted", "kept", "ended", "unstarted"]
-"""What the times of a status must be: no times; a start and no end; the same, where the start may be told
+"""What the times of a status must be: no times; a start and no end; the same, where the start may be written
 after the word and is waited for; a start after the last one seen; the start last seen; a start, an end and
 the seconds between; an end without a start."""
 
 FINE = {"Schedulable": "True/Schedulable", "SpecApplied": "True/Applied"}
 """Conditions of a workload that runs without a queue."""
 
-_TOLD = {
+_EVENT_REASONS = {
     "PENDING": "WorkloadPending",
     "STARTING": "WorkloadStarting",
     "RUNNING": "WorkloadRunning",
@@ -47,12 +46,12 @@ _TOLD = {
     "FAILED": "WorkloadFailed",
     "ERROR": "WorkloadError",
 }
-_EVENT_PATIENCE = 45.0
+_EVENT_TIMEOUT = 45.0
 _EVENT_PAUSE = 0.5
 
 
 class StatusHistory:
-    """One workload and all it told.
+    """The statuses of one workload.
 
     Attributes:
         history: every status written so far, oldest first.
@@ -89,7 +88,7 @@ class StatusHistory:
         if self._follower is not None:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
-        _log.info("the story of %s:\n%s", self._name, self.tale())
+        _log.info("statuses of %s:\n%s", self._name, self.lines())
 
     async def begin(self, spec: Object, annotations: Mapping[str, str] | None = None) -> Object:
         """Create the workload and follow it from then on."""
@@ -134,7 +133,7 @@ class StatusHistory:
         via: Sequence[str] = (),
         conditions: Mapping[str, str] | None = None,
         new_child: bool = False,
-        timeout: float = 120.0,  # noqa: ASYNC109  part of the message, and one number for the caller
+        timeout: float = 120.0,
     ) -> Object:
         """Wait for the next status with a word and one of some reasons, and check all of it.
 
@@ -143,7 +142,7 @@ class StatusHistory:
             reasons: of which ``status.reason`` is one.
             message: regular expression to be found in ``status.message``.
             times: see `Times`.
-            via: other words that may have been told on the way from the state seen last.
+            via: other words that may have been written since the status seen last.
             conditions: all of them, ``{"Admitted": "False/Pending"}``, where ``{reason}`` stands for the
                 status' own reason; `FINE` by default.
             new_child: the object that runs the workload is another one than before.
@@ -153,39 +152,39 @@ class StatusHistory:
             The status.
 
         Raises:
-            AssertionError: it did not come, something else was told before, or it is not as expected.
+            AssertionError: it was not written in time, another one came before it, or it differs.
         """
         try:
             async with asyncio.timeout(timeout):
                 found = await self._next(word, reasons, message, started=times == "awaited")
         except TimeoutError:
             raise AssertionError(
-                f"{self._name} never said {word}/{'|'.join(reasons)} {message!r}:\n{self.tale()}"
+                f"{self._name} never had status {word}/{'|'.join(reasons)} {message!r}:\n{self.lines()}"
             ) from None
-        said = {str(status["status"]) for status in self.history[self._at : found]}
-        extra = said - {self._word, word, *via}
-        claim(not extra, f"{self._name} said {extra} on the way to {word}:\n{self.tale()}")
+        written = {str(status["status"]) for status in self.history[self._at : found]}
+        extra = written - {self._word, word, *via}
+        require(not extra, f"{self._name} had status {extra} before {word}:\n{self.lines()}")
         status = self.history[found]
         self._at, self._word = found + 1, word
-        where = f"{word}/{status.get('reason')} of {self._name}: {status}\n{self.tale()}"
+        where = f"{word}/{status.get('reason')} of {self._name}: {status}\n{self.lines()}"
         shown = {item["type"]: f"{item['status']}/{item['reason']}" for item in status.get("conditions", ())}
         wanted = (FINE if conditions is None else conditions).items()
         reason = str(status.get("reason", ""))
-        claim(shown == {kind: text.replace("{reason}", reason) for kind, text in wanted}, where)
+        require(shown == {kind: text.replace("{reason}", reason) for kind, text in wanted}, where)
         self._check_times(status, times, where)
         child = str(status.get("childUID") or "")
         if child:
-            claim(
+            require(
                 not self._child or (child != self._child) == new_child, f"childUID was {self._child}: {where}"
             )
             self._child = child
         return status
 
     async def _next(self, word: str, reasons: Sequence[str], message: str, *, started: bool) -> int:
-        looked = self._at
+        start = self._at
         while True:
             self._news.clear()
-            for index in range(looked, len(self.history)):
+            for index in range(start, len(self.history)):
                 status = self.history[index]
                 if (
                     status.get("status") == word
@@ -194,34 +193,34 @@ class StatusHistory:
                     and ("startTime" in status or not started)
                 ):
                     return index
-            looked = len(self.history)
+            start = len(self.history)
             await self._news.wait()
 
     def _check_times(self, status: Object, times: Times, where: str) -> None:
         start: str = status.get("startTime", "")
         end: str = status.get("completionTime", "")
-        claim(bool(start) == (times not in ("none", "unstarted")), f"startTime: {where}")
-        claim(bool(end) == (times in ("ended", "unstarted")), f"completionTime: {where}")
+        require(bool(start) == (times not in ("none", "unstarted")), f"startTime: {where}")
+        require(bool(end) == (times in ("ended", "unstarted")), f"completionTime: {where}")
         if times == "kept":
-            claim(start == self._start, f"startTime was {self._start}: {where}")
+            require(start == self._start, f"startTime was {self._start}: {where}")
         if times == "restarted":
-            claim(start > self._start, f"startTime was {self._start}: {where}")
+            require(start > self._start, f"startTime was {self._start}: {where}")
         if times == "ended":
             lasted = datetime.fromisoformat(end) - datetime.fromisoformat(start)
-            claim(abs(status["duration"] - lasted.total_seconds()) <= 1, f"duration: {where}")
+            require(abs(status["duration"] - lasted.total_seconds()) <= 1, f"duration: {where}")
         self._start = start or self._start
 
-    def silent(self, *words: str) -> None:
-        """Check that some words were never told.
+    def check_absent(self, *words: str) -> None:
+        """Check that the workload never had some statuses.
 
         Raises:
-            AssertionError: one was.
+            AssertionError: it had one of them.
         """
-        said = {status["status"] for status in self.history} & set(words)
-        claim(not said, f"{self._name} said {said}:\n{self.tale()}")
+        written = {status["status"] for status in self.history} & set(words)
+        require(not written, f"{self._name} had status {written}:\n{self.lines()}")
 
-    async def told(self, *warnings: str) -> None:
-        """Check the events: one per transition, and these reasons of warnings beside.
+    async def check_events(self, *warnings: str) -> None:
+        """Check the events: one per transition, and these warnings.
 
         Raises:
             AssertionError: there are others, or some are missing.
@@ -231,29 +230,29 @@ class StatusHistory:
         for status in self.history:
             if status["status"] != word:
                 word = status["status"]
-                expected[_TOLD[word]] = expected.get(_TOLD[word], 0) + 1
+                expected[_EVENT_REASONS[word]] = expected.get(_EVENT_REASONS[word], 0) + 1
         found: dict[str, int] = {}
-        for _ in range(int(_EVENT_PATIENCE / _EVENT_PAUSE)):
+        for _ in range(int(_EVENT_TIMEOUT / _EVENT_PAUSE)):
             found = await self._events(warnings)
             if found == expected:
                 return
             await asyncio.sleep(_EVENT_PAUSE)
-        raise AssertionError(f"events {found}, not {expected}:\n{self.tale()}")
+        raise AssertionError(f"events {found}, not {expected}:\n{self.lines()}")
 
     async def _events(self, warnings: Sequence[str]) -> dict[str, int]:
-        """How often each reason was told; warnings that may be repeated count once."""
+        """How often each reason was recorded; warnings that may be repeated count once."""
         found: dict[str, int] = {}
         selector = f"involvedObject.uid={self._uid}"
         async for event in self._client.list(EVENT, self._namespace, field_selector=selector):
             reason = event["reason"]
-            word = {name: key for key, name in _TOLD.items()}.get(reason)
+            word = {name: key for key, name in _EVENT_REASONS.items()}.get(reason)
             bad = word in (None, "FAILED", "ERROR")
-            claim(event["type"] == ("Warning" if bad else "Normal"), str(event))
+            require(event["type"] == ("Warning" if bad else "Normal"), str(event))
             found[reason] = 1 if reason in warnings else found.get(reason, 0) + event["count"]
         return found
 
-    def tale(self) -> str:
-        """All that was told, a line each."""
+    def lines(self) -> str:
+        """All statuses, one line each."""
         return "\n".join(
             " ".join(
                 str(status.get(name, "-"))

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
+from kaiwo.testing.assertions import require
 from kaiwo.testing.builders import node
-from kaiwo.testing.claims import claim
 from kaiwo.workload.gpus.resource_keys import is_gpu
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ def assert_vendor_contract(vendor: GpuVendor, nodes: Sequence[Object]) -> None:
     Raises:
         AssertionError: what does not hold, with the Node's name.
     """
-    claim(vendor.name == vendor.name.lower(), f"{vendor.name}: users' spelling is compared in lower case")
-    claim(nodes, "give at least one Node with GPUs of this vendor")
+    require(vendor.name == vendor.name.lower(), f"{vendor.name}: users' spelling is compared in lower case")
+    require(nodes, "give at least one Node with GPUs of this vendor")
     for example in nodes:
         _check_example(vendor, example)
-    claim(_recognised(vendor, node("cpu-only")) == (), f"{vendor.name} finds GPUs on a Node without any")
+    require(_recognised(vendor, node("cpu-only")) == (), f"{vendor.name} finds GPUs on a Node without any")
     foreign = node("foreign", gpus={"other-vendor.example/gpu": 8})
-    claim(_recognised(vendor, foreign) == (), f"{vendor.name} finds GPUs of another vendor")
+    require(_recognised(vendor, foreign) == (), f"{vendor.name} finds GPUs of another vendor")
     for odd in _odd_nodes(vendor, nodes[0]):
         _recognised(vendor, odd)
 
@@ -48,17 +48,21 @@ def assert_vendor_contract(vendor: GpuVendor, nodes: Sequence[Object]) -> None:
 def _check_example(vendor: GpuVendor, example: Object) -> None:
     name = example["metadata"]["name"]
     found = _recognised(vendor, example)
-    claim(found, f"{vendor.name} finds no GPU on {name}")
+    require(found, f"{vendor.name} finds no GPU on {name}")
     for gpus in found:
-        claim(gpus.count > 0, f"{name}: a Node with GPUs has {gpus.count}")
-        claim(is_gpu(gpus.resource_key, vendor.resource_keys), f"{name}: {gpus.resource_key} is not declared")
-        claim(LABEL_VALUE.fullmatch(gpus.model), f"{name}: model {gpus.model!r} is no lower-case label value")
+        require(gpus.count > 0, f"{name}: a Node with GPUs has {gpus.count}")
+        require(
+            is_gpu(gpus.resource_key, vendor.resource_keys), f"{name}: {gpus.resource_key} is not declared"
+        )
+        require(
+            LABEL_VALUE.fullmatch(gpus.model), f"{name}: model {gpus.model!r} is no lower-case label value"
+        )
     drained = copy.deepcopy(example)
     for key in drained["status"]["allocatable"]:
         if is_gpu(key, vendor.resource_keys):
             drained["status"]["allocatable"][key] = "0"
     left = sum(gpus.count for gpus in _recognised(vendor, drained))
-    claim(left == 0, f"{name}: allocatable 0 means no usable GPU, found {left}")
+    require(left == 0, f"{name}: allocatable 0 means no usable GPU, found {left}")
 
 
 def _recognised(vendor: GpuVendor, example: Object) -> tuple[NodeGpus, ...]:
@@ -67,24 +71,26 @@ def _recognised(vendor: GpuVendor, example: Object) -> tuple[NodeGpus, ...]:
         found = vendor.recognise(example)
     except Exception as error:
         raise AssertionError(f"{vendor.name}: recognise raised {error!r} for the Node {before}") from error
-    claim(isinstance(found, tuple), f"{vendor.name}: recognise returned {type(found).__name__}, not a tuple")
-    claim(
+    require(
+        isinstance(found, tuple), f"{vendor.name}: recognise returned {type(found).__name__}, not a tuple"
+    )
+    require(
         all(isinstance(gpus, NodeGpus) for gpus in found),
         f"{vendor.name}: recognise returned not only NodeGpus",
     )
-    claim(
+    require(
         all(type(gpus.count) is int and gpus.count >= 0 for gpus in found),
         f"{vendor.name}: a count is no number",
     )
-    claim(example == before, f"{vendor.name}: recognise changed the Node")
-    claim(
+    require(example == before, f"{vendor.name}: recognise changed the Node")
+    require(
         vendor.recognise(example) == found, f"{vendor.name}: recognise answered differently the second time"
     )
     return found
 
 
 def _odd_nodes(vendor: GpuVendor, example: Object) -> list[Object]:
-    """Nodes as nobody should write them."""
+    """Nodes with odd values."""
     odd: list[Object] = [
         {},
         {"metadata": {}},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kaiwo.api.common import DEFAULT_VENDOR
+from kaiwo.api.workload_spec import DEFAULT_VENDOR
 from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.queues import QueueAssignment
 from kaiwo.plugin.rendering import Resolved

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.backends import VariantInput
+from kaiwo.plugin.backend_base import VariantInput
 from kaiwo.plugin.facts import Blocked
+from kaiwo.workload import plugin_calls
 from kaiwo.workload.errors import PluginError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _select(
 ) -> BackendChoice:
     able = [backend for backend in registry.backends if backend.kind == workload.kind]
     able.sort(key=lambda backend: not _is_named(backend, workload))
-    chosen = next((backend for backend in able if _is_chosen(backend, workload)), None)
+    chosen = next((backend for backend in able if plugin_calls.serves(backend, workload)), None)
     recorded = (workload.status.allocation or {}).get(BACKEND) if workload.status.child_uid else None
     if recorded and (chosen is None or chosen.name != recorded):
         before = next((item for item in registry.backends if item.name == recorded and item.built), None)
@@ -97,33 +98,25 @@ def _select(
             return BackendChoice(before, switched="" if same else wanted_field(workload))
     if chosen is None or not chosen.built:
         return BackendChoice(blocked=_not_loaded(workload, registry, chosen))
-    if recorded or chosen.select is None:
+    if recorded:
         return BackendChoice(chosen)
-    selection = VariantInput(settings.get(chosen.name), queue_manages)
-    return BackendChoice(_form(chosen, registry, selection))
+    inp = VariantInput(settings.get(chosen.name), queue_manages)
+    return BackendChoice(_variant(chosen, registry, inp))
 
 
-def _form(chosen: Backend, registry: Registry, selection: VariantInput) -> Backend:
-    try:
-        name = chosen.select(selection) if chosen.select else chosen.name
-    except Exception as error:
-        raise PluginError(chosen.name, "select a form for", error) from error
-    for form in registry.backends:
-        if form.name == name:
-            return form
-    raise PluginError(chosen.name, "select a form for", f"it answered {str(name)[:100]}")
+def _variant(chosen: Backend, registry: Registry, inp: VariantInput) -> Backend:
+    name = plugin_calls.select_variant(chosen, inp)
+    if name is None:
+        return chosen
+    for backend in registry.backends:
+        if backend.name == name:
+            return backend
+    raise PluginError(chosen.name, "select a form for", f"it answered {name[:100]}")
 
 
 def _is_named(backend: Backend, workload: Workload) -> bool:
     """Whether the workload has the backend's embedded block."""
-    return bool(backend.fields) and backend.fields[0].path[0] in workload.blocks
-
-
-def _is_chosen(backend: Backend, workload: Workload) -> bool:
-    try:
-        return bool(backend.chosen(workload))
-    except Exception as error:
-        raise PluginError(backend.name, "choose", error) from error
+    return backend.block in workload.blocks
 
 
 def wanted_field(workload: Workload) -> str:

@@ -111,6 +111,10 @@ def _same_demand(one: Allocation, other: Allocation) -> bool:
     ) and one.pods * other.replicas == other.pods * one.replicas
 
 
+_SYSTEM = "system-"
+"""Prefix of Kubernetes' own priority classes; no workload may be more urgent than the cluster."""
+
+
 def _priority(workload: Workload, facts: Facts, queue: QueueAssignment | None) -> str | Blocked:
     name = workload.spec.priority_class
     if not name:
@@ -122,9 +126,11 @@ def _priority(workload: Workload, facts: Facts, queue: QueueAssignment | None) -
         return name
     if queued:
         return ""
-    known = ", ".join(sorted(facts.priority_classes)) or "none"
+    usable = {known for known in facts.priority_classes if not known.startswith(_SYSTEM)}
+    usable |= set(queue.priorities) if queue is not None else set()
     return Blocked(
         "PriorityClassNotFound",
-        f"spec.priorityClass: no PriorityClass {name!r} exists; existing: {known}; "
-        "create it or use one of these, the workload starts by itself then",
+        f'spec.priorityClass: priority class "{name}" not found; existing: '
+        f"{', '.join(sorted(usable)) or 'none'}; create it or use one of these, "
+        "the workload starts by itself then",
     )

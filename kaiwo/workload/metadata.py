@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo.api.names import ON_RAY, PLAIN, NameRule
+from kaiwo.api.name_rules import ON_RAY, PLAIN, NameRule
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload.json_access import as_map, as_strings, lenient_map, lenient_maps
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.config import ResolvedConfig
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import Backend
@@ -45,6 +45,7 @@ class Registry:
         unselected: fields of installed distributions that are not loaded: ``("KaiwoJob", "rayJob")`` to the
             distribution's name.
         broken: fields of plugins that could not be loaded: the field to which plugin, and why.
+        labels_nodes: whether a loaded plugin labels nodes with their GPU model.
     """
 
     backends: tuple[Backend, ...] = ()
@@ -55,6 +56,7 @@ class Registry:
     diagnosis: tuple[DiagnosisRule, ...] = ()
     unselected: Mapping[tuple[str, str], str] = field(default_factory=dict)
     broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    labels_nodes: bool = False
 
     def built(self, kind: WorkloadKind) -> tuple[Backend, ...]:
         """The backends that can run workloads of a kind."""
@@ -72,6 +74,7 @@ class Registry:
             diagnosis=plugins.diagnosis_rules,
             unselected=plugins.unselected_fields,
             broken=plugins.broken_fields,
+            labels_nodes=plugins.labels_nodes,
         )
 
 

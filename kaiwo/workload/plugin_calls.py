@@ -1,11 +1,14 @@
-"""Asking plugins: what raises or answers nonsense becomes one clear failure."""
+"""Calls into plugins: whatever a plugin raises or returns wrongly becomes one PluginError."""
 
 from __future__ import annotations
 
 from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, get_args
+
+from pydantic import ValidationError
 
 from kaiwo.api.status import Status
+from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.queues import Admission, QueueAssignment
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from kaiwo.api.errors import Problem
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.backend_base import VariantInput
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.observation import Finding, Observation
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
@@ -27,46 +31,79 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.workload.model import Registry
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _WORDS = frozenset(get_args(Status)) - {""}
 
 
-def _ask(
-    name: str, step: str, kinds: tuple[type, ...], function: Callable[..., Any] | None, *args: object
-) -> Any:
-    """Call a plugin's function and hold it to the kinds of answer it may give."""
-    if function is None:
-        raise PluginError(name, step, "it is declared, but not built")
+def _checked(name: str, step: str, types: tuple[type, ...], call: Callable[[], T]) -> T:
+    """The result of a call into a plugin, which must be of one of the types.
+
+    Raises:
+        SpecError: the plugin found a field of the workload that cannot be used.
+        PluginError: the call raised anything else, or returned something else.
+    """
     try:
-        answer = function(*args)
+        result = call()
     except (SpecError, PluginError):
         raise
     except Exception as error:
         raise PluginError(name, step, error) from error
-    if not isinstance(answer, kinds):
-        raise PluginError(name, step, f"it answered {str(answer)[:200]}")
-    return answer
+    if not isinstance(result, types):
+        raise PluginError(name, step, f"it answered {str(result)[:200]}")
+    return result
+
+
+def _call(
+    backend: Backend,
+    method: Callable[Concatenate[BackendBase, P], T],
+    step: str,
+    types: tuple[type, ...],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Call a method of a backend's class; ``step`` says in a message what the plugin failed to do."""
+    if not backend.built:
+        raise PluginError(backend.name, step, "it is declared, but not built")
+
+    def call() -> T:
+        result: T = getattr(backend.load(), method.__name__)(*args, **kwargs)
+        return result
+
+    return _checked(backend.name, step, types, call)
+
+
+def serves(backend: Backend, workload: Workload) -> bool:
+    """Whether the backend runs a workload; one that is not built yet runs those with its own block."""
+    if not backend.built:
+        return backend.block in workload.blocks
+    return _call(backend, BackendBase.serves, "choose", (bool,), workload)
+
+
+def select_variant(backend: Backend, inp: VariantInput) -> str | None:
+    """The name of the variant for a new child; None for the backend itself."""
+    return _call(backend, BackendBase.select_variant, "select a form for", (str, NoneType), inp)
 
 
 def problems(backend: Backend, workload: Workload) -> tuple[tuple[str, str], ...]:
     """What the backend finds wrong with a workload, as field path and message."""
-    if backend.check is None:
-        return ()
-    found: tuple[tuple[str, str], ...] = _ask(backend.name, "check", (tuple, list), backend.check, workload)
-    return found
+    try:
+        _call(backend, BackendBase.validate, "check", (NoneType,), workload)
+    except SpecError as error:
+        return ((error.path, error.problem),)
+    return ()
 
 
 def allocation(backend: Backend, inp: AllocationInput) -> Allocation | Blocked:
     """The backend's split of GPUs."""
-    answer: Allocation | Blocked = _ask(
-        backend.name, "split the GPUs of", (Allocation, Blocked), backend.allocate, inp
-    )
-    return answer
+    return _call(backend, BackendBase.allocate, "split the GPUs of", (Allocation, Blocked), inp)
 
 
 def rendered(backend: Backend, inp: RenderInput) -> Rendered:
     """The backend's child, checked to be the one object it declared."""
-    answer: Rendered = _ask(backend.name, "render", (Rendered,), backend.render, inp)
-    child = lenient_map(answer.child)
+    result = _call(backend, BackendBase.render, "render", (Rendered,), inp)
+    child = lenient_map(result.child)
     metadata = lenient_map(child.get("metadata"))
     found = (
         child.get("apiVersion"),
@@ -82,30 +119,32 @@ def rendered(backend: Backend, inp: RenderInput) -> Rendered:
     )
     if found != expected:
         raise PluginError(backend.name, "render", f"it returned {found}, not the declared {expected}")
-    return answer
+    return result
 
 
-def frozen(backend: Backend, child: Object) -> object:
-    """The part of a child that cannot change while it exists; None where all may."""
-    return _ask(backend.name, "compare", (object,), backend.frozen, child) if backend.frozen else None
+def immutable_part(backend: Backend, child: Object) -> object:
+    """The part of a child that cannot change while it exists; None where no change replaces it."""
+    return _call(backend, BackendBase.immutable_part, "compare", (object,), child)
 
 
 def tuned(
     backend: Backend, workload: Workload, secondary: Mapping[Resource, Object]
 ) -> Mapping[Resource, Object]:
     """The backend's merge patches of what the child's own controller made."""
-    if backend.tune is None:
-        return {}
-    answer: Mapping[Resource, Object] = _ask(backend.name, "tune", (dict,), backend.tune, workload, secondary)
-    return answer
+    return _call(backend, BackendBase.tune_secondary, "tune", (dict,), workload, secondary)
+
+
+def merged(backend: Backend, desired: Object, live: Object) -> Object:
+    """The rendered child with what others own inside lists that are replaced as a whole."""
+    return _call(backend, BackendBase.merge_live, "merge", (dict,), desired, live)
 
 
 def observed(backend: Backend, seen: Observation) -> Outcome:
     """What the backend makes of a live child."""
-    answer: Outcome = _ask(backend.name, "read the state of", (Outcome,), backend.observe, seen)
-    if answer.status not in _WORDS:
-        raise PluginError(backend.name, "read the state of", f"{answer.status!r} is no status")
-    return answer
+    result = _call(backend, BackendBase.observe, "read the state of", (Outcome,), seen)
+    if result.status not in _WORDS:
+        raise PluginError(backend.name, "read the state of", f"{result.status!r} is no status")
+    return result
 
 
 def finding(registry: Registry, seen: Observation) -> Finding | None:
@@ -122,49 +161,38 @@ def finding(registry: Registry, seen: Observation) -> Finding | None:
 
 def secrets(source: DownloadSource, item: Object) -> tuple[SecretReference, ...]:
     """The Secrets that an item of a download source refers to."""
-    answer: tuple[SecretReference, ...] = _ask(
-        source.name, "name the Secrets of", (tuple, list), source.secrets, item
-    )
-    for reference in answer:
+    step = "name the Secrets of"
+    result = _checked(source.name, step, (tuple, list), lambda: source.secrets(item))
+    for reference in result:
         if not isinstance(reference, SecretReference):
-            raise PluginError(source.name, "name the Secrets of", f"it answered {str(reference)[:200]}")
-    return answer
+            raise PluginError(source.name, step, f"it answered {str(reference)[:200]}")
+    return result
+
+
+def item_error(source: DownloadSource, item: Object) -> ValidationError | None:
+    """Why a download source does not accept an item; None where it does."""
+    types = (ValidationError, NoneType)
+    return _checked(source.name, "check the downloads of", types, lambda: source.item_error(item))
 
 
 def warnings(source: DownloadSource, items: object) -> tuple[Problem, ...]:
     """What of the items of a download source deserves a warning, with paths below their list."""
-    answer: tuple[Problem, ...] = _ask(
-        source.name, "warn about", (tuple,), lambda found: tuple(source.warn(found)), items
-    )
-    return answer
+    return _checked(source.name, "warn about", (tuple,), lambda: tuple(source.warn(items)))
 
 
 def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
     """The queue system's labels for a workload, or why it cannot be queued."""
-    answer: QueueAssignment | Blocked = _ask(
-        queue.name, "queue", (QueueAssignment, Blocked), queue.assign, workload, facts
-    )
-    return answer
+    types = (QueueAssignment, Blocked)
+    return _checked(queue.name, "queue", types, lambda: queue.assign(workload, facts))
 
 
 def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
-    """Whether the queue system queues objects of a kind by itself; False where it cannot tell."""
-    if queue.manages is None:
-        return False
-    return bool(_ask(queue.name, "queue", (bool,), queue.manages, kind, facts))
-
-
-def merged(backend: Backend, desired: Object, live: Object) -> Object:
-    """The rendered child with what others own inside lists that are replaced as a whole."""
-    if backend.merge is None:
-        return desired
-    answer: Object = _ask(backend.name, "merge", (dict,), backend.merge, desired, live)
-    return answer
+    """Whether the queue system queues objects of a kind by itself; False where it does not say."""
+    decide = queue.manages
+    return decide is not None and _checked(queue.name, "queue", (bool,), lambda: decide(kind, facts))
 
 
 def admission(queue: QueueSystem, child: Object, facts: QueueFacts) -> Admission | None:
     """What the queue system says of a live child."""
-    answer: Admission | None = _ask(
-        queue.name, "read the admission of", (Admission, NoneType), queue.admission, child, facts
-    )
-    return answer
+    types = (Admission, NoneType)
+    return _checked(queue.name, "read the admission of", types, lambda: queue.admission(child, facts))

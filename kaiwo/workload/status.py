@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import Condition, format_time, merge_conditions
+from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.status import TERMINAL
+from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.backend_selection import BACKEND
 from kaiwo.workload.download import requested
 from kaiwo.workload.model import PlannedEvent

@@ -17,6 +17,7 @@ FIELD_PLUGINS = (
     "batch_job",
     "deployment",
     "kueue",
+    "node_pools",
     "ray_job",
     "ray_service",
     "storage_s3_gcs_azure_git_hf",

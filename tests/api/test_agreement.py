@@ -6,13 +6,18 @@ which judges by the CRDs of the repository.
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from kaiwo.api import spec_rules
+from kaiwo.api.errors import InvalidWorkload
+from kaiwo.api.name_rules import ON_RAY, PLAIN
 from kaiwo.api.validate import Validator
+from kaiwo.testing import render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -276,6 +281,21 @@ REFUSED_BEFORE_SENDING: dict[str, dict[str, Any]] = {
 }
 """What a schema cannot say; the controller, or Kubernetes' validation of the pod, refuses it later."""
 
+ONE_MESSAGE: dict[str, tuple[dict[str, Any], str]] = {
+    "both topologies": (INVALID["both topologies"], spec_rules.ONE_TOPOLOGY_LABEL.message),
+    "entrypoint of too many bytes": (
+        INVALID["entrypoint of too many bytes"],
+        spec_rules.ENTRYPOINT_LENGTH.message,
+    ),
+    "name in capitals": (INVALID["name in capitals"], PLAIN.requirement),
+    "ray name of 48": (INVALID["ray name of 48"], ON_RAY.requirement),
+    "download without a volume": (
+        REFUSED_BEFORE_SENDING["download without a volume"],
+        spec_rules.DOWNLOAD_NEEDS_VOLUME.message,
+    ),
+}
+"""Objects that break one rule, each with the message that every surface shows."""
+
 
 @pytest.fixture(scope="module")
 def validator(first_party: Plugins) -> Validator:
@@ -303,16 +323,19 @@ def api_server(control_plane: Sandbox, crd_files: list[Path]) -> Sandbox:
 
 
 def _answer(sandbox: Sandbox, obj: dict[str, Any], namespace: str = "default") -> int:
-    from kaiwo_sandbox.api import ApiError
+    from kaiwo_sandbox.api import SandboxApiError
 
-    group = obj["apiVersion"]
-    place = "" if obj["kind"] == "KaiwoConfig" else f"namespaces/{namespace}/"
-    path = f"/apis/{group}/{place}{_PLURALS[obj['kind']]}?dryRun=All&fieldValidation=Strict"
     try:
-        sandbox.api.create(path, obj)
-    except ApiError as error:
+        _create(sandbox, obj, namespace)
+    except SandboxApiError as error:
         return error.status
     return 201
+
+
+def _create(sandbox: Sandbox, obj: dict[str, Any], namespace: str = "default") -> None:
+    place = "" if obj["kind"] == "KaiwoConfig" else f"namespaces/{namespace}/"
+    path = f"/apis/{obj['apiVersion']}/{place}{_PLURALS[obj['kind']]}"
+    sandbox.api.create(f"{path}?dryRun=All&fieldValidation=Strict", obj)
 
 
 @pytest.mark.parametrize("obj", VALID.values(), ids=VALID)
@@ -327,6 +350,40 @@ def test_validation_takes_what_is_valid(validator: Validator, obj: dict[str, Any
 def test_validation_refuses_what_is_invalid(validator: Validator, obj: dict[str, Any]) -> None:
     """The command line refuses what the API server would refuse, and with a sentence each."""
     assert validator.validate(obj).problems
+
+
+@pytest.mark.parametrize(("obj", "message"), ONE_MESSAGE.values(), ids=ONE_MESSAGE)
+def test_validation_shows_the_message_of_the_rule(
+    validator: Validator, obj: dict[str, Any], message: str
+) -> None:
+    """The command line names the rule in its own words."""
+    (problem,) = validator.validate(obj).problems
+    assert message in problem.message
+
+
+@pytest.mark.parametrize(("obj", "message"), ONE_MESSAGE.values(), ids=ONE_MESSAGE)
+def test_the_operator_shows_the_message_of_the_rule(
+    first_party: Plugins, obj: dict[str, Any], message: str
+) -> None:
+    """An object that reached the operator all the same gets the same words as its status."""
+    with pytest.raises((AssertionError, InvalidWorkload), match=re.escape(message)):
+        render(obj, first_party)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [value for value in ONE_MESSAGE.values() if value[0] in INVALID.values()],
+    ids=[name for name in ONE_MESSAGE if name in INVALID],
+)
+def test_the_api_server_shows_the_message_of_the_rule(
+    api_server: Sandbox, obj: dict[str, Any], message: str
+) -> None:
+    """Kubectl and other clients show the words that the command line shows."""
+    from kaiwo_sandbox.api import SandboxApiError
+
+    with pytest.raises(SandboxApiError, match=re.escape(message)):
+        _create(api_server, obj)
 
 
 @pytest.mark.cluster

@@ -12,11 +12,11 @@ import yaml
 from pydantic import BaseModel
 from pydantic import Field as PydanticField
 
-from kaiwo.api.base import Model
-from kaiwo.api.compose import FieldConflict, compose_spec
+from kaiwo.api.base_model import Model
 from kaiwo.api.crd_compat import crd_differences
 from kaiwo.api.crds import CrdKind, dump, render_crd, render_crds
-from kaiwo.api.field import Field
+from kaiwo.api.kind_models import FieldConflict, compose_spec
+from kaiwo.api.plugin_fields import Field
 from kaiwo.api.scalars import Count, Opaque
 from kaiwo.api.schema import structural
 from kaiwo.engine.resource import Resource

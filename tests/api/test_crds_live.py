@@ -9,11 +9,11 @@ import pytest
 import yaml
 from pydantic import Field
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 from kaiwo.api.crd_compat import crd_differences, keep_known
 from kaiwo.api.crds import CrdKind, render_crd
-from kaiwo.api.rules import object_rules
 from kaiwo.api.scalars import Opaque
+from kaiwo.api.spec_rules import object_validations
 from kaiwo.engine.resource import Resource
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_PATIENCE_SECONDS = 30
+_TIMEOUT_SECONDS = 30
 
 
 class Wide(Model):
@@ -49,7 +49,7 @@ class Status(Model):
 
 def eventually(attempt: Callable[[], bool], what: str) -> None:
     """A changed definition takes the API server a moment."""
-    for _ in range(_PATIENCE_SECONDS):
+    for _ in range(_TIMEOUT_SECONDS):
         if attempt():
             return
         time.sleep(1)
@@ -58,12 +58,12 @@ def eventually(attempt: Callable[[], bool], what: str) -> None:
 
 def answer(sandbox: Sandbox, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """Status and object, or status and message of a refusal."""
-    from kaiwo_sandbox.api import ApiError
+    from kaiwo_sandbox.api import SandboxApiError
 
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
     try:
         return 200, sandbox.api.request(method, path, body, content_type=kind)
-    except ApiError as error:
+    except SandboxApiError as error:
         return error.status, str(error)
 
 
@@ -78,7 +78,7 @@ class OwnKind:
 
     def render(self, spec: type[Model], *, rules: bool = False) -> dict[str, Any]:
         """The definition with that spec."""
-        found = tuple(object_rules(())) if rules else ()
+        found = tuple(object_validations(())) if rules else ()
         return render_crd(CrdKind(self.resource, spec, Status, object_rules=found))
 
     def apply(self, crd: dict[str, Any]) -> None:

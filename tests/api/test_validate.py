@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field as PydanticField
 
-from kaiwo.api.base import Model
-from kaiwo.api.field import Field, WorkloadKind
+from kaiwo.api.base_model import Model
+from kaiwo.api.plugin_fields import Field, WorkloadKind
 from kaiwo.api.scalars import Opaque
 from kaiwo.api.validate import Validator, validate
 
@@ -59,48 +59,48 @@ def warnings(value: object) -> list[str]:
 DOWNLOAD = {"acme": [{"url": "acme://x"}]}
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    (obj(gpu=1), 'spec.gpu: is not a known field (did you mean "gpus"?)'),
-    (obj(GPUS=1), 'spec.GPUS: is not a known field (did you mean "gpus"?)'),
-    (obj(gpu_vendor="amd"), 'spec.gpu_vendor: is not a known field (did you mean "gpuVendor"?)'),
-    (obj(gpus="4"), 'spec.gpus: "4" is not a whole number (write a number without quotes, for example 8)'),
-    (obj(gpus=True), "spec.gpus: true is not a whole number (write a number without quotes, for example 8)"),
+    (obj(gpu=1), 'spec.gpu: unknown field (did you mean "gpus"?)'),
+    (obj(GPUS=1), 'spec.GPUS: unknown field (did you mean "gpus"?)'),
+    (obj(gpu_vendor="amd"), 'spec.gpu_vendor: unknown field (did you mean "gpuVendor"?)'),
+    (obj(gpus="4"), 'spec.gpus: expected a whole number, got the string "4" (for example 8)'),
+    (obj(gpus=True), "spec.gpus: expected a whole number, got the boolean true (for example 8)"),
     (obj(gpus=-1), "spec.gpus: -1 is less than 0 (the smallest value is 0)"),
     (
         obj(replicas=2**31),
         "spec.replicas: 2147483648 is greater than 2147483647 (the largest value is 2147483647)",
     ),
     (obj(replicas=0), "spec.replicas: 0 is less than 1 (the smallest value is 1)"),
-    (obj(ray="yes"), 'spec.ray: "yes" is neither true nor false (write true or false without quotes)'),
+    (obj(ray="yes"), 'spec.ray: expected true or false, got the string "yes" (no quotes)'),
     (
         obj(entrypoint=["python", "train.py"]),
-        "spec.entrypoint: a list is not a text (write it as one text)",
+        "spec.entrypoint: expected a string, got a list (write it as one string)",
     ),
     (
         obj(podTemplateSpecLabels={"team": None}),
         "spec.podTemplateSpecLabels.team: has no value (give it one, or remove it)",
     ),
     (obj(env=[None]), "spec.env[0]: has no value (give it one, or remove it)"),
-    (obj(image=5), 'spec.image: 5 is not a text (put it in quotes: "5")'),
+    (obj(image=5), 'spec.image: expected a string, got the number 5 (quote it: "5")'),
     (
         obj(env={"A": "b"}),
-        "spec.env: a mapping is not a list (write each item on a line of its own that starts with a dash)",
+        "spec.env: expected a list, got a mapping (start each item on a line of its own with a dash)",
     ),
     (obj(env=[{"value": "x"}]), "spec.env[0].name: is required (add it)"),
     (
         obj(env=[{"name": "A=B", "value": "x"}]),
-        'spec.env[0].name: "A=B" is no variable name (use ASCII letters, digits and _)',
+        'spec.env[0].name: "A=B" is not a valid variable name (use ASCII letters, digits and _)',
     ),
     (
         obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {}}}]),
-        "spec.env[0].valueFrom: is given together with value (remove one of them)",
+        "spec.env[0].valueFrom: excludes value (remove one of them)",
     ),
     (
         obj(env=[{"name": "A", "valueFrom": {"secretKeyReff": {}}}]),
-        'spec.env[0].valueFrom.secretKeyReff: is not a known source (did you mean "secretKeyRef"?)',
+        'spec.env[0].valueFrom.secretKeyReff: unknown source (did you mean "secretKeyRef"?)',
     ),
     (
         obj(gpusPerReplica=2),
-        "spec.gpusPerReplica: is given without replicas (give replicas too, for example replicas: 1)",
+        "spec.gpusPerReplica: needs replicas (add replicas, for example replicas: 1)",
     ),
     (
         obj(preferredTopologyLabel="rack", requiredTopologyLabel="rack"),
@@ -114,6 +114,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         'spec.duration: "1d" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"',
     ),
     (
+        obj(duration=90),
+        'spec.duration: expected a duration with a unit, got the number 90; write "90s" or "90m"',
+    ),
+    (
+        obj(duration="90"),
+        'spec.duration: "90" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"',
+    ),
+    (
         obj(resources={"limits": {"memory": "1 Gi"}}),
         'spec.resources.limits.memory: "1 Gi" is not a quantity; write it as 4, "500m", "16Gi" or "1.5"',
     ),
@@ -123,7 +131,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         obj(resources={"requests": {"cpu": "-1"}}),
-        "spec.resources.requests.cpu: -1 is less than 0 (use 0 or more)",
+        "spec.resources.requests.cpu: must be greater than or equal to 0, got -1",
     ),
     (
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a"}] * 2),
@@ -136,31 +144,34 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         obj(podTemplateSpecLabels={"a b": "c"}),
         (
-            'spec.podTemplateSpecLabels["a b"]: "a b" is no label key; write it like team or '
+            'spec.podTemplateSpecLabels["a b"]: "a b" is not a valid label key; write it like team or '
             "example.com/team, at most 63 after the slash"
         ),
     ),
     (
         obj(storage={"storageEnabled": True, "accessMode": "RWX"}),
         (
-            "spec.storage.accessMode: \"RWX\" is not possible (use 'ReadWriteOnce', 'ReadOnlyMany', "
+            "spec.storage.accessMode: unknown value \"RWX\" (expected 'ReadWriteOnce', 'ReadOnlyMany', "
             "'ReadWriteMany' or 'ReadWriteOncePod')"
         ),
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"download": DOWNLOAD}}),
         (
-            "spec.storage.data.storageSize: is required: download.acme has nowhere to go "
-            '(give the volume a size, for example "100Gi")'
+            "spec.storage.data.storageSize: is required for downloads: give the volume a size, for example "
+            '"100Gi"'
         ),
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"storageSize": "0"}}),
-        'spec.storage.data.storageSize: "0" is not more than 0 (give an amount, for example "100Gi")',
+        (
+            'spec.storage.data.storageSize: must be greater than 0, got "0" '
+            '(give an amount, for example "100Gi")'
+        ),
     ),
     (
         obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": {"acmee": []}}}),
-        'spec.storage.data.download.acmee: is not a known field (did you mean "acme"?)',
+        'spec.storage.data.download.acmee: unknown field (did you mean "acme"?)',
     ),
     (
         obj(
@@ -169,69 +180,76 @@ WRONG: list[tuple[dict[str, Any], str]] = [
                 "data": {"storageSize": "1Gi", "download": {"acme": [{"url": "x", "urll": "x"}]}},
             }
         ),
-        'spec.storage.data.download.acme[0].urll: is not a known field (did you mean "url"?)',
+        'spec.storage.data.download.acme[0].urll: unknown field (did you mean "url"?)',
     ),
     (
         obj(entrypoint="x" * 1_048_576),
         (
-            "spec.entrypoint: has 1048576 bytes, more than the 131071 that Linux takes as one argument; "
+            "spec.entrypoint: longer than 131071 bytes, the longest argument Linux takes: "
             "put the script into the image or the data volume and call it"
         ),
     ),
     (
         obj(entrypoint="é" * 100_000),
         (
-            "spec.entrypoint: has 200000 bytes, more than the 131071 that Linux takes as one argument; "
+            "spec.entrypoint: longer than 131071 bytes, the longest argument Linux takes: "
             "put the script into the image or the data volume and call it"
         ),
     ),
     (
         obj(name="Train_1"),
         (
-            "metadata.name: \"Train_1\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends (at most 63); for example "train-1"'
+            'metadata.name: "Train_1" may have at most 63 characters and only lower-case letters, digits '
+            "and '-', with a letter or digit at both ends; for example \"train-1\""
         ),
     ),
     (
         obj(name="übung"),
         (
-            "metadata.name: \"übung\" may have only lower-case letters, digits and '-', with a letter or "
-            'digit at both ends (at most 63); for example "bung"'
+            'metadata.name: "übung" may have at most 63 characters and only lower-case letters, digits '
+            "and '-', with a letter or digit at both ends; for example \"bung\""
         ),
     ),
     (
         obj(name="a" * 64),
-        f'metadata.name: "{"a" * 64}" has 64 characters, at most 63 are possible; for example "{"a" * 63}"',
+        (
+            f'metadata.name: "{"a" * 64}" (64 characters) may have at most 63 characters and only lower-case '
+            f"letters, digits and '-', with a letter or digit at both ends; for example \"{'a' * 63}\""
+        ),
     ),
     (
         obj(name="a" * 48, ray=True),
         (
-            f'metadata.name: "{"a" * 48}" has 48 characters, at most 47 are possible; for example '
+            f'metadata.name: "{"a" * 48}" (48 characters) may have at most 47 characters and only lower-case '
+            "letters, digits and '-', with a letter first and a letter or digit last; for example "
             f'"{"a" * 47}" (a workload on Ray)'
         ),
     ),
     (
         obj(name="1st", rayJob={}),
         (
-            "metadata.name: \"1st\" may have only lower-case letters, digits and '-', with a letter first "
-            'and a letter or digit last (at most 47); for example "w-1st" (a workload on Ray)'
+            'metadata.name: "1st" may have at most 47 characters and only lower-case letters, digits and '
+            "'-', with a letter first and a letter or digit last; for example \"w-1st\" (a workload on Ray)"
         ),
     ),
-    ({**obj(), "sepc": {}}, 'sepc: is not a known field (did you mean "spec"?)'),
+    ({**obj(), "sepc": {}}, 'sepc: unknown field (did you mean "spec"?)'),
     ({**obj(), "metadata": {"labels": {}}}, "metadata.name: is required (give the object a name)"),
     (
         {**obj(), "metadata": {"name": "a", "lables": {}}},
-        'metadata.lables: is not a known field (did you mean "labels"?)',
+        'metadata.lables: unknown field (did you mean "labels"?)',
     ),
-    ({**obj(), "apiVersion": "v1"}, "apiVersion: \"v1\" is not possible (use 'kaiwo.silogen.ai/v1alpha1')"),
-    ({**obj(), "kind": "KaiwoJbo"}, 'kind: "KaiwoJbo" is none of Kaiwo\'s kinds (did you mean "KaiwoJob"?)'),
+    (
+        {**obj(), "apiVersion": "v1"},
+        "apiVersion: unknown value \"v1\" (expected 'kaiwo.silogen.ai/v1alpha1')",
+    ),
+    ({**obj(), "kind": "KaiwoJbo"}, 'kind: unknown kind "KaiwoJbo" (did you mean "KaiwoJob"?)'),
     (
         obj("KaiwoConfig", "kaiwo", plugins={"acme": {"sped": 1}}),
-        'spec.plugins.acme.sped: is not a known field (did you mean "speed"?)',
+        'spec.plugins.acme.sped: unknown field (did you mean "speed"?)',
     ),
     (
         obj("KaiwoConfig", "kaiwo", plugins={"other": 1}),
-        "spec.plugins.other: 1 is not a mapping (write it as indented key: value lines)",
+        "spec.plugins.other: expected a mapping, got a number (write it as indented key: value lines)",
     ),
 ]
 
@@ -278,14 +296,14 @@ def test_after_defaulting_replicas_cannot_be_missed() -> None:
 def test_what_is_ignored_or_odd_is_warned_about() -> None:
     """A legal object that probably does not do what was meant says so."""
     assert warnings(obj(storage={"data": {"storageSize": "1Gi"}})) == [
-        "spec.storage.data: is ignored (set storageEnabled: true to use it)"
+        "spec.storage.data: is ignored: set storageEnabled: true to use it"
     ]
     assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
-        'spec.env: "A" is given 2 times; the last one wins (remove the others)'
+        'spec.env: "A" is given 2 times, and the last one wins (remove the others)'
     ]
     (own,) = warnings(obj(podTemplateSpecLabels={"team": "a", "kaiwo.silogen.ai/user": "b"}))
     assert "kaiwo.silogen.ai/user" in own
-    assert "is ignored: labels of kaiwo.silogen.ai are Kaiwo's own" in own
+    assert "is ignored: the prefix kaiwo.silogen.ai is reserved" in own
     assert warnings(obj(replicas=3)) == [
         "spec.replicas: is ignored: a batch job is one pod (set ray: true to spread the work)"
     ]

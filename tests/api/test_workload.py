@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.api.common import CommonSpec, JobSpec
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import NEVER, Workload
+from kaiwo.api.workload_spec import CommonSpec, JobSpec
 
 OBJECT: dict[str, Any] = {
     "apiVersion": "kaiwo.silogen.ai/v1alpha1",
@@ -142,7 +142,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         "spec.duration",
         "spec.env[0].value",
     ]
-    assert 'spec.env[0].value: 1 is not a text (put it in quotes: "1")' in str(refused.value)
+    assert 'spec.env[0].value: expected a string, got the number 1 (quote it: "1")' in str(refused.value)
 
 
 def test_a_broken_status_never_blocks_a_workload() -> None:
@@ -158,12 +158,12 @@ def test_a_broken_status_never_blocks_a_workload() -> None:
     [
         (None, "is not a mapping"),
         ([], "is not a mapping"),
-        ({}, "kind: None is no workload"),
-        ({"kind": "Job"}, "use KaiwoJob or KaiwoService"),
-        ({"kind": []}, "is no workload"),
+        ({}, "kind: unknown kind null"),
+        ({"kind": "Job"}, "known: KaiwoJob, KaiwoService"),
+        ({"kind": []}, "unknown kind"),
         (changed(metadata=None), "metadata: must be a mapping"),
         (changed(spec=[]), "spec: must be a mapping"),
-        (changed(metadata={"name": 5}), r"metadata\.name: 5 is not a text"),
+        (changed(metadata={"name": 5}), r"metadata\.name: expected a string, got the number 5"),
         (changed(metadata={"labels": {"a": 1}}), 'quote it: "1"'),
     ],
 )

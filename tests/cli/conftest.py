@@ -12,8 +12,8 @@ import pytest
 
 from kaiwo.api.crds import render_crds
 from kaiwo.cli.failures import run
-from kaiwo.cli.kinds import KAIWO_JOB
 from kaiwo.cli.main import kaiwo
+from kaiwo.cli.workload_kinds import KAIWO_JOB
 from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from kaiwo.cli.kinds import KAIWO_JOB
+from kaiwo.cli.workload_kinds import KAIWO_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,8 @@ def test_nothing_is_sent_when_the_server_refuses_one_document(
     )
     result = here("submit", "-f", "two.yaml")
     assert result.code == 2
-    first, last = result.err.splitlines()
+    warning, first, last = result.err.splitlines()
+    assert warning == "warning: job/old: spec.entrypoint is empty: Ray has nothing to run"
     assert first.startswith("two.yaml:")
     assert "ray" in first
     assert "is immutable: delete the workload and create it anew" in first
@@ -115,7 +116,7 @@ def test_a_missing_namespace_is_told_with_the_way_to_make_it(here: Cli) -> None:
     """Not with the API server's 404 alone."""
     result = here("submit", "-f", write(), "-n", "there-is-no-such-namespace")
     assert result.code == 3
-    assert 'the namespace "there-is-no-such-namespace" does not exist' in result.err
+    assert 'namespace "there-is-no-such-namespace" not found' in result.err
     assert "kubectl create namespace there-is-no-such-namespace" in result.err
 
 
@@ -127,7 +128,7 @@ def test_a_finished_job_that_is_sent_again_says_that_it_never_runs_again(
     report(control_plane, namespace, {"status": "COMPLETE"})
     result = here("submit", "-f", "job.yaml")
     assert "job/train unchanged" in result.err
-    assert "COMPLETE; what ended never runs again: delete it first" in result.err
+    assert "(COMPLETE; it does not run again. Use another name, or --replace)" in result.err
 
 
 def test_wait_ends_when_the_job_ends(here: Cli, control_plane: Sandbox, namespace: str) -> None:
@@ -135,7 +136,7 @@ def test_wait_ends_when_the_job_ends(here: Cli, control_plane: Sandbox, namespac
     write()
     late = here("submit", "-f", "job.yaml", "--wait", "--timeout", "1s")
     assert late.code == 4
-    assert "timed out; still open: job/train (no operator has looked at it)" in late.err
+    assert "timed out waiting for job/train (not yet observed by an operator)" in late.err
     report(control_plane, namespace, {"status": "FAILED", "reason": "ExitCode", "message": "exit code 3"})
     failed = here("submit", "-f", "job.yaml", "--wait", "--timeout", "20s")
     assert failed.code == 1
@@ -161,7 +162,7 @@ def test_wait_tells_of_a_workload_that_was_deleted(here: Cli, control_plane: San
     finally:
         timer.join()
     assert result.code == 1
-    assert "job/train was deleted meanwhile" in result.err
+    assert "job/train was deleted" in result.err
 
 
 def test_list_shows_ones_own_first(here: Cli, control_plane: Sandbox, namespace: str) -> None:
@@ -185,7 +186,7 @@ def test_list_shows_ones_own_first(here: Cli, control_plane: Sandbox, namespace:
         assert result.out == f"kaiwojob.kaiwo.silogen.ai/{name}\n"
     empty = here("list", "service")
     assert (empty.code, empty.out) == (0, "")
-    assert empty.err == f"no workloads like that in namespace {namespace}\n"
+    assert empty.err == f"no workloads match these filters in namespace {namespace}\n"
     assert namespace in here("list", "-A").out
 
 
@@ -251,7 +252,7 @@ def test_status_is_one_page(here: Cli, control_plane: Sandbox, namespace: str) -
 def test_status_of_what_no_operator_has_seen_says_so(here: Cli) -> None:
     """An empty status is not shown as nothing."""
     here("submit", "-f", write())
-    assert "Status:    unknown: no operator has looked at it yet" in here("status", "train").out
+    assert "Status:    not yet observed by an operator; is one running?" in here("status", "train").out
 
 
 def test_status_as_data_is_the_object(here: Cli) -> None:
@@ -264,10 +265,10 @@ def test_status_as_data_is_the_object(here: Cli) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("nope", 3, 'no job or service "nope" in namespace '),
-        ("service/train", 3, 'no service "train" in namespace '),
-        ("pod/train", 2, '"pod/train": "pod" is no kind of workload'),
-        ("job/", 2, '"job/": no name'),
+        ("nope", 3, 'job or service "nope" not found in namespace '),
+        ("service/train", 3, 'service "train" not found in namespace '),
+        ("pod/train", 2, 'pod/train: unknown kind "pod" (known: job, service)'),
+        ("job/", 2, "job/: expected a name after the slash"),
     ],
 )
 def test_a_name_that_means_nothing_is_told(here: Cli, name: str, code: int, message: str) -> None:
@@ -283,7 +284,7 @@ def test_delete_removes_and_waits(here: Cli, control_plane: Sandbox, namespace: 
     here("submit", "-f", write("b"))
     missing = here("delete", "a", "nope")
     assert missing.code == 3
-    assert "no workload nope" in missing.err
+    assert "nope not found in namespace" in missing.err
     assert "nothing was deleted" in missing.err
     assert len(control_plane.api.get(KAIWO_JOB.path(namespace))["items"]) == 2
     result = here("delete", "a", "job/b", "nope", "--ignore-not-found")
@@ -318,7 +319,7 @@ def test_delete_waits_for_finalizers_and_names_them(
     try:
         result = here("delete", "train", "--timeout", "1s")
         assert result.code == 4
-        assert "still there: job/train (finalizers: example.org/hold)" in result.err
+        assert "still being deleted: job/train (finalizers: example.org/hold)" in result.err
         again = here("submit", "-f", "job.yaml")
         assert again.code == 1
         assert "still being deleted" in again.err

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
 
 GOLDEN = Path(__file__).parent / "golden"
-ALL = "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
+ALL = (
+    "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,node_pools,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
+)
 IMAGES = ("--image", "registry.example.com/kaiwo:1", "--scheduler-image", "registry.example.com/scheduler:1")
 
 
@@ -147,9 +149,9 @@ def test_namespace_and_images_are_the_administrators(cli: Cli) -> None:
     ("args", "message"),
     [
         (("--namespace", "Ops_1"), "--namespace: "),
-        (("--image", "not an image"), "--image: 'not an image' is no name of an image"),
-        (("--scheduler-image", ""), "--scheduler-image: '' is no name of an image"),
-        (("rbac", "--from-cluster"), "--from-cluster is about CRDs"),
+        (("--image", "not an image"), "--image: expected the name of an image, got 'not an image'"),
+        (("--scheduler-image", ""), "--scheduler-image: expected the name of an image, got ''"),
+        (("rbac", "--from-cluster"), "--from-cluster needs the part crds"),
     ],
 )
 def test_what_cannot_be_installed_is_refused(cli: Cli, args: tuple[str, ...], message: str) -> None:
@@ -157,7 +159,7 @@ def test_what_cannot_be_installed_is_refused(cli: Cli, args: tuple[str, ...], me
     result = cli("manifests", *args)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"error: {message}")
-    assert "next:" in result.err
+    assert "hint:" in result.err
 
 
 def test_an_unknown_part_is_told_with_the_known_ones(cli: Cli) -> None:

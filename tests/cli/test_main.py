@@ -9,7 +9,7 @@ import sys
 import textwrap
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import click
 import pytest
@@ -90,7 +90,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
     """A slip of the finger costs no look into the help; it is wrong usage."""
     result = cli("lst")
     assert result.code == 2
-    assert 'no such command "lst"; did you mean "list"?' in result.err
+    assert 'unknown command "lst"; did you mean "list"?' in result.err
     assert result.out == ""
 
 
@@ -112,7 +112,7 @@ def test_watch_works_before_and_after_the_name_where_it_means_something(
     monkeypatch.undo()
     refused = cli("--watch", "version", "--client")
     assert (refused.code, refused.out) == (2, "")
-    assert "version takes no --watch" in refused.err
+    assert "version does not support --watch" in refused.err
     assert "--watch" in cli("--help").out
 
 
@@ -218,9 +218,9 @@ def test_shared_options_reach_the_commands_of_groups(
 
 def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
     """A broken plugin's command is an error in one line and not a traceback."""
-    with pytest.raises(click.ClickException, match="cannot be loaded from 'nowhere_at_all:x'"):
+    with pytest.raises(click.ClickException, match="cannot be loaded from nowhere_at_all:x"):
         load(CommandEntry("nowhere_at_all:x", ""), "x")
-    with pytest.raises(click.ClickException, match="is no click command"):
+    with pytest.raises(click.ClickException, match="is not a click command"):
         load(CommandEntry("os:getcwd", ""), "x")
 
 
@@ -232,17 +232,25 @@ def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
         (
             errors.Forbidden(401, "", "Unauthorized"),
             1,
-            "does not accept the credentials: Unauthorized\nnext:",
+            "credentials not accepted by the API server: Unauthorized\nhint: ",
         ),
-        (errors.ServerUnavailable(500, "", "etcd is down"), 1, "the API server refused: etcd is down"),
+        (
+            errors.ServerUnavailable(500, "", "etcd is down"),
+            1,
+            "rejected by the API server: etcd is down",
+        ),
         (errors.ConnectionBroken("refused"), 1, "no answer from the API server: refused"),
         (errors.CredentialsError("no such context"), 1, "no such context"),
         (TimeoutError(), 4, "timed out"),
-        (OSError(28, "No space left on device", "out.yaml"), 1, "out.yaml: No space left on device\nnext:"),
+        (OSError(28, "No space left on device", "out.yaml"), 1, "out.yaml: No space left on device\nhint: "),
         (KeyboardInterrupt(), 130, "interrupted"),
         (click.Abort(), 130, "interrupted"),
         (click.UsageError("wrong"), 2, "wrong"),
-        (KeyError("surprise"), 1, "unforeseen KeyError: 'surprise'"),
+        (
+            KeyError("surprise"),
+            1,
+            "internal error: KeyError: 'surprise' (run with -vv for the traceback)",
+        ),
     ],
 )
 def test_each_failure_has_its_exit_code(
@@ -282,7 +290,7 @@ def test_closed_streams_are_like_empty_ones(home: Path) -> None:
     done = subprocess.run(closed, capture_output=True, text=True, check=False, cwd=home)
     assert (done.returncode, done.stderr.splitlines()[0]) == (
         2,
-        "stdin: holds no workload; one starts with apiVersion and kind",
+        "stdin: no workload in this file; a workload starts with apiVersion and kind",
     )
     closed = ["sh", "-c", 'exec "$0" "$@" >&-', str(binary), "plugins"]
     done = subprocess.run(closed, capture_output=True, text=True, check=False, cwd=home)
@@ -299,7 +307,7 @@ def test_all_namespaces_is_refused_where_it_means_nothing(
     assert job_file.exists()
     result = cli(*command, "-A")
     assert result.code == 2
-    assert "-A does not go with this command" in result.err
+    assert "-A is not supported here" in result.err
 
 
 def test_the_version_is_told_as_by_other_programs(cli: Cli) -> None:
@@ -348,6 +356,63 @@ def test_completion_of_names_is_silent_without_a_cluster() -> None:
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
+def complete(words: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What bash is offered behind these words."""
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    shell = get_completion_class("bash")
+    assert shell is not None
+    return shell(kaiwo, {}, "kaiwo", "_KAIWO_COMPLETE").complete()
+
+
+def test_completion_behind_a_misspelt_command_is_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    """A tab must never print an error over the line that is being typed."""
+    assert home.is_dir()
+    complete("kaiwo statsu ", monkeypatch)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.mark.parametrize("words", ["status", "delete", "status --config other.yaml", "-n given status"])
+def test_names_complete_from_the_namespace_that_the_command_uses(
+    monkeypatch: pytest.MonkeyPatch, home: Path, words: str
+) -> None:
+    """The namespace of kaiwoconfig.yaml counts for the tab as for the command; -n wins."""
+    (home / ".config" / "kaiwo").mkdir(parents=True)
+    (home / ".config" / "kaiwo" / "kaiwoconfig.yaml").write_text("namespace: mine\n")
+    Path("other.yaml").write_text("namespace: theirs\n")
+    asked: list[str | None] = []
+
+    class Recorded:
+        """A cluster without workloads that notes where names are looked for."""
+
+        scope = ""
+
+        def __enter__(self) -> Self:
+            asked.append(options.settings().namespace)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing to close."""
+
+        def list(self, *_: object) -> list[dict[str, Any]]:
+            """No workloads."""
+            return []
+
+    monkeypatch.setattr("kaiwo.cli.kit.cluster", lambda **_: Recorded())
+    assert complete(f"kaiwo {words} ", monkeypatch) == ""
+    expected = "theirs" if "other.yaml" in words else "given" if "given" in words else "mine"
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize("command", ["submit", "plan", "list", "status", "delete"])
+def test_every_command_that_reads_kaiwoconfig_takes_its_path(cli: Cli, command: str) -> None:
+    """--config is no privilege of submit."""
+    assert "--config FILE" in cli(command, "--help").out
+
+
 def test_commands_complete() -> None:
     """``kaiwo sub<TAB>`` gives submit."""
     binary = Path(sys.executable).with_name("kaiwo")
@@ -360,5 +425,8 @@ def test_commands_complete() -> None:
 
 def test_the_root_group_needs_a_command(cli: Cli) -> None:
     """``kaiwo`` alone shows the help."""
-    assert "Commands:" in cli().out + cli().err
+    result = cli()
+    assert result.out.startswith("Usage: kaiwo ")
+    assert "Commands:" in result.out
+    assert (result.code, result.err) == (2, "")
     assert isinstance(kaiwo, LazyGroup)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.crds import render_crds
+from kaiwo.api.crds import KAIWO_JOB, render_crds
 from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import EVENT, JOB
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess, until
 
@@ -102,7 +101,7 @@ async def operator(
         how.setdefault("kubeconfig", control_plane.kubeconfig)
         how.setdefault("leader_election", False)
         how.setdefault("lease_name", lease)
-        how["env"] = {"KAIWO_PLUGINS_DISABLED": "kueue", **how.get("env", {})}
+        how["env"] = {"KAIWO_PLUGINS_DISABLED": "kueue,node_pools", **how.get("env", {})}
         args = [*how.pop("args", ()), "--watch-namespace", namespace]
         process = OperatorProcess(args=args, **how).start()
         started.append(process)
@@ -140,7 +139,7 @@ class Lab:
         """Create a KaiwoJob."""
         return await self.client.create(KAIWO_JOB, self.job(name, **job))
 
-    async def reaches(self, name: str, *words: str, reason: str = "", timeout: float = 90.0) -> Object:  # noqa: ASYNC109
+    async def reaches(self, name: str, *words: str, reason: str = "", timeout: float = 90.0) -> Object:
         """Wait until the workload has one of the statuses, and the reason if one is given; its status."""
 
         def there(obj: Object | None) -> bool:

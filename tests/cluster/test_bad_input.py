@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.errors import ApiError
-from kaiwo.host.kinds import KAIWO_JOB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.errors import Invalid, NotFound
-from kaiwo.host.kinds import KAIWO_CONFIG
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -99,6 +99,27 @@ async def test_another_name_is_told_that_it_does_not_count(operator: Start, clie
         return any((c["status"], c["reason"]) == ("False", "NotTheSingleton") for c in conditions)
 
     await until(client, KAIWO_CONFIG, None, "mine", told)
+
+
+async def test_a_taint_that_no_plugin_writes_is_reported(operator: Start, client: Client) -> None:
+    """The condition comes with the setting, names the plugin, and goes with the setting."""
+    await operator()
+    await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
+
+    def conditions(obj: Object | None) -> dict[str, Object]:
+        return {item["type"]: item for item in (obj or {}).get("status", {}).get("conditions", [])}
+
+    edit = {"spec": {"nodes": {"addTaintsToGpuNodes": True}}}
+    await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", edit)
+    found = await until(client, KAIWO_CONFIG, None, "kaiwo", lambda obj: "GpuNodesTainted" in conditions(obj))
+    condition = conditions(found)["GpuNodesTainted"]
+    assert (condition["status"], condition["reason"]) == ("False", "NodePoolsNotLoaded")
+    assert "add node_pools" in condition["message"]
+    assert conditions(found)["Ready"]["status"] == "True"
+
+    edit["spec"]["nodes"]["addTaintsToGpuNodes"] = False
+    await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", edit)
+    await until(client, KAIWO_CONFIG, None, "kaiwo", lambda obj: "GpuNodesTainted" not in conditions(obj))
 
 
 async def test_an_edit_wakes_what_waits_and_changes_no_existing_child(

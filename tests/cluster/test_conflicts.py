@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.resource import JOB
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.resource import JOB
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import until
 
@@ -100,7 +100,7 @@ async def test_a_thawed_operator_writes_nothing(
         assert new_path.writes() == []
 
         # An Event half sent would go out whole after the thaw; here the leader is frozen between requests.
-        while sum(r.path.endswith("/events") for r in old_path.records) < EVENTS_OF_A_JOB:  # noqa: ASYNC110 (the proxy tells of no arrival)
+        while sum(r.path.endswith("/events") for r in old_path.records) < EVENTS_OF_A_JOB:
             await asyncio.sleep(0.3)
         old.freeze()
         await lab.submit("second", pods={"kaiwo-sandbox/run-time": "2s"})

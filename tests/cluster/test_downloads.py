@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.resource import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -17,7 +18,6 @@ from kaiwo.engine.resource import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
 )
-from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.host.kinds import KAIWO_CONFIG
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ BAD_PLUGIN = '''
 
     import time
 
-    from kaiwo.api.field import Field
+    from kaiwo.api.plugin_fields import Field
     from kaiwo.engine.resource import JOB
     from kaiwo.plugin import hookimpl
+    from kaiwo.plugin.backend_base import BackendBase
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.observation import Outcome
     from kaiwo.plugin.rendering import Rendered
@@ -54,15 +55,19 @@ BAD_PLUGIN = '''
             case "lie":
                 return {"not": "a declaration"}
 
-    def allocate(inp):
-        return misbehave(inp.workload, "allocate") or Allocation()
+    class BadBackend(BackendBase):
+        def serves(self, workload):
+            return mood(workload) is not None
 
-    def render(inp):
-        metadata = {"name": "stolen", "namespace": "kube-system"}
-        return Rendered(child={"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+        def allocate(self, inp):
+            return misbehave(inp.workload, "allocate") or Allocation()
 
-    def observe(seen):
-        return Outcome(status="SPLENDID", reason="", message="")
+        def render(self, inp):
+            metadata = {"name": "stolen", "namespace": "kube-system"}
+            return Rendered(child={"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+
+        def observe(self, observation):
+            return Observed(status="SPLENDID", reason="", message="")
 
     def recognise(node):
         raise ValueError("cannot read this node")
@@ -74,8 +79,7 @@ BAD_PLUGIN = '''
     def kaiwo_backends():
         field = Field("KaiwoJob", ("bad",), dict, "Nothing good.")
         return [Backend(
-            name="bad", kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda w: mood(w) is not None,
-            allocate=allocate, render=render, observe=observe,
+            name="bad", kind="KaiwoJob", child=JOB, fields=(field,), implementation=BadBackend,
         )]
 
     @hookimpl

@@ -8,7 +8,7 @@ import pytest
 
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
-from kaiwo.engine.telemetry import Metrics
+from kaiwo.engine.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

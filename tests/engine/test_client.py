@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kaiwo.engine.client import PAGE, Client
+from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import Connection, static
 from kaiwo.engine.errors import (
     AlreadyExists,
@@ -20,13 +20,14 @@ from kaiwo.engine.errors import (
     ServerUnavailable,
     TooManyRequests,
 )
+from kaiwo.engine.reader import PAGE
 from kaiwo.engine.resource import CONFIG_MAP, JOB, LEASE, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
-    from kaiwo.engine.telemetry import Metrics
     from kaiwo.testing.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster
@@ -123,7 +124,7 @@ async def test_what_is_served_is_known(client: Client) -> None:
 async def test_a_kind_is_used_in_the_newest_version_that_is_served(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """A cluster of an older generation is read and written in its own version, without being told which."""
+    """A cluster of an older generation is read and written in its own version, without a setting."""
     newer = Resource("", "v7", "ConfigMap", "configmaps", fallbacks=("v3", "v1"))
     assert await client.served([newer]) == {newer}
     assert client.in_use(newer).version == "v7"
@@ -137,8 +138,8 @@ async def test_a_kind_is_used_in_the_newest_version_that_is_served(
 async def test_a_dry_run_changes_nothing(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """Also while the gate is shut."""
-    client.gate = lambda: False
+    """Also while this process may not write."""
+    client.may_write = lambda: False
     assert (await client.create(CONFIG_MAP, config_map("a"), dry_run=True))["metadata"]["uid"]
     assert (await client.apply(CONFIG_MAP, config_map("a"), field_manager="me", dry_run=True))["kind"]
     with pytest.raises(NotFound):
@@ -157,7 +158,7 @@ async def test_without_a_lease_nothing_is_sent(
     through: Client, proxy: FaultProxy, namespace: str, config_map: Callable[..., Object]
 ) -> None:
     """Every mutating verb is held back; reading goes on."""
-    through.gate = lambda: False
+    through.may_write = lambda: False
     obj = config_map("a")
     for attempt in (
         through.create(CONFIG_MAP, obj),
@@ -172,20 +173,20 @@ async def test_without_a_lease_nothing_is_sent(
     assert proxy.writes(beside="^$") == []
 
 
-async def test_the_gate_is_asked_when_the_connection_stands(
+async def test_a_write_is_checked_when_the_connection_stands(
     proxy: FaultProxy, config_map: Callable[..., Object]
 ) -> None:
-    """A process frozen while it connects finds the gate shut and has sent nothing; reading needs no gate."""
+    """A process frozen while it connects sends nothing afterwards; reads are not checked."""
     asked: list[bool] = []
     async with Client(proxy.connection) as client:
 
-        def gate() -> bool:
+        def may_write() -> bool:
             session = client._transport._session
             assert session is not None
             asked.append(bool(session.connector and session.connector._acquired))
             return False
 
-        client.gate = gate
+        client.may_write = may_write
         with pytest.raises(NotLeading):
             await client.create(CONFIG_MAP, config_map("a"))
         assert asked == [True]
@@ -194,13 +195,13 @@ async def test_the_gate_is_asked_when_the_connection_stands(
     assert [record.method for record in proxy.records] == ["GET"]
 
 
-async def test_the_gate_is_asked_again_before_each_repetition(
+async def test_a_write_is_checked_again_before_each_repetition(
     through: Client, proxy: FaultProxy, config_map: Callable[..., Object]
 ) -> None:
     """A lease that is lost during a pause stops the next try."""
     proxy.answer(503, method="PATCH", times=None)
     answers = iter([True, False])
-    through.gate = lambda: next(answers)
+    through.may_write = lambda: next(answers)
     with pytest.raises(NotLeading):
         await through.apply(CONFIG_MAP, config_map("a"), field_manager="me")
     assert len(proxy.writes()) == 1
@@ -273,7 +274,7 @@ async def test_a_server_that_never_answers_ends_in_a_time_limit(proxy: FaultProx
 async def test_the_lease_does_not_wait_for_requests_that_are_stuck(
     proxy: FaultProxy, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """All slots are taken by requests that hang, and the gate is shut: urgent requests go through."""
+    """All slots are taken by requests that hang, and no write is allowed: urgent requests go through."""
     proxy.hang(method="PATCH", times=None)
     async with Client(proxy.connection, timeout=10.0, concurrency=2) as client:
         stuck = [
@@ -281,7 +282,7 @@ async def test_the_lease_does_not_wait_for_requests_that_are_stuck(
             for n in range(5)
         ]
         await asyncio.sleep(0.1)
-        client.gate = lambda: False
+        client.may_write = lambda: False
         async with asyncio.timeout(5):
             made = await client.create(CONFIG_MAP, config_map("a"), urgent=True)
             await client.get(CONFIG_MAP, namespace, "a", urgent=True)

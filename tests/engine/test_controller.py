@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.resource import CONFIG_MAP
 from kaiwo.engine.store import Cache, CacheEvent
-from kaiwo.engine.telemetry import Metrics
 from kaiwo.engine.workqueue import Key
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ KEYS = [Key("ns", str(number)) for number in range(5)]
 
 def by_name(event: CacheEvent) -> list[Key]:
     """The usual mapping: an object is its own key."""
-    return [Key(event.entry.namespace, event.entry.name)]
+    return [Key(event.latest.namespace, event.latest.name)]
 
 
 def stocked(*names: str) -> Cache:
@@ -118,14 +118,14 @@ async def test_results_are_counted() -> None:
         controller.enqueue(KEYS[0])
         controller.enqueue(KEYS[1])
         await asyncio.wait_for(seen.get(), 5)
-        while not controller.queue.failures(KEYS[0]):  # noqa: ASYNC110 -- the time-out itself has no event
+        while not controller.queue.failures(KEYS[0]):
             await asyncio.sleep(0.02)
     value = metrics.registry.get_sample_value
     assert value("kaiwo_reconcile_total", {"controller": "test", "result": "ok"}) == 1
     assert (value("kaiwo_reconcile_total", {"controller": "test", "result": "timeout"}) or 0) >= 1
 
 
-async def test_everything_cached_is_looked_at_at_the_start() -> None:
+async def test_everything_cached_is_reconciled_at_the_start() -> None:
     """After a restart nothing waits for its next event."""
     seen: asyncio.Queue[Key] = asyncio.Queue()
 
@@ -138,7 +138,7 @@ async def test_everything_cached_is_looked_at_at_the_start() -> None:
 
 
 async def test_a_returned_time_brings_the_key_back() -> None:
-    """A reconciler can ask to look again without any event."""
+    """A reconciler can be called again without any event."""
     times: asyncio.Queue[float] = asyncio.Queue()
 
     async def reconcile(_: Key) -> float | None:
@@ -152,16 +152,16 @@ async def test_a_returned_time_brings_the_key_back() -> None:
         assert second - first >= 0.04
 
 
-async def test_changes_wait_for_their_lull_and_urgent_ones_do_not() -> None:
-    """Ten changes that can wait are looked at once; one that cannot brings the look forward."""
-    looks: asyncio.Queue[float] = asyncio.Queue()
+async def test_delayed_changes_are_reconciled_together_and_urgent_ones_at_once() -> None:
+    """Ten changes that can wait cost one reconciliation; one that cannot brings it forward."""
+    reconciled: asyncio.Queue[float] = asyncio.Queue()
     clock = asyncio.get_running_loop().time
 
     async def reconcile(_: Key) -> None:
-        await looks.put(clock())
+        await reconciled.put(clock())
 
     def delay(event: CacheEvent) -> float:
-        return 0.0 if event.entry.labels.get("urgent") else 0.2
+        return 0.0 if event.latest.labels.get("urgent") else 0.2
 
     controller = Controller("test", [], reconcile)
     handle = controller.handler(Watch(CONFIG_MAP, by_name, delay=delay))
@@ -175,11 +175,11 @@ async def test_changes_wait_for_their_lull_and_urgent_ones_do_not() -> None:
         began = clock()
         for _ in range(10):
             handle(calm)
-        assert await asyncio.wait_for(looks.get(), 5) - began >= 0.19
-        assert looks.empty()
+        assert await asyncio.wait_for(reconciled.get(), 5) - began >= 0.19
+        assert reconciled.empty()
         for event in (calm, alarm):
             handle(event)
-        assert await asyncio.wait_for(looks.get(), 5) - began < 0.4
+        assert await asyncio.wait_for(reconciled.get(), 5) - began < 0.4
 
 
 async def test_a_stop_lets_begun_work_end_and_begins_no_more() -> None:
@@ -206,8 +206,8 @@ async def test_a_failing_key_function_stops_neither_watch_nor_controller() -> No
     seen: asyncio.Queue[Key] = asyncio.Queue()
 
     def keys(event: CacheEvent) -> list[Key]:
-        if event.entry.name == "odd":
-            raise KeyError(event.entry.name)
+        if event.latest.name == "odd":
+            raise KeyError(event.latest.name)
         return by_name(event)
 
     async def reconcile(key: Key) -> None:
@@ -269,3 +269,30 @@ async def test_what_is_new_goes_before_what_was_there_at_the_start() -> None:
     assert seen[:2] == ["first", "99"]
     assert seen.index("new") == 3
     assert sorted(seen) == sorted(["first", "new", *names])
+
+
+async def test_all_workers_are_busy_during_the_first_sync() -> None:
+    """Reconciliations whose own writes come back as events do not leave the other workers idle."""
+    names = [str(number) for number in range(400)]
+    active, most, seen, complete = 0, 0, set(), asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        nonlocal active, most
+        active += 1
+        most = max(most, active)
+        if key not in seen:
+            seen.add(key)
+            controller.enqueue(key)  # the event of what this reconciliation has written
+        await asyncio.sleep(0.001)
+        active -= 1
+        if len(seen) == len(names):
+            complete.set()
+        else:
+            concurrency.append(active + 1)
+
+    concurrency: list[int] = []
+    controller = Controller("test", [Watch(CONFIG_MAP, by_name)], reconcile, workers=16)
+    async with running(controller, stocked(*names)):
+        await asyncio.wait_for(complete.wait(), 10)
+    assert most == 16
+    assert sum(concurrency) / len(concurrency) > 8

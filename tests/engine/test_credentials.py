@@ -55,7 +55,7 @@ async def test_a_password_is_sent_as_basic(tmp_path: Path) -> None:
 
 
 async def test_a_rotated_token_file_is_read_again(tmp_path: Path) -> None:
-    """A 401 makes us look at the file; a file that vanishes leaves the last token."""
+    """After a 401 the file is read again; a file that vanishes leaves the last token."""
     (tmp_path / "token").write_text("one\n")
     connection = load(write(tmp_path / "k", config({"tokenFile": "token"})))
     assert await connection.headers() == {"Authorization": "Bearer one"}

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from kaiwo.engine.client import Client
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
-    from kaiwo.engine.telemetry import Metrics
     from kaiwo.testing.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster

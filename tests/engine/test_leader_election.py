@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -57,7 +59,7 @@ class LeaseServer:
 
 
 class Clock:
-    """Seconds; goes only when told to."""
+    """Seconds; the tests move it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -110,7 +112,7 @@ async def test_writing_ends_before_the_lease_does(server: LeaseServer, clock: Cl
 
 
 async def test_a_frozen_process_writes_nothing_when_it_thaws(server: LeaseServer, clock: Clock) -> None:
-    """The clock runs on while the process stands still, and the gate is shut at the first look."""
+    """The clock runs on while the process stands still; the lease is invalid at the first check."""
     a, b = candidate(server, clock, "a"), candidate(server, clock, "b")
     await a._attempt()
     await b._attempt()
@@ -233,3 +235,50 @@ async def test_times_that_cannot_work_are_refused(server: LeaseServer, clock: Cl
 def test_the_clock_counts_suspension() -> None:
     """CLOCK_BOOTTIME, where there is one."""
     assert boottime() > 0
+
+
+async def test_one_renewal_that_hangs_does_not_cost_the_lease(server: LeaseServer) -> None:
+    """The request is given up after half of the deadline, and the next one is sent at once."""
+    a = LeaderElector(
+        cast("Client", server), "ns", "n", "a", duration=2.0, renew_deadline=1.4, retry_period=0.4
+    )
+    await a._attempt()
+    replace, hung = server.replace, 0
+
+    async def hang(*args: Any, **kwargs: Any) -> Object:
+        nonlocal hung
+        hung += 1
+        server.replace = replace  # type: ignore[method-assign]  # the next one is answered
+        await asyncio.Event().wait()
+        return await replace(*args, **kwargs)
+
+    server.replace = hang  # type: ignore[method-assign]  # the connection is dead
+    keeping = asyncio.create_task(a.keep())
+    for _ in range(25):
+        await asyncio.sleep(0.1)
+        assert a.valid()
+    assert hung == 1
+    assert not keeping.done()
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def test_renewals_that_all_hang_cost_the_lease_at_the_deadline(server: LeaseServer) -> None:
+    """The holder stops in time, after a second try that has what is left."""
+    a = LeaderElector(
+        cast("Client", server), "ns", "n", "a", duration=2.0, renew_deadline=1.4, retry_period=0.4
+    )
+    await a._attempt()
+    tries: list[float] = []
+    began = time.monotonic()
+
+    async def hang(*_: Any, **__: Any) -> Object:
+        tries.append(time.monotonic() - began)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    server.get = server.replace = hang  # type: ignore[method-assign]  # the connection is dead
+    await asyncio.wait_for(a.keep(), 5)
+    assert time.monotonic() - began < 1.9
+    assert len(tries) == 2
+    assert not a.valid()

@@ -1,4 +1,4 @@
-"""The assembled engine against a real API server."""
+"""A manager against a real API server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kaiwo.engine.credentials import load
 from kaiwo.engine.errors import EngineError, NotFound, NotLeading
 from kaiwo.engine.leader_election import LeaderElector
 from kaiwo.engine.manager import Manager
+from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.resource import CONFIG_MAP, LEASE, Resource
-from kaiwo.engine.telemetry import Metrics
 from kaiwo.engine.workqueue import Key
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class Process:
             if lease
             else None
         )
-        self.engine = Manager(
+        self.manager = Manager(
             self.client,
             field_manager="copier",
             applied_annotation="example.com/applied",
             component="copier",
-            lease=held,
+            leader_elector=held,
             metrics=self.metrics,
             grace=2.0,
         )
@@ -81,11 +81,11 @@ class Process:
             Watch(CONFIG_MAP, _originals, namespace=namespace, label_selector="copy"),
             Watch(NOWHERE, _originals),
         ]
-        self.engine.add(Controller("copier", watches, self._reconcile, workers=2))
+        self.manager.add(Controller("copier", watches, self._reconcile, workers=2))
 
     async def _reconcile(self, key: Key) -> None:
         self.reconciled.append(key.name)
-        original = self.engine.cache.get(CONFIG_MAP, key.namespace, key.name)
+        original = self.manager.cache.get(CONFIG_MAP, key.namespace, key.name)
         if original is None:
             return
         copy = {
@@ -107,12 +107,12 @@ class Process:
             },
             "data": original.part("data") or {},
         }
-        await self.engine.writer.apply(CONFIG_MAP, copy)
+        await self.manager.writer.apply(CONFIG_MAP, copy)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Process]:
         """Run; ends with an orderly stop."""
-        task = asyncio.create_task(self.engine.run(self.stop))
+        task = asyncio.create_task(self.manager.run(self.stop))
         try:
             yield self
         finally:
@@ -124,7 +124,7 @@ class Process:
 
 
 def _originals(event: CacheEvent) -> list[Key]:
-    entry = event.entry
+    entry = event.latest
     name = entry.name.removesuffix("-copy")
     return [Key(entry.namespace, name)] if entry.resource == CONFIG_MAP else []
 
@@ -132,7 +132,7 @@ def _originals(event: CacheEvent) -> list[Key]:
 async def eventually(done: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait for something that has no event of its own."""
     async with asyncio.timeout(seconds):
-        while not done():  # noqa: ASYNC110 -- state of another process, so to say
+        while not done():
             await asyncio.sleep(0.05)
 
 
@@ -147,7 +147,7 @@ async def data_of(client: Client, namespace: str, name: str) -> object:
 async def wait_for_data(client: Client, namespace: str, name: str, expected: object) -> None:
     """Wait until a ConfigMap has this data."""
     async with asyncio.timeout(20):
-        while await data_of(client, namespace, name) != expected:  # noqa: ASYNC110 -- the API server's state
+        while await data_of(client, namespace, name) != expected:
             await asyncio.sleep(0.05)
 
 
@@ -168,7 +168,7 @@ async def test_the_world_is_brought_to_what_is_wanted_and_then_left_alone(
         await wait_for_data(client, namespace, "after-copy", {"x": "2"})
         await client.delete(CONFIG_MAP, namespace, "after-copy")
         await wait_for_data(client, namespace, "after-copy", {"x": "2"})
-        ready, states = process.engine.health.ready()
+        ready, states = process.manager.health.ready()
         assert ready
         assert states["cache configmaps"] == "ok"
         assert states["cache nothings.nobody.example"] == "not served by the API server"
@@ -182,7 +182,7 @@ async def test_the_world_is_brought_to_what_is_wanted_and_then_left_alone(
 async def test_a_restart_writes_nothing(
     client: Client, proxy: FaultProxy, namespace: str, original: Callable[..., Object]
 ) -> None:
-    """A new process looks at everything and finds it done."""
+    """A new process reconciles everything and finds it done."""
     for number in range(20):
         await client.create(CONFIG_MAP, original(f"n{number}", {"x": "1"}))
     async with Process(proxy.connection, namespace, "a").running():
@@ -200,19 +200,19 @@ async def test_of_two_operators_one_writes_and_the_other_takes_over(
     """A clean stop hands over at once; the standby is warm."""
     async with contextlib.AsyncExitStack() as stack:
         first = await stack.enter_async_context(Process(connection, namespace, "a").running())
-        await eventually(lambda: first.engine.leading)
+        await eventually(lambda: first.manager.leading)
         second = await stack.enter_async_context(Process(connection, namespace, "b").running())
         await client.create(CONFIG_MAP, original("one", {"x": "1"}))
         await wait_for_data(client, namespace, "one-copy", {"x": "1"})
-        assert not second.engine.leading
+        assert not second.manager.leading
         assert second.reconciled == []
         with pytest.raises(NotLeading):
             await second.client.delete(CONFIG_MAP, namespace, "one")
         first.stop.set()
-        await eventually(lambda: second.engine.leading, 5)
+        await eventually(lambda: second.manager.leading, 5)
         await client.create(CONFIG_MAP, original("two", {"x": "2"}))
         await wait_for_data(client, namespace, "two-copy", {"x": "2"})
-        assert not first.engine.leading
+        assert not first.manager.leading
 
 
 async def test_a_frozen_and_thawed_operator_writes_nothing(
@@ -222,10 +222,10 @@ async def test_a_frozen_and_thawed_operator_writes_nothing(
     namespace: str,
     original: Callable[..., Object],
 ) -> None:
-    """The lease has passed to another one meanwhile: the gate is shut, then the process stands by."""
+    """The lease has passed to another one meanwhile: writes are held back, then the process stands by."""
     async with contextlib.AsyncExitStack() as stack:
         frozen = await stack.enter_async_context(Process(proxy.connection, namespace, "a").running())
-        await eventually(lambda: frozen.engine.leading)
+        await eventually(lambda: frozen.manager.leading)
         await stack.enter_async_context(Process(connection, namespace, "b").running())
         # Frozen: its time goes on, its requests do not come through.
         proxy.reset(path="/leases/", times=None)
@@ -234,12 +234,12 @@ async def test_a_frozen_and_thawed_operator_writes_nothing(
         before = len(proxy.writes())
         with pytest.raises(NotLeading):
             await frozen.client.apply(CONFIG_MAP, original("mine", {"x": "1"}), field_manager="a")
-        await eventually(lambda: not frozen.engine.leading)
+        await eventually(lambda: not frozen.manager.leading)
         await client.create(CONFIG_MAP, original("one", {"x": "1"}))
         await wait_for_data(client, namespace, "one-copy", {"x": "1"})
         proxy.clear()
         await asyncio.sleep(0.5)
-        assert not frozen.engine.leading
+        assert not frozen.manager.leading
         assert len(proxy.writes()) == before
 
 
@@ -268,7 +268,7 @@ async def test_an_api_server_that_is_restarted_under_load_is_caught_up_with() ->
     try:
         connection = load(sandbox.kubeconfig)
         async with Client(connection) as client, Process(connection, "default", "a").running() as process:
-            await eventually(lambda: process.engine.leading)
+            await eventually(lambda: process.manager.leading)
 
             async def make() -> None:
                 for number in range(60):

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from kaiwo.engine.client import Client
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
     from kaiwo.engine.store import CacheEvent, Store
-    from kaiwo.engine.telemetry import Metrics
     from kaiwo.testing.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster
@@ -89,7 +89,7 @@ async def test_changes_arrive(client: Client, namespace: str, mine: Callable[[st
 async def test_a_delete_that_was_never_reported_is_found(
     client: Client, through: Client, proxy: FaultProxy, namespace: str, mine: Callable[[str], Object]
 ) -> None:
-    """An event gets lost, later the watch expires: the new list is compared, the delete is told."""
+    """An event gets lost, later the watch expires: the new list is compared, the delete is found."""
     await client.create(CONFIG_MAP, mine("a"))
     async with watching(through, namespace) as watched:
         dropped = proxy.drop_event("DELETED", name="a")
@@ -98,14 +98,14 @@ async def test_a_delete_that_was_never_reported_is_found(
         await client.create(CONFIG_MAP, mine("b"))
         await watched.holds("b")
         assert dropped.struck == 1
-        assert [(e.type, e.entry.name) for e in watched.events][-2:] in (
+        assert [(e.type, e.latest.name) for e in watched.events][-2:] in (
             [("DELETED", "a"), ("ADDED", "b")],
             [("ADDED", "b"), ("DELETED", "a")],
         )
 
 
 @pytest.mark.parametrize("fault", ["truncate_stream", "stall_stream", "expire_stream"])
-async def test_a_broken_stream_loses_nothing(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_a_broken_stream_loses_nothing(
     client: Client,
     through: Client,
     proxy: FaultProxy,
@@ -143,7 +143,7 @@ async def test_a_repeated_event_wakes_nobody(
 
 
 @pytest.mark.parametrize("status", [410, 429, 500, 503, 403])
-async def test_no_answer_ends_the_reflector(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_no_answer_ends_the_reflector(
     client: Client,
     through: Client,
     proxy: FaultProxy,
@@ -161,7 +161,7 @@ async def test_no_answer_ends_the_reflector(  # noqa: PLR0917 -- pytest passes f
         await watched.holds("a")
 
 
-async def test_a_list_that_expires_between_two_pages_is_begun_again(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_a_list_that_expires_between_two_pages_is_begun_again(
     client: Client,
     through: Client,
     proxy: FaultProxy,
@@ -170,7 +170,7 @@ async def test_a_list_that_expires_between_two_pages_is_begun_again(  # noqa: PL
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """410 on a later page: no half list is ever taken for the truth."""
-    monkeypatch.setattr("kaiwo.engine.client.PAGE", 2)
+    monkeypatch.setattr("kaiwo.engine.reader.PAGE", 2)
     for name in "abcde":
         await client.create(CONFIG_MAP, mine(name))
     gone = proxy.answer(410, method="GET", path=PATH, after=1)
@@ -227,7 +227,7 @@ async def test_a_kind_that_appears_later_is_picked_up(
         assert not cache.synced(kind)
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd)
         async with asyncio.timeout(30):
-            while not cache.synced(kind):  # noqa: ASYNC110 -- the API server decides when it serves the kind
+            while not cache.synced(kind):
                 await asyncio.sleep(0.1)
         assert reflector.problem == ""
     finally:

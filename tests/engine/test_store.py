@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.engine.prune import prune, tree
+from kaiwo.engine.cached_object import Projection, path_tree, prune
 from kaiwo.engine.resource import CONFIG_MAP, JOB, NODE, POD
-from kaiwo.engine.store import Cache, CacheEvent, Projection
+from kaiwo.engine.store import Cache, CacheEvent
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -143,7 +143,7 @@ _Paths = st.lists(
 def test_a_shorter_path_keeps_all_below_it(value: Any, paths: list[tuple[str, ...]]) -> None:
     """Naming a part and also something inside it keeps the whole part."""
     obj = {"a": value}
-    assert prune(obj, tree([("a",), *(("a", *path) for path in paths)])) == obj
+    assert prune(obj, path_tree([("a",), *(("a", *path) for path in paths)])) == obj
 
 
 def test_two_readers_share_one_store_that_keeps_what_either_needs() -> None:
@@ -159,7 +159,7 @@ def test_two_readers_share_one_store_that_keeps_what_either_needs() -> None:
 
 
 def test_objects_are_found_by_owner_and_by_label() -> None:
-    """Children are found without looking through all objects, also after their labels change."""
+    """Children are found without a scan of all objects, also after their labels change."""
     cache = Cache()
     store, _ = filled(
         cache,
@@ -181,7 +181,7 @@ def test_objects_are_found_by_owner_and_by_label() -> None:
         cache.labelled(JOB, "other", "1")
 
 
-def test_who_controls_an_object_is_told() -> None:
+def test_the_controller_of_an_object_is_known() -> None:
     """An owner that merely depends is not the controller."""
     cache = Cache()
     filled(cache, job("a", metadata=owned("o1")), job("b", metadata=owned("o1", controller=False)))
@@ -195,33 +195,33 @@ def test_duplicate_and_stale_events_change_nothing() -> None:
     see(store, "MODIFIED", job(version=11))
     see(store, "MODIFIED", job(version=11))
     see(store, "MODIFIED", job(version=7))
-    assert [(e.type, e.entry.resource_version) for e in events] == [("MODIFIED", "11")]
+    assert [(e.type, e.latest.resource_version) for e in events] == [("MODIFIED", "11")]
 
 
 def test_a_list_finds_deletes_that_nobody_reported() -> None:
-    """What a new list does not name is gone, and whoever waits for that is told."""
+    """What a new list does not name is gone, and subscribers get its deletion."""
     cache = Cache()
     store, events = filled(cache, job("a"), job("b"))
     store.replace([store.decode(msgspec.json.encode(job("a")))], "20")
-    assert [(e.type, e.entry.name) for e in events] == [("DELETED", "b")]
+    assert [(e.type, e.latest.name) for e in events] == [("DELETED", "b")]
 
 
-def test_a_deletion_that_was_seen_is_told_apart_from_one_that_was_concluded() -> None:
+def test_a_witnessed_deletion_differs_from_an_inferred_one() -> None:
     """Only who saw the last state may say how a run ended."""
     cache = Cache()
     store, events = filled(cache, job("a"), job("b"))
     see(store, "DELETED", job("a", 11, status={"succeeded": 1}))
     store.replace([], "20")
-    assert [(e.entry.name, e.witnessed) for e in events] == [("a", True), ("b", False)]
-    assert events[0].entry.part("status") == {"succeeded": 1}
+    assert [(e.latest.name, e.witnessed) for e in events] == [("a", True), ("b", False)]
+    assert events[0].latest.part("status") == {"succeeded": 1}
 
 
 def test_a_successor_of_the_same_name_is_a_delete_and_an_add() -> None:
-    """Deleted and made again while nobody looked: both are told, in order."""
+    """Deleted and made again between two lists: both are published, in order."""
     cache = Cache()
     store, events = filled(cache, job(uid="first"))
     store.replace([store.decode(msgspec.json.encode(job(version=15, uid="second")))], "20")
-    assert [(e.type, e.entry.uid) for e in events] == [("DELETED", "first"), ("ADDED", "second")]
+    assert [(e.type, e.latest.uid) for e in events] == [("DELETED", "first"), ("ADDED", "second")]
 
 
 def test_an_own_write_is_read_at_once_and_not_undone_by_an_older_event() -> None:
@@ -328,7 +328,7 @@ def test_whatever_happens_the_cache_ends_like_the_server(steps: list[tuple[str, 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b'{"metadata":{}}', b'{"metadata":{"name":1}}', b"\xff"])
 def test_what_is_no_object_is_refused_with_its_kind(raw: bytes) -> None:
-    """A garbled item is told and never stored."""
+    """A garbled item is an error and never stored."""
     store = Cache().register(NODE)
     with pytest.raises(ValueError, match="nodes"):
         store.decode(raw)
@@ -348,13 +348,13 @@ def test_a_reader_that_fails_harms_neither_the_store_nor_other_readers() -> None
     """A plugin's subscriber raises: the cache and everybody else go on."""
     cache = Cache()
     store = cache.register(JOB)
-    told: list[str] = []
+    seen: list[str] = []
 
     def broken(_: CacheEvent) -> None:
         raise ZeroDivisionError
 
     cache.subscribe(JOB, broken)
-    cache.subscribe(JOB, lambda event: told.append(event.entry.name))
+    cache.subscribe(JOB, lambda event: seen.append(event.latest.name))
     store.replace([store.decode(msgspec.json.encode(job(name))) for name in ("a", "b")], "9")
-    assert told == ["a", "b"]
+    assert seen == ["a", "b"]
     assert store.synced

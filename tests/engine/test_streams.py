@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from kaiwo.engine.client import LONGEST_LOG_LINE, Client
+from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import static
 from kaiwo.engine.errors import ConnectionBroken
+from kaiwo.engine.reader import LONGEST_LOG_LINE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

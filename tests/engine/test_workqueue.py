@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.engine.backoff import pause
-from kaiwo.engine.workqueue import Key, WorkQueue
+from kaiwo.engine.workqueue import LOW, NORMAL, Key, WorkQueue
 
 A, B = Key("ns", "a"), Key("ns", "b")
 
@@ -37,18 +37,86 @@ async def test_a_key_is_never_worked_on_twice_at_once() -> None:
     assert await queue.get() == A
 
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "get", "done"]), st.integers(0, 3), st.integers(0, 4))))
-def test_no_order_of_calls_loses_or_doubles_a_key(steps: list[tuple[str, int, int]]) -> None:
+async def test_the_length_counts_keys_that_a_worker_could_take() -> None:
+    """A key that is added again while it is worked on is no work for another worker."""
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    queue.add(A)
+    assert len(queue) == 0
+    queue.done(A)
+    assert len(queue) == 1
+
+
+async def test_keys_of_a_higher_priority_come_first() -> None:
+    """What changes does not wait for the thousand objects that were there at the start."""
+    queue = WorkQueue()
+    old = [Key("ns", f"old-{number}") for number in range(1000)]
+    for key in old:
+        queue.add(key, LOW)
+    first = await queue.get()
+    queue.add(A)
+    assert [first, await queue.get(), await queue.get()] == [old[0], A, old[1]]
+
+
+async def test_a_waiting_key_is_raised_to_the_higher_priority() -> None:
+    """An object that changes during the first sync is not reconciled last, and only once."""
+    queue = WorkQueue()
+    for key in (B, A):
+        queue.add(key, LOW)
+    queue.add(A)
+    queue.add(A, LOW)
+    assert len(queue) == 2
+    assert [await queue.get(), await queue.get()] == [A, B]
+    queue.done(A)
+    assert len(queue) == 0
+
+
+async def test_a_key_that_fails_keeps_its_priority() -> None:
+    """Objects that cannot be reconciled at the start do not hold up those that change."""
+    queue = WorkQueue(first_pause=0.01)
+    queue.add(A, LOW)
+    await queue.get()
+    queue.retry(A)
+    queue.done(A)
+    await asyncio.sleep(0.05)
+    assert len(queue) == 1
+    queue.add(B)
+    assert [await queue.get(), await queue.get()] == [B, A]
+
+
+async def test_a_delayed_key_comes_at_the_earliest_time_with_the_highest_priority() -> None:
+    """Neither a later time nor a lower priority takes anything back."""
+    queue = WorkQueue()
+    queue.add_after(A, 0.02, LOW)
+    queue.add_after(A, 30, NORMAL)
+    queue.add(B, LOW)
+    await asyncio.sleep(0.05)
+    assert [await queue.get(), await queue.get()] == [A, B]
+    assert queue.delayed == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "get", "done"]),
+            st.integers(0, 3),
+            st.integers(0, 4),
+            st.sampled_from([LOW, NORMAL]),
+        )
+    )
+)
+def test_no_order_of_calls_loses_or_doubles_a_key(steps: list[tuple[str, int, int, int]]) -> None:
     """Whatever happens in whatever order: every added key is handed out afterwards, never twice at once."""
 
     async def play() -> None:
         queue = WorkQueue()
         owed: set[Key] = set()
         active: list[Key] = []
-        for step, lane, name in steps:
+        for step, lane, name, priority in steps:
             key = Key(f"ns{lane}", str(name))
             if step == "add":
-                queue.add(key)
+                queue.add(key, priority)
                 owed.add(key)
             elif step == "get" and owed - set(active):
                 got = await queue.get()
@@ -102,7 +170,7 @@ async def test_delayed_keys_come_in_the_order_of_their_time() -> None:
 
 
 async def test_an_event_does_not_wait_for_a_keys_back_off() -> None:
-    """A key in back-off is looked at at once when something changes."""
+    """A key in back-off is reconciled at once when something changes."""
     queue = WorkQueue(first_pause=60)
     queue.retry(A)
     queue.add(A)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.engine.cached_object import CachedObject, Projection
 from kaiwo.engine.errors import Conflict, ConnectionBroken
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, JOB
-from kaiwo.engine.store import Cache, CachedObject, Projection
+from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import NameConflict, Writer, Written, render_hash
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ async def test_a_lost_answer_does_not_make_a_second_job(
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_an_object_of_somebody_else_is_never_touched(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_an_object_of_somebody_else_is_never_touched(
     bench: Bench,
     client: Client,
     proxy: FaultProxy,
@@ -299,15 +300,13 @@ async def test_a_patch_is_sent_only_when_it_changes_something(
     assert bench.entry(JOB, "j").part("spec", "suspend") is False
 
 
-async def test_a_guarded_patch_conflicts_with_any_change(
+async def test_a_status_decided_on_an_old_state_conflicts(
     bench: Bench, client: Client, namespace: str, owner: Object
 ) -> None:
     """What was decided on an old state does not land on a new one."""
     await bench.writer.create_once(JOB, job(namespace, owner))
     old = bench.entry(JOB, "j")
     await client.merge_patch(JOB, namespace, "j", {"metadata": {"labels": {"a": "b"}}})
-    with pytest.raises(Conflict):
-        await bench.writer.patch(old, {"spec": {"suspend": False}}, guard=True)
     with pytest.raises(Conflict):
         await bench.writer.patch_status(old, {"active": 1})
 
@@ -358,7 +357,7 @@ async def test_a_delete_hits_exactly_the_object_that_was_meant(
 
 @pytest.mark.parametrize("lose_answer", [False, True])
 @pytest.mark.parametrize("writes", [0, 1, 2])
-async def test_a_crash_between_any_two_writes_ends_in_the_same_state(  # noqa: PLR0917 -- pytest passes fixtures by name
+async def test_a_crash_between_any_two_writes_ends_in_the_same_state(
     connection: Any,
     proxy: FaultProxy,
     client: Client,
@@ -394,7 +393,7 @@ async def test_a_crash_between_any_two_writes_ends_in_the_same_state(  # noqa: P
 async def test_a_kind_that_is_cached_in_part_is_not_written_by_comparison(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """A field that the cache dropped would look absent: the mistake is said instead of written."""
+    """A field that the cache dropped would look absent: the mistake is an error and not a write."""
     cache = Cache()
     store = cache.register(CONFIG_MAP, Projection(keep=(("status",),)))
     writer = Writer(client, cache, field_manager="kaiwo", applied_annotation=APPLIED)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.store import Cache
 from kaiwo.host.cluster_facts import (

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.store import Cache
 from kaiwo.host.kaiwoconfig import LiveConfig
-from kaiwo.host.kinds import KAIWO_CONFIG
 
 
 class Wrap(BaseModel):

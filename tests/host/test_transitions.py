@@ -55,7 +55,7 @@ async def test_a_broken_and_a_stuck_listener_do_not_keep_others_from_hearing(
     )
     listeners.start()
     for name in ("a", "b"):
-        listeners.tell(transition(name))
+        listeners.notify(transition(name))
     assert [await asyncio.wait_for(heard.get(), 5) for _ in range(2)] == ["a", "b"]
     await listeners.close()
 
@@ -65,7 +65,7 @@ async def test_a_listener_that_is_too_slow_loses_the_oldest(module: types.Module
     module.notify = None
     listeners = Listeners([TransitionListener("slow", "listening_plugin:notify")])
     for number in range(2000):
-        listeners.tell(transition(str(number)))
+        listeners.notify(transition(str(number)))
     [queue] = listeners._queues.values()
     assert queue.qsize() == 1000
     assert queue.get_nowait().name == "1000"

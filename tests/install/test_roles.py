@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,12 @@ from kaiwo.install.roles import declared, merged, operator_roles
 from kaiwo.install.scheduler import configuration, gpu_keys
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
-from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.registry import LoadedPlugin, Plugins
 from kaiwo.plugin.vendors import GpuVendor
+
+if TYPE_CHECKING:
+    from kaiwo.install.rendered_manifest import RenderedManifest
 
 WORDS = st.sampled_from(["a", "b", "c"])
 RULES = st.builds(
@@ -35,15 +38,9 @@ PLAIN = Backend(
     kind="KaiwoJob",
     child=JOB,
     fields=(),
-    chosen=lambda _: True,
     rules=(PolicyRule(("acme.com",), ("runs",), ("get",), "runs"),),
 )
-BUILT = replace(
-    PLAIN,
-    allocate=lambda _: Allocation(),
-    render=lambda _: pytest.fail("not called"),
-    observe=lambda _: pytest.fail("not called"),
-)
+BUILT = replace(PLAIN, implementation=lambda _: pytest.fail("not called"))
 
 
 def plugin(name: str, **declarations: object) -> LoadedPlugin:
@@ -90,8 +87,36 @@ def test_every_asker_is_named_beside_a_shared_right() -> None:
 
 def test_a_back_end_that_is_only_declared_gets_no_rights() -> None:
     """It cannot run anything yet, so its rights would be for nobody."""
-    assert list(declared(Plugins((plugin("acme", backends=(PLAIN,)),)))) == []
-    assert list(declared(Plugins((plugin("acme", backends=(BUILT,)),)))) == [(PLAIN.rules[0], "acme")]
+    assert list(declared(Plugins((plugin("acme", backends=(PLAIN,)),)), of_workloads=True)) == []
+    loaded = Plugins((plugin("acme", backends=(BUILT,)),))
+    assert list(declared(loaded, of_workloads=True)) == [(PLAIN.rules[0], "acme")]
+    assert list(declared(loaded, of_workloads=False)) == []
+
+
+def test_for_one_namespace_the_rights_to_workloads_are_in_a_role_there() -> None:
+    """Both roles together hold what the ClusterRole holds otherwise, each right once."""
+    loaded = Plugins((plugin("acme", backends=(BUILT,)),))
+    everywhere = _rights(operator_roles(loaded, "ops"), "ClusterRole", "kaiwo-operator")
+    limited = operator_roles(loaded, "ops", "team")
+    cluster = _rights(limited, "ClusterRole", "kaiwo-operator")
+    team = _rights(limited, "Role", "kaiwo-operator-workloads")
+    assert cluster | team == everywhere
+    assert not cluster & team
+    assert ("acme.com", "runs", "get") in team
+    (role,) = [m.obj for m in limited if m.obj["metadata"]["name"] == "kaiwo-operator-workloads"][:1]
+    assert role["metadata"]["namespace"] == "team"
+
+
+def _rights(manifests: list[RenderedManifest], kind: str, name: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of all that a role grants."""
+    (role,) = [m.obj for m in manifests if m.obj["kind"] == kind and m.obj["metadata"]["name"] == name]
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 def test_without_plugins_only_the_host_has_rights() -> None:

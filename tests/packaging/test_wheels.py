@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kaiwo.testing.installation import WheelEnvironment, build_wheels, install
+from kaiwo.testing.wheels import WheelEnvironment, build_wheels, install
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

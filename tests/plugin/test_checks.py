@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaiwo.plugin.checks import RefusedPlugin, checked_declarations
+from kaiwo.plugin.checks import InvalidPlugin, checked_declarations
 from kaiwo.plugin.loader import HOOKS, load
 from kaiwo.plugin.selection import PluginSelection
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IMPORTS = """
 from pydantic import BaseModel
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
@@ -34,7 +34,7 @@ FIELD = Field("KaiwoJob", ("acmeJob",), dict, "A block.")
 
 
 def backend(**changes):
-    given = dict(name="acme", kind="KaiwoJob", child=JOB, fields=(FIELD,), chosen=lambda workload: False)
+    given = dict(name="acme", kind="KaiwoJob", child=JOB, fields=(FIELD,))
     return Backend(**given | changes)
 
 
@@ -50,14 +50,14 @@ def vendor(**changes):
 """
 
 RUBBISH = [
-    ("gpu_vendors", "None", "returned NoneType, not a list of GpuVendor"),
-    ("gpu_vendors", "vendor()", "returned GpuVendor, not a list of GpuVendor"),
-    ("gpu_vendors", "(v for v in [])", "returned generator, not a list"),
-    ("gpu_vendors", "[{'name': 'acme'}]", "returned a list with dict in it"),
-    ("gpu_vendors", "[backend()]", "returned a list with Backend in it"),
-    ("gpu_vendors", "[vendor(name='ACME')]", "name is not lower-case"),
-    ("gpu_vendors", "[vendor(name=7)]", "name is not lower-case"),
-    ("gpu_vendors", "[vendor(name='default')]", "default is not a vendor"),
+    ("gpu_vendors", "None", "returned NoneType, expected a list of GpuVendor"),
+    ("gpu_vendors", "vendor()", "returned GpuVendor, expected a list of GpuVendor"),
+    ("gpu_vendors", "(v for v in [])", "returned generator, expected a list"),
+    ("gpu_vendors", "[{'name': 'acme'}]", "returned a list with dict,"),
+    ("gpu_vendors", "[backend()]", "returned a list with Backend,"),
+    ("gpu_vendors", "[vendor(name='ACME')]", "name is invalid, expected lower-case"),
+    ("gpu_vendors", "[vendor(name=7)]", "name is invalid, expected lower-case"),
+    ("gpu_vendors", "[vendor(name='default')]", "the name default is reserved"),
     ("gpu_vendors", "[vendor(resource_keys=())]", "declares no resource key"),
     ("gpu_vendors", "[vendor(resource_keys='acme.com/gpu')]", "resource_keys is not a tuple of str"),
     (
@@ -68,42 +68,41 @@ RUBBISH = [
     ("gpu_vendors", "[vendor(resource_keys=('a.com/gpu-*',))]", "'a.com/gpu-*' is not an extended resource"),
     ("gpu_vendors", "[vendor(recognise='x:y')]", "recognise is not callable"),
     ("gpu_vendors", "[vendor(utilization='metric')]", "utilization is not a Utilization"),
-    ("backends", "[backend(kind='Job')]", "kind is 'Job', not KaiwoJob or KaiwoService"),
+    ("backends", "[backend(kind='Job')]", "kind is 'Job', expected KaiwoJob or KaiwoService"),
     ("backends", "[backend(child='jobs')]", "child is not a Resource"),
-    ("backends", "[backend(fields=())]", "declares no field"),
+    ("backends", "[backend(fields=())]", "declares no field, expected its own block first"),
     (
         "backends",
         "[backend(fields=(Field('KaiwoService', ('a',), dict, ''),))]",
-        "field a is of 'KaiwoService'",
+        "field a is of 'KaiwoService', expected KaiwoJob",
     ),
     (
         "backends",
         "[backend(fields=(Field('KaiwoJob', ('acme-job',), dict, ''),))]",
-        "not a tuple of JSON names",
+        "expected a tuple of JSON names",
     ),
-    ("backends", "[backend(chosen=True)]", "chosen is not callable"),
-    ("backends", "[backend(render='x:y')]", "render is not callable"),
-    ("backends", "[backend(write='put')]", "write is 'put', not create or apply"),
-    ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any'"),
+    ("backends", "[backend(implementation='x:y')]", "implementation is not callable"),
+    ("backends", "[backend(write='put')]", "write is 'put', expected create or apply"),
+    ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any', expected dns1123 or dns1035"),
     ("backends", "[backend(max_name_length='63')]", "max_name_length is not a number"),
     ("backends", "[backend(settings=dict)]", "settings is not a pydantic model class"),
     ("backends", "[backend(rules=[])]", "rules is not a tuple of PolicyRule"),
     (
         "backends",
         "[backend(rules=(PolicyRule(('*',), ('jobs',), ('get',), ''),))]",
-        "without wildcard: ('*',)",
+        "is ('*',), expected a tuple of words without wildcard",
     ),
     (
         "backends",
         "[backend(rules=(PolicyRule('batch', ('jobs',), ('get',), ''),))]",
-        "groups of a rule is not",
+        "groups of a rule is 'batch', expected",
     ),
     ("download_sources", "[source(item=dict)]", "item is not a pydantic model class"),
-    ("download_sources", "[source(path=())]", "path is not a tuple of JSON names"),
-    ("download_sources", "[source(path='data.download.oci')]", "path is not a tuple of JSON names"),
-    ("download_sources", "[source(downloader='fetch')]", "downloader is not written module:name"),
+    ("download_sources", "[source(path=())]", "expected a tuple of JSON names"),
+    ("download_sources", "[source(path='data.download.oci')]", "expected a tuple of JSON names"),
+    ("download_sources", "[source(downloader='fetch')]", "downloader is 'fetch', expected module:name"),
     ("download_sources", "[source(description=None)]", "description is not text"),
-    ("commands", "[Command(name='acme', load=print, help='Acme.')]", "load is not written module:name"),
+    ("commands", "[Command(name='acme', load=print, help='Acme.')]", "expected module:name"),
     ("commands", "[Command(name='acme', load='a:b', help='Two\\nlines.')]", "help is not one line"),
     (
         "controllers",
@@ -111,8 +110,12 @@ RUBBISH = [
         "kinds is not a tuple of CustomKind",
     ),
     ("pod_contributions", "[PodContribution(name='a', contribute=None)]", "contribute is not callable"),
-    ("lifecycle", "[Lifecycle(name='a', start=print)]", "start is not written module:name"),
-    ("transitions", "[TransitionListener(name='a', notify='notify')]", "notify is not written module:name"),
+    ("lifecycle", "[Lifecycle(name='a', start=print)]", "expected module:name"),
+    (
+        "transitions",
+        "[TransitionListener(name='a', notify='notify')]",
+        "notify is 'notify', expected module:name",
+    ),
     ("queue_systems", "[QueueSystem(name='a', assign=None, admission=print)]", "assign is not callable"),
 ]
 
@@ -171,7 +174,7 @@ def test_settings_can_be_left_out(install: Callable[..., str]) -> None:
     hook = "\n@hookimpl\ndef kaiwo_backends():\n    return [backend(settings=Demanding)]\n"
     install("acme", IMPORTS + demanding + hook)
     (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
-    assert state.message.startswith("settings: cannot be left out of KaiwoConfig, give defaults: ")
+    assert state.message.startswith("settings: every field needs a default: ")
     assert "endpoint" in state.message
 
 
@@ -196,7 +199,7 @@ def test_a_declaration_of_anything_is_taken_or_refused_and_never_crashes(
     message = hook
     try:
         taken = checked_declarations(hook, declaration, returned)
-    except RefusedPlugin as refusal:
+    except InvalidPlugin as refusal:
         message = str(refusal)
     assert message.startswith(hook)
     assert all(isinstance(item, declaration) for item in taken)

@@ -21,14 +21,14 @@ def kaiwo_gpu_vendors():
     return [GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=lambda node: ())]
 """
 DECLARED = """
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin.backends import Backend
 
 @hookimpl
 def kaiwo_backends():
     field = Field("KaiwoJob", ("laterJob",), dict, "For later.")
-    return [Backend(name="later", kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda w: False)]
+    return [Backend(name="later", kind="KaiwoJob", child=JOB, fields=(field,))]
 """
 RAISES = "\nraise RuntimeError('no driver here')\n"
 

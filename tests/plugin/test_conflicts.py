@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 IMPORTS = """
 from pydantic import BaseModel
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB, Resource
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
@@ -34,7 +34,7 @@ class Item(BaseModel):
 
 def backend(name, *path):
     field = Field("KaiwoJob", path, dict, "A block.")
-    return Backend(name=name, kind="KaiwoJob", child=JOB, fields=(field,), chosen=lambda workload: False)
+    return Backend(name=name, kind="KaiwoJob", child=JOB, fields=(field,))
 
 
 def source(name, *path):
@@ -85,7 +85,7 @@ CASES = {
         "vendor('a', 'a.com/gpu', 'same.com/part-*')",
         "vendor('b', 'b.com/gpu', 'same.com/part-1*')",
     ),
-    "a queue system, of which one can be in force": ("queue_systems", "queue('a')", "queue('b')"),
+    "queue system": ("queue_systems", "queue('a')", "queue('b')"),
     "controller same": ("controllers", "controller('same', 'as')", "controller('same', 'bs')"),
     "kind same.acme.com": ("controllers", "controller('a', 'same')", "controller('b', 'same')"),
     "command same": (
@@ -123,8 +123,7 @@ def test_the_second_to_declare_something_is_refused_naming_both_distributions(
     assert states["aaa"].state == "loaded"
     assert states["bbb"].state == "broken"
     assert states["bbb"].message == (
-        f"declares {what}, as does plugin aaa of kaiwo-aaa; "
-        "disable or uninstall one of kaiwo-bbb and kaiwo-aaa"
+        f"{what} is already declared by plugin aaa of kaiwo-aaa; disable or uninstall kaiwo-bbb or kaiwo-aaa"
     )
 
 
@@ -134,7 +133,7 @@ def test_a_plugin_that_contradicts_itself_is_refused(install: Callable[..., str]
     hook, first, second = CASES[what]
     install("aaa", source_of(hook, first, second))
     (state,) = [s for s in load(PluginSelection(names=("aaa",))).states if s.name == "aaa"]
-    assert state.message == f"declares {what} twice"
+    assert state.message == f"{what} is declared twice"
 
 
 def test_of_a_refused_plugin_nothing_stays(install: Callable[..., str]) -> None:
@@ -163,7 +162,7 @@ def test_what_is_the_hosts_cannot_be_taken(
     """No plugin replaces a command or a kind of the host."""
     install("aaa", source_of(hook, declaration))
     (state,) = [s for s in load(PluginSelection(names=("aaa",))).states if s.name == "aaa"]
-    assert state.message == f"declares {what}, as does kaiwo itself; kaiwo-aaa must choose another"
+    assert state.message == f"{what} belongs to kaiwo itself; kaiwo-aaa must use another name"
 
 
 @pytest.mark.parametrize("path", ["'gpus'", "'storage'", "'storage', 'data', 'mountPath'", "'image', 'tag'"])
@@ -171,7 +170,7 @@ def test_a_field_of_the_host_cannot_be_taken(install: Callable[..., str], path: 
     """A plugin cannot change what a documented field means, nor spoil the schema for others."""
     install("aaa", source_of("backends", f"backend('a', {path})"))
     (state,) = [s for s in load(PluginSelection(names=("aaa",))).states if s.name == "aaa"]
-    assert "which is kaiwo's own; kaiwo-aaa must choose another" in state.message
+    assert "belongs to kaiwo itself; kaiwo-aaa must use another name" in state.message
 
 
 def test_every_command_of_the_host_is_kept_for_it() -> None:

@@ -27,12 +27,12 @@ def load_source(install: Callable[..., str], source: str) -> Plugins:
 
 
 def test_kaiwo_backends(install: Callable[..., str]) -> None:
-    """A backend brings its fields, its rights and its settings; without callables it is only declared."""
+    """A backend brings its fields, its rights and its settings; without a class it is only declared."""
     plugins = load_source(
         install,
         """
         from pydantic import BaseModel
-        from kaiwo.api.field import Field
+        from kaiwo.api.plugin_fields import Field
         from kaiwo.engine.resource import JOB
         from kaiwo.plugin.backends import Backend
         from kaiwo.plugin.rbac import PolicyRule
@@ -48,7 +48,6 @@ def test_kaiwo_backends(install: Callable[..., str]) -> None:
                     kind="KaiwoJob",
                     child=JOB,
                     fields=(Field("KaiwoJob", ("acmeJob",), dict, "An Acme job."),),
-                    chosen=lambda workload: "acmeJob" in workload.blocks,
                     rules=(PolicyRule(("batch",), ("jobs",), ("create",), "create jobs"),),
                     settings=Settings,
                 )

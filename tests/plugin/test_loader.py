@@ -140,7 +140,7 @@ def test_a_required_plugin_that_is_not_selected_or_not_installed_stops_the_start
     install("acme", ACME)
     with pytest.raises(RequiredPluginError, match="acme is not-selected"):
         load(only(required=frozenset({"acme"})))
-    with pytest.raises(RequiredPluginError, match="did you mean acme"):
+    with pytest.raises(RequiredPluginError, match='did you mean "acme"'):
         load(only("acme", required=frozenset({"acmee"})))
 
 
@@ -150,7 +150,7 @@ def test_an_unknown_name_is_listed_with_the_nearest(install: Callable[..., str],
     install("acme", ACME)
     found = state(load(only(written)), written)
     assert found.state == "broken"
-    assert found.message == "no installed distribution has a plugin of this name; did you mean acme?"
+    assert found.message == 'not installed; did you mean "acme"?'
 
 
 @pytest.mark.parametrize(
@@ -158,19 +158,27 @@ def test_an_unknown_name_is_listed_with_the_nearest(install: Callable[..., str],
     [
         (
             "KAIWO_API = 2",
-            "was written for plugin API 2, this is 1; install a version of the plugin for API 1",
+            (
+                "plugin was written for API 2, this host has 1.2; "
+                "install a release of the plugin for API 1, or upgrade kaiwo"
+            ),
         ),
         (
-            "KAIWO_API = '1'",
-            "was written for plugin API '1', this is 1; install a version of the plugin for API 1",
+            "KAIWO_API = '0.9'",
+            "plugin was written for API 0, this host has 1.2; install a release of the plugin for API 1",
         ),
-        ("pass", "does not state its API version; write KAIWO_API = 1 there"),
+        ("KAIWO_API = '1.3'", "plugin needs API 1.3, this host has 1.2; upgrade kaiwo"),
+        ("KAIWO_API = '1'", """KAIWO_API is '1', expected a version like "1.2" or the integer 1"""),
+        ("KAIWO_API = 1.2", """KAIWO_API is 1.2, expected a version like "1.2" or the integer 1"""),
+        ("KAIWO_API = True", """KAIWO_API is True, expected a version like "1.2" or the integer 1"""),
+        ("pass", 'states no API version; add KAIWO_API = "1.2"'),
     ],
 )
-def test_another_api_major_is_refused_in_one_line_before_any_hook_is_called(
-    install: Callable[..., str], statement: str, message: str
+def test_another_api_version_is_an_error_in_one_line_before_any_hook_is_called(
+    install: Callable[..., str], monkeypatch: pytest.MonkeyPatch, statement: str, message: str
 ) -> None:
-    """An old plugin says what to install instead of failing somewhere later."""
+    """A plugin of another time says what to install instead of failing somewhere later."""
+    monkeypatch.setattr("kaiwo.plugin.api_version.API_MINOR", 2)
     install(
         "old",
         f"""\
@@ -186,6 +194,16 @@ def test_another_api_major_is_refused_in_one_line_before_any_hook_is_called(
     assert found.state == "broken"
     assert found.message.endswith(message)
     assert "\n" not in found.message
+
+
+@pytest.mark.parametrize("version", ["1", "'1.0'", "'1.1'", "'1.2'"])
+def test_a_plugin_for_this_or_an_older_minor_version_loads(
+    install: Callable[..., str], monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """A plugin states the lowest version that it works with, and later hosts keep what it uses."""
+    monkeypatch.setattr("kaiwo.plugin.api_version.API_MINOR", 2)
+    install("acme", f"# bare\nKAIWO_API = {version}\n")
+    assert state(load(only("acme")), "acme").state == "loaded"
 
 
 def test_two_distributions_with_one_plugin_name_are_refused_naming_both(install: Callable[..., str]) -> None:
@@ -213,7 +231,7 @@ def test_an_unknown_hook_is_refused_with_the_nearest(install: Callable[..., str]
     """A misspelt hook would otherwise do nothing, for ever."""
     install("acme", "\n@hookimpl\ndef kaiwo_gpu_vendor():\n    return []\n")
     message = state(load(only("acme")), "acme").message
-    assert message == "implements kaiwo_gpu_vendor, which is no hook; did you mean kaiwo_gpu_vendors?"
+    assert message == 'unknown hook kaiwo_gpu_vendor; did you mean "kaiwo_gpu_vendors"?'
 
 
 def test_a_hook_with_arguments_or_a_wrapper_is_refused(install: Callable[..., str]) -> None:
@@ -222,7 +240,9 @@ def test_a_hook_with_arguments_or_a_wrapper_is_refused(install: Callable[..., st
     install("wrapper", "\n@hookimpl(wrapper=True)\ndef kaiwo_commands():\n    return (yield)\n")
     plugins = load(only("argued", "wrapper"))
     assert "config" in state(plugins, "argued").message
-    assert state(plugins, "wrapper").message == "kaiwo_commands is a wrapper; a hook returns a list"
+    assert state(plugins, "wrapper").message == (
+        "kaiwo_commands is a hook wrapper, expected a function that returns a list"
+    )
 
 
 def test_fields_of_an_unselected_distribution_are_known_without_importing_it(

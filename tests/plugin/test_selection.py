@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaiwo.plugin.selection import PluginSelection, SelectionError, nearest
+from kaiwo.plugin.selection import PluginSelection, SelectionError
 
 
 def test_flag_wins_over_environment_wins_over_file() -> None:
@@ -58,12 +58,3 @@ def test_a_list_that_is_none_is_an_error_with_place_and_example(value: object) -
 def test_any_list_of_names_survives_being_written_as_text(names: list[str], separator: str) -> None:
     """No name is lost or made up between a deployment's list and the variable it becomes."""
     assert PluginSelection.of(environ={"KAIWO_PLUGINS": separator.join(names)}).names == tuple(names)
-
-
-def test_the_nearest_name_is_only_offered_when_one_is_near() -> None:
-    """A far-fetched suggestion is worse than none."""
-    names = ["batch_job", "gpu_amd", "gpu_nvidia"]
-    assert nearest("batchjob", names) == "batch_job"
-    assert nearest("GPU-AMD", names) == "gpu_amd"
-    assert nearest("kaiwo-gpu-nvidia", names) == "gpu_nvidia"
-    assert nearest("zzzzzz", names) is None

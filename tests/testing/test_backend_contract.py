@@ -9,25 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo import testing
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
+from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
+from kaiwo.testing.overrides import override_methods
+from kaiwo.workload.errors import SpecError
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import system_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-
-
-def allocate(given: AllocationInput) -> Allocation:
-    """One pod without GPUs."""
-    del given
-    return Allocation()
 
 
 def child(given: RenderInput) -> Object:
@@ -46,15 +44,35 @@ def child(given: RenderInput) -> Object:
     }
 
 
-def render(given: RenderInput) -> Rendered:
-    """What a backend should render."""
-    return Rendered(child(given))
-
-
 def observe(observation: Observation) -> Outcome:
     """What a backend should say of a child that nobody has started."""
     del observation
     return Outcome("STARTING", "Created", "the Job has no pod yet")
+
+
+class AcmeBackend(BackendBase):
+    """Serves everything but Ray."""
+
+    def serves(self, workload: Workload) -> bool:
+        """Whether it is not for Ray."""
+        return not workload.spec.ray
+
+    def allocate(self, inp: AllocationInput) -> Allocation:
+        """One pod without GPUs."""
+        del inp
+        return Allocation()
+
+    def render(self, inp: RenderInput) -> Rendered:
+        """What a backend should render."""
+        return Rendered(child(inp))
+
+    def observe(self, observation: Observation) -> Outcome:
+        """The status of a child that has not started."""
+        return observe(observation)
+
+
+class Incomplete(BackendBase):
+    """Lacks abstract methods."""
 
 
 GOOD = Backend(
@@ -62,18 +80,17 @@ GOOD = Backend(
     kind="KaiwoJob",
     child=JOB,
     fields=(Field("KaiwoJob", ("acmeJob",), dict, "An Acme job."),),
-    chosen=lambda workload: not workload.spec.ray,
-    allocate=allocate,
-    render=render,
-    observe=observe,
+    implementation=AcmeBackend,
 )
 
 
 def test_a_good_backend_passes_built_or_only_declared() -> None:
     """The contract asks for nothing that cannot be done, and of a declaration only what it declares."""
     testing.assert_backend_contract(GOOD, [testing.job(), testing.job("other", acmeJob={})])
-    declared = replace(GOOD, allocate=None, render=None, observe=None)
-    testing.assert_backend_contract(declared, [testing.job()])
+    declared = replace(GOOD, implementation=None)
+    testing.assert_backend_contract(declared, [testing.job(acmeJob={})])
+    with pytest.raises(AssertionError, match="has no block acmeJob"):
+        testing.assert_backend_contract(declared, [testing.job()])
 
 
 def rendering(change: Callable[[Object], Any]) -> Backend:
@@ -84,12 +101,12 @@ def rendering(change: Callable[[Object], Any]) -> Backend:
         change(made)
         return Rendered(made)
 
-    return replace(GOOD, render=changed)
+    return override_methods(GOOD, render=changed)
 
 
 def observing(status: str) -> Backend:
     """A backend that always says this."""
-    return replace(GOOD, observe=lambda _: Outcome(status, "Guessed", "it says"))
+    return override_methods(GOOD, observe=lambda _: Outcome(status, "Guessed", "it says"))
 
 
 def reads_conditions(observation: Observation) -> Outcome:
@@ -105,6 +122,11 @@ def reads_ready(observation: Observation) -> Outcome:
     return observe(observation)
 
 
+def rejects(workload: Workload) -> None:
+    """Accepts no workload."""
+    raise SpecError("spec.acmeJob", f"no: {workload.name}")
+
+
 def changes_child(observation: Observation) -> Outcome:
     """Writes notes into what it was given."""
     observation.child["seen"] = True
@@ -114,27 +136,33 @@ def changes_child(observation: Observation) -> Outcome:
 COUNTER = itertools.count()
 
 BAD: dict[str, Backend] = {
-    "come together": replace(GOOD, observe=None),
-    "does not choose it": replace(GOOD, chosen=lambda _: False),
-    "chosen answers with True or False": replace(GOOD, chosen=lambda workload: workload.spec.user),  # type: ignore[arg-type, return-value]  # the point
+    "its class cannot be loaded: TypeError.*abstract": replace(GOOD, implementation=Incomplete),  # type: ignore[type-abstract]  # the point
+    "its class cannot be loaded: TypeError.*expected a subclass of BackendBase, got str": replace(
+        GOOD,
+        implementation=str,  # type: ignore[arg-type]  # the point
+    ),
+    "does not serve it": override_methods(GOOD, serves=lambda _: False),
+    "serves returned None, expected True or False": override_methods(
+        GOOD, serves=lambda workload: workload.spec.user
+    ),
     "serves KaiwoService": replace(GOOD, kind="KaiwoService"),
-    "refuses it": replace(GOOD, check=lambda _: (("spec", "no"),)),
-    "cannot run: NoGPUs": replace(GOOD, allocate=lambda _: Blocked("NoGPUs", "none here")),
-    "GPUs without a resource key": replace(GOOD, allocate=lambda _: Allocation(gpus_per_replica=1)),
+    "rejects it: spec.acmeJob: no": override_methods(GOOD, validate=rejects),
+    "cannot run: NoGPUs": override_methods(GOOD, allocate=lambda _: Blocked("NoGPUs", "none here")),
+    "GPUs without a resource key": override_methods(GOOD, allocate=lambda _: Allocation(gpus_per_replica=1)),
     "apiVersion of the child": rendering(lambda job: job.update(apiVersion="v1")),
     "kind of the child": rendering(lambda job: job.update(kind="Pod")),
     "named like it": rendering(lambda job: job["metadata"].update(name="other")),
     "has a status": rendering(lambda job: job.update(status={})),
     "null at spec.suspend": rendering(lambda job: job["spec"].update(suspend=None)),
     "not plain JSON": rendering(lambda job: job["spec"].update(x=(1, 2))),
-    "answered differently the second time": rendering(lambda job: job["spec"].update(x=next(COUNTER))),
+    "returned another result the second time": rendering(lambda job: job["spec"].update(x=next(COUNTER))),
     "the child lacks the label": rendering(lambda job: job["metadata"].update(labels={})),
     "spec.template lacks the label": rendering(lambda job: job["spec"]["template"].update(metadata={})),
     "RUNNING is claimed": observing("RUNNING"),
     "is no status": observing("Running"),
-    "observe, with the status None, raised": replace(GOOD, observe=reads_conditions),
-    "observe changed the child": replace(GOOD, observe=changes_child),
-    "which `reads` does not name": replace(GOOD, observe=reads_ready, reads=("startTime",)),
+    "observe, with the status None, raised": override_methods(GOOD, observe=reads_conditions),
+    "observe changed the child": override_methods(GOOD, observe=changes_child),
+    "which `reads` does not name": override_methods(replace(GOOD, reads=("startTime",)), observe=reads_ready),
 }
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 import kaiwo_batch_job.plugin
 from kaiwo import testing
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.commands import Command
@@ -43,7 +43,7 @@ def test_a_test_sees_only_the_plugins_it_names() -> None:
 
 def test_a_plugin_that_would_be_broken_fails_the_test_with_the_reason() -> None:
     """Nobody has to look for a state to notice that a plugin does not load."""
-    with pytest.raises(AssertionError, match="acme: kaiwo_acme does not state its API version"):
+    with pytest.raises(AssertionError, match="acme: kaiwo_acme states no API version"):
         testing.plugins(module("kaiwo_acme", KAIWO_API=None))
 
 
@@ -51,7 +51,9 @@ def test_two_plugins_that_conflict_fail_the_test() -> None:
     """The kit knows the same rules as the real loader."""
     first = module("kaiwo_one", kaiwo_commands=kaiwo_commands)
     second = module("kaiwo_two", kaiwo_commands=kaiwo_commands)
-    with pytest.raises(AssertionError, match="two: declares command acme, as does plugin one of kaiwo-one"):
+    with pytest.raises(
+        AssertionError, match="two: command acme is already declared by plugin one of kaiwo-one"
+    ):
         testing.plugins(first, second)
 
 

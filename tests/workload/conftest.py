@@ -13,7 +13,7 @@ import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 import kaiwo_gpu_nvidia.plugin
 from kaiwo.api.conditions import find_condition
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.testing import job, node, plugins
 from kaiwo.testing.builders import NOW

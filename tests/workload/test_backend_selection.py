@@ -9,6 +9,7 @@ import pytest
 import kaiwo_batch_job.plugin
 from kaiwo.api.workload import Workload
 from kaiwo.testing import job, plugins
+from kaiwo.testing.overrides import override_methods
 from kaiwo.workload.backend_selection import select_backend
 from kaiwo.workload.model import Registry
 
@@ -18,7 +19,7 @@ THEIRS = replace(BATCH, name="slurm", fields=(replace(BATCH.fields[0], path=("sl
 
 def served(fields: dict[str, object], *, slurm: bool = True) -> str:
     """The name of the backend that runs a KaiwoJob with these fields."""
-    theirs = replace(THEIRS, chosen=lambda _: slurm)
+    theirs = override_methods(THEIRS, serves=lambda _: slurm)
     found = select_backend(Workload.from_object(job(**fields)), Registry(backends=(BATCH, theirs))).backend
     assert found is not None
     return found.name
@@ -45,7 +46,7 @@ def test_a_back_end_that_is_not_asked_for_cannot_stand_in_the_way() -> None:
     def fails(_: Workload) -> bool:
         raise RuntimeError("broken")
 
-    registry = Registry(backends=(BATCH, replace(THEIRS, chosen=fails)))
+    registry = Registry(backends=(BATCH, override_methods(THEIRS, serves=fails)))
     found = select_backend(Workload.from_object(job()), registry).backend
     assert found is not None
     assert found.name == "batch_job"

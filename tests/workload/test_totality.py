@@ -14,6 +14,7 @@ from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.testing import job
+from kaiwo.testing.overrides import override_methods
 from kaiwo.workload.plan import plan_object
 
 if TYPE_CHECKING:
@@ -107,15 +108,18 @@ def raising(*_: object) -> Any:
 
 
 LIES = [
-    ("chosen", raising),
-    *((name, lie) for name in ("check", "allocate", "render") for lie in (raising, lambda *_: 42)),
+    *(
+        (name, lie)
+        for name in ("serves", "validate", "allocate", "render")
+        for lie in (raising, lambda *_: 42)
+    ),
 ]
 
 
 @pytest.mark.parametrize(("function", "lie"), LIES)
 def test_a_back_end_that_raises_or_lies_is_named(world: World, function: str, lie: Any) -> None:
     """A defect of a plugin is a status of the workload at hand, and it is tried again later."""
-    backend = dataclasses.replace(world.registry.backends[0], **{function: lie})
+    backend = override_methods(world.registry.backends[0], **{function: lie})
     world.registry = dataclasses.replace(world.registry, backends=(backend,))
     plan = world.settle()
     assert not world.writes
@@ -133,7 +137,7 @@ def test_a_back_end_cannot_create_anything_but_its_own_child(world: World) -> No
         {"metadata": None},
     ):
         bad = Rendered({**good.child, **change})
-        backend = dataclasses.replace(world.registry.backends[0], render=lambda _, bad=bad: bad)
+        backend = override_methods(world.registry.backends[0], render=lambda _, bad=bad: bad)
         world.registry = dataclasses.replace(world.registry, backends=(backend,))
         world.settle()
         assert world.status["reason"] == "PluginError"
@@ -143,7 +147,7 @@ def test_a_back_end_cannot_create_anything_but_its_own_child(world: World) -> No
 def test_a_back_end_that_cannot_read_its_child_keeps_the_status(world: World, lie: Any) -> None:
     """The last known state stays while the plugin fails."""
     world.settle()
-    backend = dataclasses.replace(world.registry.backends[0], observe=lie)
+    backend = override_methods(world.registry.backends[0], observe=lie)
     world.registry = dataclasses.replace(world.registry, backends=(backend,))
     plan = world.settle()
     assert plan.requeue_after
@@ -171,7 +175,7 @@ def test_a_queue_system_that_fails_is_named(world: World, lie: Any) -> None:
 def test_allocations_and_refusals_of_a_back_end_are_believed(world: World) -> None:
     """What a backend decides is what is reported."""
     for answer, reason in ((Blocked("Because", "of me"), "Because"), (Allocation(replicas=3), "Starting")):
-        backend = dataclasses.replace(world.registry.backends[0], allocate=lambda _, answer=answer: answer)
+        backend = override_methods(world.registry.backends[0], allocate=lambda _, answer=answer: answer)
         world.registry = dataclasses.replace(world.registry, backends=(backend,))
         world.settle()
         assert world.status["reason"] == reason

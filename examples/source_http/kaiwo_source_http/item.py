@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 
 
 def _inside(path: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kaiwo.testing.installation import WheelEnvironment, build_wheels, install
+from kaiwo.testing.wheels import WheelEnvironment, build_wheels, install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ CONTENT = bytes(range(256)) * 4000
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 

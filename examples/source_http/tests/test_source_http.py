@@ -105,7 +105,7 @@ class TestInstalled:
         """
         with pytest.raises(Exception, match=r"download.http\[0\].url") as refused:
             cluster.api.create(WORKLOADS, job("wrong", [{**ITEM, "url": "ftp://example.com/x"}]))
-        assert refused.value.status == 422  # type: ignore[attr-defined] # the sandbox's ApiError
+        assert refused.value.status == 422  # type: ignore[attr-defined] # SandboxApiError
         cluster.api.create(WORKLOADS, job("train", items(web)))
         prepared = seen(cluster.api, JOBS, lambda obj: obj["metadata"]["name"] == "train-download")
         (container,) = prepared["spec"]["template"]["spec"]["containers"]

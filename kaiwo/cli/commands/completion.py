@@ -18,7 +18,7 @@ def completion(ctx: click.Context, shell: str) -> None:
       bash:  source <(kaiwo completion bash)
       zsh:   source <(kaiwo completion zsh)
       fish:  kaiwo completion fish | source
-    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    """
     root = ctx.find_root()
     script = SHELLS[shell](root.command, {}, "kaiwo", "_KAIWO_COMPLETE").source()
     click.echo(script)

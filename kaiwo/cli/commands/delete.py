@@ -11,8 +11,10 @@ import click
 from kaiwo.cli import kit, options, user_config
 from kaiwo.cli.duration import SECONDS
 from kaiwo.cli.failures import FAILED, NOT_FOUND, TIMED_OUT, USAGE, Failure
-from kaiwo.cli.kinds import SHORT, WORKLOADS, found_in, target
 from kaiwo.cli.output import workload_fields
+from kaiwo.cli.terminal import clean
+from kaiwo.cli.workload_kinds import SHORT, WORKLOADS
+from kaiwo.cli.workload_lookup import find_all, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
 
-_INTERVAL = 1.0  # seconds between two looks at what is still there
+_INTERVAL = 1.0  # seconds between two checks of what still exists
 
 
 @click.command()
@@ -31,24 +33,33 @@ _INTERVAL = 1.0  # seconds between two looks at what is still there
 @click.option("--ignore-not-found", is_flag=True, help="What does not exist counts as deleted.")
 @click.option("--wait/--no-wait", default=True, help="Wait until it is gone (the default).")
 @click.option("--timeout", type=SECONDS, default="2m", metavar="DURATION", help="Give up waiting after (2m).")
-def delete(*, names: Sequence[str], yes: bool, ignore_not_found: bool, wait: bool, timeout: float) -> None:
+@options.config_option
+def delete(
+    *,
+    names: Sequence[str],
+    yes: bool,
+    ignore_not_found: bool,
+    wait: bool,
+    timeout: float,
+    config: str | None,
+) -> None:
     """Delete workloads, named like train, job/train or service/chat, and what was created for them.
 
     Data volumes of the workload go with it. Asks first on a terminal.
     """
     options.one_namespace()
-    user_config.in_own_namespace(user_config.load())
+    user_config.use_configured_namespace(user_config.load(config))
     with kit.cluster() as cluster:
-        doomed = _resolve(cluster, names, ignore_not_found=ignore_not_found)
-        if doomed and not yes and on_terminal():
-            _confirm(cluster, [obj for _, obj in doomed])
-        going: list[tuple[Resource, Object]] = []
-        for resource, obj in doomed:
+        chosen = _resolve(cluster, names, ignore_not_found=ignore_not_found)
+        if chosen and not yes and on_terminal():
+            _confirm(cluster, [obj for _, obj in chosen])
+        deleted: list[tuple[Resource, Object]] = []
+        for resource, obj in chosen:
             if _delete(cluster, resource, obj):
-                going.append((resource, obj))
+                deleted.append((resource, obj))
             kit.say(f"{_label(obj)} deleted")
         if wait:
-            _wait(cluster, going, timeout)
+            _wait(cluster, deleted, timeout)
 
 
 def on_terminal() -> bool:
@@ -59,31 +70,31 @@ def on_terminal() -> bool:
 def _resolve(
     cluster: Cluster, names: Sequence[str], *, ignore_not_found: bool
 ) -> list[tuple[Resource, Object]]:
-    """Everything that is meant, before anything is deleted."""
+    """The live workloads of all names, before anything is deleted."""
     found: dict[str, tuple[Resource, Object]] = {}
     missing, both = [], []
     for name in names:
-        kinds, plain = target(name)
-        here = found_in(cluster, kinds, plain)
+        kinds, plain = parse_name(name)
+        here = find_all(cluster, kinds, plain)
         missing += [name] if not here else []
         both += [name] if len(here) > 1 else []
         found |= {obj["metadata"]["uid"]: (resource, obj) for resource, obj in here}
     if both:
         named = ", ".join(both)
-        what = f"{named}: a job and a service have that name; nothing was deleted"
+        what = f"{named} is both a job and a service; nothing was deleted"
         raise Failure(what, f"write job/{both[0]} or service/{both[0]}", code=USAGE)
     if missing and not ignore_not_found:
         named = ", ".join(missing)
-        what = f"no workload {named} in namespace {cluster.namespace}; nothing was deleted"
-        raise Failure(what, "kaiwo list -A shows all that you may see", code=NOT_FOUND)
+        what = f"{named} not found in namespace {cluster.namespace}; nothing was deleted"
+        raise Failure(what, "kaiwo list -A", code=NOT_FOUND)
     return list(found.values())
 
 
 def _confirm(cluster: Cluster, objects: Sequence[Object]) -> None:
-    click.echo(f"In namespace {cluster.namespace}:", err=True)
+    click.echo(f"in namespace {cluster.namespace}:", err=True)
     for obj in objects:
         word = workload_fields.word(obj) or "new"
-        click.echo(f"  {_label(obj)} ({word}, {workload_fields.gpus(obj)} GPUs)", err=True)
+        click.echo(clean(f"  {_label(obj)} ({word}, {workload_fields.gpus(obj)} GPUs)"), err=True)
     what = "it and its data volumes" if len(objects) == 1 else f"these {len(objects)} and their data volumes"
     if not click.confirm(f"Delete {what}?", err=True):
         raise Failure("nothing was deleted", code=FAILED)
@@ -99,25 +110,27 @@ def _delete(cluster: Cluster, resource: Resource, obj: Object) -> bool:
             resource, metadata["namespace"], metadata["name"], uid=metadata["uid"], propagation="Background"
         )
     except (NotFound, Conflict):
-        # Gone meanwhile, or gone and replaced by another of the same name, which nobody asked to delete.
+        # Deleted meanwhile, perhaps replaced by another workload of that name, which stays.
         return False
     return answer.get("kind") == resource.kind
 
 
-def _wait(cluster: Cluster, going: Sequence[tuple[Resource, Object]], timeout: float) -> None:
+def _wait(cluster: Cluster, deleted: Sequence[tuple[Resource, Object]], timeout: float) -> None:
     deadline = time.monotonic() + timeout
-    while left := [obj for resource, obj in going if _there(cluster, resource, obj)]:
+    while left := [obj for resource, obj in deleted if _exists(cluster, resource, obj)]:
         if time.monotonic() >= deadline:
             names = ", ".join(_label(obj) for obj in left)
             finalizers = sorted({f for obj in left for f in obj["metadata"].get("finalizers") or ()})
             why = f" (finalizers: {', '.join(finalizers)})" if finalizers else ""
             raise Failure(
-                f"timed out; still there: {names}{why}", "kaiwo list shows when they are gone", code=TIMED_OUT
+                f"timed out after {timeout:g} s; still being deleted: {names}{why}",
+                "kaiwo list",
+                code=TIMED_OUT,
             )
         time.sleep(_INTERVAL)
 
 
-def _there(cluster: Cluster, resource: Resource, obj: Object) -> bool:
+def _exists(cluster: Cluster, resource: Resource, obj: Object) -> bool:
     from kaiwo.engine.errors import NotFound
 
     metadata = obj["metadata"]

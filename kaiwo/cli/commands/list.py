@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from kaiwo.cli import kit, options, user_config
-from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.kinds import SHORT, WORDS, WORKLOADS, not_installed
+from kaiwo.cli.failures import NOT_FOUND, USAGE, Failure
 from kaiwo.cli.kit import Column
+from kaiwo.cli.list_watch import ListWatch
 from kaiwo.cli.output import watching, workload_fields
+from kaiwo.cli.workload_kinds import KIND_NAMES, SHORT, WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +38,9 @@ STATUSES = (
 def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:
     if value is None:
         return WORKLOADS
-    if value.lower() not in WORDS:
-        raise click.BadParameter(f'"{value}" is no kind of workload; write job or service', ctx, param)
-    return (WORDS[value.lower()],)
+    if value.lower() not in KIND_NAMES:
+        raise click.BadParameter(f'unknown kind "{value}" (known: job, service)', ctx, param)
+    return (KIND_NAMES[value.lower()],)
 
 
 @options.watchable
@@ -54,12 +56,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     type=click.Choice(STATUSES, case_sensitive=False),
     help="Only workloads in this state; may be given several times.",
 )
-@click.option(
-    "--config",
-    metavar="FILE",
-    shell_complete=options.complete_files,
-    help="kaiwoconfig.yaml, which says who you are.",
-)
+@options.config_option
 def list_command(
     *,
     kinds: tuple[Resource, ...],
@@ -71,26 +68,88 @@ def list_command(
 ) -> None:
     """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
     if user and all_users:
-        raise Failure("--user and --all-users exclude each other", "leave one out", code=USAGE)
+        raise Failure("--user and --all-users exclude each other", "give one of them", code=USAGE)
     settled = user_config.load(config)
-    user_config.in_own_namespace(settled)
+    user_config.use_configured_namespace(settled)
     own = None if all_users else settled.user
+    filtered = bool(user or queue or words or len(kinds) < len(WORKLOADS))
     with kit.cluster() as cluster:
+        source = ListWatch(cluster, kinds)
 
-        def show() -> None:
-            chosen = [obj for obj in fetch(cluster, kinds) if _wanted(obj, user, queue, words)]
-            chosen.sort(key=lambda obj: _rank(obj, own))
+        def read() -> list[Object]:
+            chosen = [
+                obj for obj in source.read(watch=kit.settings().watch) if _wanted(obj, user, queue, words)
+            ]
+            return sorted(chosen, key=lambda obj: _rank(obj, own))
+
+        def write(chosen: list[Object]) -> None:
             if not chosen and kit.settings().output in (None, "table", "wide"):
-                filtered = " like that" if user or queue or words or len(kinds) < len(WORKLOADS) else ""
-                place = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
-                kit.say(f"no workloads{filtered} in {place}")
+                kit.say(_nothing(cluster, filtered=filtered))
             several = len({workload_fields.user(obj) for obj in chosen}) > 1
             kit.emit(chosen, columns(everywhere=cluster.everywhere, users=all_users or several))
 
-        if kit.settings().watch:
-            watching.watch(show)
-        else:
-            show()
+        first = read()
+        if not first:
+            check_namespace(cluster)
+            check_queue(cluster, queue)
+        if not kit.settings().watch:
+            write(first)
+            return
+        try:
+            watching.watch(read, write, source.changed)
+        finally:
+            source.close()
+
+
+def _nothing(cluster: Cluster, *, filtered: bool) -> str:
+    where = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
+    return f"no workloads match these filters in {where}" if filtered else f"no workloads in {where}"
+
+
+def check_namespace(cluster: Cluster) -> None:
+    """Tell an empty namespace from one that does not exist.
+
+    Raises:
+        Failure: there is no such namespace. Without the right to read namespaces nothing is checked.
+    """
+    from kaiwo.engine.errors import Forbidden, NotFound
+    from kaiwo.engine.resource import NAMESPACE
+
+    if cluster.everywhere:
+        return
+    with suppress(Forbidden):
+        try:
+            cluster.get(NAMESPACE, None, cluster.namespace)
+        except NotFound:
+            raise Failure(
+                f'namespace "{cluster.namespace}" not found', "kubectl get namespaces", code=NOT_FOUND
+            ) from None
+
+
+def check_queue(cluster: Cluster, queue: str | None) -> None:
+    """Tell an unused queue from one that does not exist.
+
+    Raises:
+        Failure: the queue system has no queue of that name.
+    """
+    system = kit.plugins().queue_system if queue else None
+    kinds = [kind for kind in system.reads if kind.kind.endswith("Queue")] if system else []
+    if not queue or not kinds:
+        return
+    from kaiwo.api.suggestion import did_you_mean
+    from kaiwo.engine.errors import Forbidden, NotFound
+
+    names: set[str] = set()
+    for kind in kinds:
+        try:
+            scope = cluster.scope if kind.namespaced else None
+            names |= {obj["metadata"]["name"] for obj in cluster.list(kind, scope)}
+        except (Forbidden, NotFound):
+            # What may not be read may hold the queue.
+            return
+    if queue not in names:
+        known = f"known: {', '.join(sorted(names)) or 'none'}"
+        raise Failure(f'queue "{queue}" not found', did_you_mean(queue, names) or known, code=NOT_FOUND)
 
 
 def _rank(obj: Object, own: str | None) -> tuple[bool, str, str, str]:
@@ -98,23 +157,6 @@ def _rank(obj: Object, own: str | None) -> tuple[bool, str, str, str]:
     metadata = obj["metadata"]
     mine = own is not None and workload_fields.same_user(workload_fields.user(obj), own)
     return not mine, metadata["namespace"], metadata["name"], obj["kind"]
-
-
-def fetch(cluster: Cluster, kinds: Sequence[Resource]) -> list[Object]:
-    """All workloads of these kinds in the cluster's scope.
-
-    Raises:
-        Failure: the cluster does not know the kind.
-    """
-    from kaiwo.engine.errors import NotFound
-
-    found: list[Object] = []
-    for kind in kinds:
-        try:
-            found += cluster.list(kind, cluster.scope)
-        except NotFound as error:
-            raise not_installed(kind) from error
-    return found
 
 
 def columns(*, everywhere: bool = False, users: bool = False, now: datetime | None = None) -> list[Column]:

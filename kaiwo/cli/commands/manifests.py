@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import installed_crds, kit
+from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.input_files import crd_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.install.manifest import RenderedManifest
     from kaiwo.install.render import InstallOptions, Part
+    from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.plugin.registry import Plugins
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
@@ -28,6 +29,11 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS), metavar="[all|crds|rbac|operator|scheduler]...")
 @click.option("--plugins", "names", metavar="NAMES", help="Render for these plugins only, comma-separated.")
 @click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
+@click.option(
+    "--watch-namespace",
+    metavar="NAME",
+    help="The only namespace whose workloads run; the operator has rights to workloads there alone.",
+)
 @click.option("--image", metavar="IMAGE", help="Of the operator; it must hold the chosen plugins.")
 @click.option(
     "--scheduler-image",
@@ -46,6 +52,7 @@ def manifests(
     parts: tuple[str, ...],
     names: str | None,
     namespace: str | None,
+    watch_namespace: str | None,
     image: str | None,
     scheduler_image: str | None,
     previous: str | None,
@@ -62,17 +69,17 @@ def manifests(
     \b
       kaiwo manifests --from-cluster | kubectl apply --server-side -f -
       kaiwo manifests crds rbac --plugins batch_job,gpu_amd
-    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    """
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
     if previous and from_cluster:
-        raise Failure("--previous and --from-cluster exclude each other", "leave one out", code=USAGE)
+        raise Failure("--previous and --from-cluster exclude each other", "give one of them", code=USAGE)
     if (previous or from_cluster) and "crds" not in chosen:
         given = "--previous" if previous else "--from-cluster"
-        raise Failure(f"{given} is about CRDs, and none are printed", "leave it out, or add crds", code=USAGE)
-    installation = _installation(namespace or kit.settings().namespace, image, scheduler_image)
-    before = (
-        installed_crds.in_file(previous) if previous else installed_crds.in_cluster() if from_cluster else ()
+        raise Failure(f"{given} needs the part crds", f"add crds, or leave {given} out", code=USAGE)
+    installation = _installation(
+        namespace or kit.settings().namespace, watch_namespace, image, scheduler_image
     )
+    before = crd_files.read_crds(previous) if previous else _cluster_crds() if from_cluster else ()
     loaded = _plugins(names)
     crds = _crds(loaded, before) if "crds" in chosen else []
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
@@ -88,23 +95,35 @@ def manifests(
             kit.emit([*crds, *(manifest.obj for manifest in rest)], columns)
 
 
-def _installation(namespace: str | None, image: str | None, scheduler_image: str | None) -> InstallOptions:
-    from kaiwo.api.names import PLAIN
-    from kaiwo.install.manifest import DEFAULT_NAMESPACE
-    from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
+def _cluster_crds() -> Sequence[Object]:
+    from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 
-    problem = PLAIN.problem(namespace) if namespace else None
-    if problem:
-        raise Failure(f"--namespace: {problem}", "give the name of a namespace", code=USAGE)
+    with kit.cluster() as cluster:
+        return cluster.list(CUSTOM_RESOURCE_DEFINITION)
+
+
+def _installation(
+    namespace: str | None, watch_namespace: str | None, image: str | None, scheduler_image: str | None
+) -> InstallOptions:
+    from kaiwo.api.name_rules import PLAIN
+    from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
+    from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
+
+    for option, name in (("--namespace", namespace), ("--watch-namespace", watch_namespace)):
+        if name and (problem := PLAIN.problem(name)):
+            raise Failure(f"{option}: {problem}", "give the name of a namespace", code=USAGE)
     for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
         if value is not None and not _IMAGE.fullmatch(value):
             raise Failure(
-                f"{option}: {value!r} is no name of an image",
+                f"{option}: expected the name of an image, got {value!r}",
                 "write for example registry.example.com/kaiwo/operator:1.0",
                 code=USAGE,
             )
     return InstallOptions(
-        namespace or DEFAULT_NAMESPACE, image or OPERATOR_IMAGE, scheduler_image or SCHEDULER_IMAGE
+        namespace or DEFAULT_NAMESPACE,
+        image or OPERATOR_IMAGE,
+        scheduler_image or SCHEDULER_IMAGE,
+        watch_namespace or "",
     )
 
 
@@ -120,9 +139,8 @@ def _plugins(names: str | None) -> Plugins:
     broken = [f"{state.name}: {state.message}" for state in loaded.states if state.state == "broken"]
     if broken and (names is not None or NAMES_VARIABLE in os.environ):
         raise Failure(
-            "plugins that were asked for do not load, and what they need would be missing:\n"
-            + "\n".join(broken),
-            "install them here, or leave them out of the list; kaiwo plugins shows what is installed",
+            "selected plugins do not load:\n" + "\n".join(broken),
+            "install them, or leave them out of the list; kaiwo plugins shows what is installed",
         )
     kit.warn_broken(loaded)
     return loaded
@@ -150,7 +168,7 @@ def _print(crds: Sequence[Object], rest: Sequence[RenderedManifest]) -> None:
 
 def _text(manifest: RenderedManifest) -> str:
     """One YAML document; each rule of a role below the reasons for it."""
-    from kaiwo.cli.output.printer import to_yaml
+    from kaiwo.cli.output.serialization import to_yaml
 
     if not manifest.whys:
         return to_yaml([manifest.obj], documents=True)

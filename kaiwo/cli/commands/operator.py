@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kaiwo.host.settings import Settings
 
 _YOUNG_OBJECTS = 20_000
-"""New objects before the youngest are looked through for garbage; Python's own 700 suits small scripts."""
+"""Allocations between two collections of the youngest objects; Python's default is 700."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,13 +34,13 @@ def operator() -> None:
     help="Load these plugins and only these, separated by commas; '' loads none.",
 )
 @click.option(
-    "--watch-namespace", metavar="NAME", help="Look after workloads in this namespace only (default: all)."
+    "--watch-namespace", metavar="NAME", help="Reconcile workloads of this namespace only (default: all)."
 )
 @click.option(
     "--metrics-address", metavar="ADDRESS:PORT",
     help="Of /healthz, /readyz and /metrics (default: 127.0.0.1:8080).",
 )  # fmt: skip
-@click.option("--log-format", type=click.Choice(["json", "text"]), help="How log lines look (default: text).")
+@click.option("--log-format", type=click.Choice(["json", "text"]), help="Form of log lines (default: text).")
 @click.option(
     "--no-leader-election", is_flag=True, help="Write without a Lease: only for a single, local process."
 )
@@ -74,9 +74,7 @@ def run(
     try:
         settings = load(flags=flags, environ=os.environ, file=config)
     except SettingsError as error:
-        raise Failure(
-            f"the operator's settings cannot be used:\n{error}", "kaiwo operator settings", code=2
-        ) from None
+        raise Failure(f"invalid operator settings:\n{error}", "kaiwo operator settings", code=2) from None
     _run(settings)
 
 
@@ -93,7 +91,7 @@ def _run(settings: Settings) -> None:
     import asyncio
     import gc
 
-    from kaiwo.engine.telemetry import setup_logging
+    from kaiwo.engine.logging import setup_logging
     from kaiwo.host import process
     from kaiwo.host.operator import Operator
     from kaiwo.plugin.loader import RequiredPluginError, load
@@ -101,7 +99,7 @@ def _run(settings: Settings) -> None:
     try:
         from uvloop import new_event_loop
     except ImportError as error:
-        raise Failure(f"the operator does not run here: {error}", "run it on Linux or macOS") from None
+        raise Failure(f"platform not supported: {error}", "run it on Linux or macOS") from None
 
     setup_logging(settings.log_format, settings.log_level)
     try:
@@ -112,12 +110,12 @@ def _run(settings: Settings) -> None:
     async def main() -> None:
         await process.run(Operator(settings, loaded).run)
 
-    # Modules live as long as the process, and what reconciling leaves behind has no cycles: looking for
-    # garbage at every few hundred allocations is wasted time.
+    # Modules live as long as the process, and reconciling leaves no reference cycles behind: collecting
+    # at every few hundred allocations is wasted time.
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(main())
     except OSError as error:
-        raise Failure(f"the operator cannot run: {error}", "choose another --metrics-address") from error
+        raise Failure(f"the operator cannot start: {error}", "choose another --metrics-address") from error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kaiwo.cli import kit
-from kaiwo.cli.output import printer
+from kaiwo.cli.output.serialization import dump
+from kaiwo.cli.output.table import write_table
 
 if TYPE_CHECKING:
     from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
@@ -60,14 +61,14 @@ def _write(rows: list[dict[str, Any]]) -> None:
     form = kit.settings().output or "table"
     match form:
         case "json" | "yaml":
-            printer.dump(rows, form)
+            dump(rows, form)
         case "name":
             for row in rows:
                 click.echo(row["name"])
         case _:
-            printer.table(COLUMNS, rows)
+            write_table(COLUMNS, rows)
             if not rows:
-                kit.say("no plugin is installed; install one, for example kaiwo-batch-job")
+                kit.say("no plugins installed; install one, for example kaiwo-batch-job")
 
 
 def _row(state: PluginState, loaded: Plugins) -> dict[str, Any]:

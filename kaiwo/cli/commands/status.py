@@ -2,144 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from kaiwo.cli import kit, options, user_config
-from kaiwo.cli.kinds import WORKLOADS, find
 from kaiwo.cli.output import detail_view, watching
-from kaiwo.engine.resource import EVENT, POD
+from kaiwo.cli.workload_details import created_kinds, read_details
+from kaiwo.cli.workload_kinds import WORKLOADS
+from kaiwo.cli.workload_lookup import find_one
 
 if TYPE_CHECKING:
-    from kaiwo.cli.kit import Cluster
-    from kaiwo.engine.client import Client
+    from kaiwo.cli.workload_details import WorkloadDetails
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.registry import Plugins
-
-RUN_ID = "kaiwo.silogen.ai/run-id"
-"""Label of everything that was created for a workload; its value is the workload's uid."""
-
-_MAX_EVENT_SUBJECTS = 20
-"""Objects whose events are asked for; a workload of more pods shows those of the first ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadDetails:
-    """What was created for a workload.
-
-    Attributes:
-        objects: everything but pods.
-        pods: its pods.
-        events: about all of them and the workload, oldest first.
-        missing: kinds that could not be read, with the reason.
-    """
-
-    objects: list[Object] = field(default_factory=list)
-    pods: list[Object] = field(default_factory=list)
-    events: list[Object] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
 
 
 @options.watchable
 @click.command()
 @click.argument("name", shell_complete=kit.complete_names(WORKLOADS))
-def status(*, name: str) -> None:
+@options.config_option
+def status(*, name: str, config: str | None) -> None:
     """Show one workload: state, reason, objects, pods, conditions, events.
 
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
     """
     options.one_namespace()
-    user_config.in_own_namespace(user_config.load())
+    user_config.use_configured_namespace(user_config.load(config))
     with kit.cluster() as cluster:
         kinds: list[Resource] = []
 
-        def show() -> None:
-            _, workload = find(cluster, name)
+        def read() -> tuple[Object, WorkloadDetails | None]:
+            _, workload = find_one(cluster, name)
             if kit.settings().output not in (None, "table", "wide"):
-                kit.emit([workload], one=True)
-                return
+                return workload, None
             if not kinds:
                 kinds.extend(created_kinds(workload, kit.plugins()))
-            detail_view.write(workload, gather(cluster, workload, kinds), datetime.now(UTC))
+            return workload, read_details(cluster, workload, kinds)
+
+        def write(found: tuple[Object, WorkloadDetails | None]) -> None:
+            workload, details = found
+            if details is None:
+                kit.emit([workload], one=True)
+            else:
+                detail_view.write_details(workload, details, datetime.now(UTC))
 
         if kit.settings().watch:
-            watching.watch(show)
+            watching.watch(read, write, watching.poll)
         else:
-            show()
-
-
-def created_kinds(workload: Object, plugins: Plugins) -> list[Resource]:
-    """The kinds of objects that may be there for a workload: those of its backend, and of its storage.
-
-    Other kinds are not asked for: whoever may not read them would be told so on every page.
-    """
-    from kaiwo.api.errors import InvalidWorkload
-    from kaiwo.api.workload import Workload
-    from kaiwo.workload.backend_selection import select_backend
-    from kaiwo.workload.errors import PluginError
-    from kaiwo.workload.model import AUXILIARIES, Registry
-
-    backends = [backend for backend in plugins.backends if backend.kind == workload["kind"]]
-    with suppress(InvalidWorkload, PluginError):
-        chosen = select_backend(Workload.from_object(workload), Registry.of(plugins)).backend
-        backends = backends if chosen is None else [chosen]
-    made = [
-        resource
-        for backend in backends
-        for resource in (backend.child, *backend.requires, *backend.secondary)
-    ]
-    return list(dict.fromkeys([*made, *AUXILIARIES]))
-
-
-def gather(cluster: Cluster, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
-    """Everything that was created for a workload; what may not be read is told instead of failing."""
-    return cluster.run(lambda client: _gather(client, workload, kinds))
-
-
-async def _gather(client: Client, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
-    namespace, uid = workload["metadata"]["namespace"], workload["metadata"]["uid"]
-    selector = f"{RUN_ID}={uid}"
-    found = WorkloadDetails()
-    lists = await asyncio.gather(
-        *(_list(client, kind, namespace, found, label=selector) for kind in (*kinds, POD))
-    )
-    for kind, objects in zip((*kinds, POD), lists, strict=True):
-        (found.pods if kind == POD else found.objects).extend(objects)
-    subjects = [workload, *found.objects, *found.pods][:_MAX_EVENT_SUBJECTS]
-    events = await asyncio.gather(
-        *(
-            _list(client, EVENT, namespace, found, fields=f"involvedObject.uid={subject['metadata']['uid']}")
-            for subject in subjects
-        )
-    )
-    found.events.extend(event for group in events for event in group)
-    found.events.sort(key=detail_view.event_order)
-    return found
-
-
-async def _list(
-    client: Client,
-    kind: Resource,
-    namespace: str,
-    found: WorkloadDetails,
-    *,
-    label: str | None = None,
-    fields: str | None = None,
-) -> list[Object]:
-    from kaiwo.engine.errors import Forbidden, NotFound
-
-    try:
-        objects = client.list(kind, namespace, label_selector=label, field_selector=fields)
-        return [obj async for obj in objects]
-    except NotFound:
-        return []
-    except Forbidden as error:
-        text = f"{kind} are not shown: {error}"
-        if text not in found.missing:
-            found.missing.append(text)
-        return []
+            write(read())

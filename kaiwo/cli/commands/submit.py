@@ -3,44 +3,62 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from kaiwo.cli import kit
+from kaiwo.cli.api_rejections import exit_code, rejections
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure, plain
+from kaiwo.cli.failures import FAILED, USAGE, Failure
 from kaiwo.cli.input_files import collect
-from kaiwo.cli.input_files.workload_files import InvalidInput
-from kaiwo.cli.kinds import BY_KIND, SHORT, not_installed
+from kaiwo.cli.input_files.problems import InvalidInput
+from kaiwo.cli.output import workload_fields
+from kaiwo.cli.workload_kinds import BY_KIND, SHORT
+from kaiwo.cli.workload_lookup import not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.cli.input_files.workload_files import LocatedProblem, WorkloadFile
+    from kaiwo.cli.input_files.problems import LocatedProblem
+    from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
 
-_TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
 _UNSENT = "nothing was sent"
 
-_UNDECLARED = re.compile(r"\.(\S+): field not declared in schema")
-"""How a server-side apply says, with status 500, that the cluster's CRD lacks a field."""
+_DELETE_SECONDS = 120.0
+"""How long ``--replace`` waits until the old workload is gone."""
+
+Change = Literal["created", "configured", "unchanged", "replaced"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What became of one manifest: the live object, and ``created``, ``configured`` or ``unchanged``."""
+    """A manifest with the live object that it became, and how that came about."""
 
     manifest: WorkloadFile
     obj: Object
-    change: str
+    change: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """What may happen to workloads that exist already.
+
+    Attributes:
+        replace: delete and create anew what has ended or would change.
+        take_over: change workloads of other users.
+    """
+
+    replace: bool
+    take_over: bool
 
 
 @click.command()
-@collect.options
+@collect.input_options
 @click.option("--wait", is_flag=True, help="Wait until jobs ended and services are ready.")
 @click.option(
     "--timeout", type=SECONDS, metavar="DURATION", help="With --wait: give up after, for example 30m."
@@ -52,7 +70,21 @@ class _Sent:
     flag_value="server",
     help="Check only: here, or by asking the cluster too (the default).",
 )
-def submit(*, wait: bool, timeout: float | None, dry_run: str | None, **request: Any) -> None:
+@click.option(
+    "--replace", is_flag=True, help="Delete and create anew what has ended or would change. Asks first."
+)
+@click.option("--take-over", is_flag=True, help="Change workloads of other users, and become their owner.")
+@click.option("-y", "--yes", is_flag=True, help="With --replace: do not ask.")
+def submit(
+    *,
+    wait: bool,
+    timeout: float | None,
+    dry_run: str | None,
+    replace: bool,
+    take_over: bool,
+    yes: bool,
+    **request: Any,
+) -> None:
     """Send workloads to the cluster. What is there already is changed to what the files say.
 
     Everything is checked first; one problem anywhere and nothing is sent. Flags win over the files, the
@@ -62,26 +94,31 @@ def submit(*, wait: bool, timeout: float | None, dry_run: str | None, **request:
       kaiwo submit -f job.yaml --queue team-a
       kaiwo submit -f jobs/ --dry-run
       sed s/SIZE/8/ job.yaml | kaiwo submit -f -
-    """  # noqa: D301  \b is click's mark for lines that stay as they are
+    """
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout goes with --wait")
-    manifests = collect.take(
-        collect.InputRequest(**request), kit.plugins(), lambda: _context_namespace(dry_run), _UNSENT
+        raise click.UsageError("--timeout needs --wait")
+    plugins = kit.plugins()
+    manifests = collect.read_workloads(
+        collect.InputOptions(**request), plugins, lambda: _context_namespace(dry_run), _UNSENT
     )
+    from kaiwo.cli.planning import warn_of_plans
+
+    warn_of_plans(manifests, plugins)
     if dry_run == "client":
         for manifest in manifests:
-            _tell(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
-        _data([manifest.obj for manifest in manifests])
+            _report(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
+        _write([manifest.obj for manifest in manifests])
         return
+    rules = _Rules(replace=replace, take_over=take_over)
     with kit.cluster() as cluster:
-        if dry_run or len(manifests) > 1:
-            # One document that the API server refuses must not leave the others half sent.
-            sent = cluster.run(lambda client: _send(client, manifests, dry_run=True))
+        # One document that the API server rejects must not leave the others half sent.
+        sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
         if not dry_run:
-            sent = cluster.run(lambda client: _send(client, manifests, dry_run=False))
+            _confirm([one for one in sent if one.change == "replaced"], yes=yes)
+            sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=False))
         for one in sent:
-            _tell(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
-        _data([one.obj for one in sent])
+            _report(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
+        _write([one.obj for one in sent])
         if wait and not dry_run:
             from kaiwo.cli.waiting import wait_for
 
@@ -100,53 +137,143 @@ def _context_namespace(dry_run: str | None) -> str:
         raise
 
 
-async def _send(client: Client, manifests: Sequence[WorkloadFile], *, dry_run: bool) -> list[_Sent]:
-    """Apply all; every refusal is collected before any is raised."""
+def _confirm(replaced: Sequence[_Sent], *, yes: bool) -> None:
+    if not replaced or yes:
+        return
+    names = ", ".join(_label(one.manifest) for one in replaced)
+    if not sys.stdin.isatty():
+        raise Failure(f"--replace deletes {names}; {_UNSENT}", "confirm with --yes", code=USAGE)
+    if not click.confirm(f"Delete {names} with their data volumes, and create them anew?", err=True):
+        raise Failure(_UNSENT, code=FAILED)
+
+
+async def _send(
+    client: Client, manifests: Sequence[WorkloadFile], rules: _Rules, *, dry_run: bool
+) -> list[_Sent]:
+    """Apply all; every problem is collected before any is raised."""
     limit = asyncio.Semaphore(16)
 
     async def one(manifest: WorkloadFile) -> _Sent | Exception:
         async with limit:
-            return await _apply(client, manifest, dry_run=dry_run)
+            return await _apply(client, manifest, rules, dry_run=dry_run)
 
     results = await asyncio.gather(*(one(manifest) for manifest in manifests), return_exceptions=True)
     sent = [result for result in results if isinstance(result, _Sent)]
-    complaints: list[LocatedProblem] = []
+    problems: list[LocatedProblem] = []
     codes: set[int] = set()
     for manifest, result in zip(manifests, results, strict=True):
         if isinstance(result, BaseException):
-            complaints += refusals(manifest, result)
-            codes.add(_code(result))
-    if complaints:
-        done = ", ".join(f"{SHORT[s.manifest.kind]}/{s.manifest.name}" for s in sent)
+            problems += rejections(manifest, result)
+            codes.add(exit_code(result))
+    if problems:
+        done = ", ".join(_label(one.manifest) for one in sent)
         consequence = _UNSENT if dry_run or not done else f"sent all the same: {done}"
-        raise InvalidInput(complaints, consequence, code=codes.pop() if len(codes) == 1 else FAILED)
+        raise InvalidInput(problems, consequence, code=codes.pop() if len(codes) == 1 else FAILED)
     return sent
 
 
-async def _apply(client: Client, manifest: WorkloadFile, *, dry_run: bool) -> _Sent:
+async def _apply(client: Client, manifest: WorkloadFile, rules: _Rules, *, dry_run: bool) -> _Sent:
+    before = await _existing(client, manifest)
+    if before is not None:
+        _check_owner(manifest, before, rules)
+    ended = before is not None and workload_fields.word(before) in workload_fields.TERMINAL
+    if before is not None and rules.replace and (ended or await _differs(client, manifest, before)):
+        return _Sent(manifest, await _replace(client, manifest, before, dry_run=dry_run), "replaced")
+    after = await _server_side_apply(client, manifest, dry_run=dry_run)
+    if before is None:
+        return _Sent(manifest, after, "created")
+    if ended and dry_run and before.get("spec") != after.get("spec"):
+        raise Failure(
+            f"{_label(manifest)} has ended ({workload_fields.word(before)}); a change does not run it again",
+            "use another name, or --replace to delete it and create it anew",
+        )
+    return _Sent(manifest, after, "unchanged" if _content(before) == _content(after) else "configured")
+
+
+async def _existing(client: Client, manifest: WorkloadFile) -> Object | None:
     from kaiwo.engine.errors import NotFound
 
     resource = BY_KIND[manifest.kind]
     try:
-        before: Object | None = await client.get(resource, manifest.metadata["namespace"], manifest.name)
+        found = await client.get(resource, manifest.metadata["namespace"], manifest.name)
     except NotFound as error:
         if not error.details.get("name"):
             raise not_installed(resource) from error
-        before = None
-    if before and before["metadata"].get("deletionTimestamp"):
+        return None
+    if found["metadata"].get("deletionTimestamp"):
         raise Failure(
-            "the workload of that name is still being deleted", "wait until `kaiwo list` does not show it"
+            f"{_label(manifest)} is still being deleted", "wait until kaiwo list does not show it, then retry"
         )
-    after = await client.apply(
-        resource, manifest.obj, field_manager=kit.FIELD_MANAGER, field_validation="Strict", dry_run=dry_run
+    return found
+
+
+def _check_owner(manifest: WorkloadFile, before: Object, rules: _Rules) -> None:
+    """Reject a change of somebody else's workload, which has the same name by accident."""
+    owner = workload_fields.user(before)
+    if owner and not rules.take_over and not workload_fields.same_user(owner, _user(manifest)):
+        raise Failure(
+            f"{_label(manifest)} belongs to user {owner}",
+            "use another name, or --take-over to become its owner",
+        )
+
+
+def _user(manifest: WorkloadFile) -> str:
+    return workload_fields.user(manifest.obj)
+
+
+async def _differs(client: Client, manifest: WorkloadFile, before: Object) -> bool:
+    """Whether the workload would change; one that the API server does not change in place would, too."""
+    from kaiwo.engine.errors import Invalid
+
+    try:
+        after = await _server_side_apply(client, manifest, dry_run=True)
+    except Invalid:
+        return True
+    return before.get("spec") != after.get("spec")
+
+
+async def _server_side_apply(client: Client, manifest: WorkloadFile, *, dry_run: bool) -> Object:
+    return await client.apply(
+        BY_KIND[manifest.kind],
+        manifest.obj,
+        field_manager=kit.FIELD_MANAGER,
+        field_validation="Strict",
+        dry_run=dry_run,
     )
-    return _Sent(manifest, after, _change(before, after))
 
 
-def _change(before: Object | None, after: Object) -> str:
-    if before is None:
-        return "created"
-    return "unchanged" if _content(before) == _content(after) else "configured"
+async def _replace(client: Client, manifest: WorkloadFile, before: Object, *, dry_run: bool) -> Object:
+    """Delete exactly the workload that was read, and create its successor when it is gone."""
+    from kaiwo.engine.errors import NotFound
+
+    resource = BY_KIND[manifest.kind]
+    namespace, uid = before["metadata"]["namespace"], before["metadata"]["uid"]
+    if dry_run:
+        # The name is taken, so the API server checks the object under a name of its own choice.
+        metadata = {key: value for key, value in manifest.metadata.items() if key != "name"}
+        trial = {**manifest.obj, "metadata": {**metadata, "generateName": "kaiwo-replace-"}}
+        checked = await client.create(resource, trial, dry_run=True)
+        return {**checked, "metadata": {**checked["metadata"], "name": manifest.name}}
+    try:
+        await client.delete(resource, namespace, manifest.name, uid=uid, propagation="Background")
+        async with asyncio.timeout(_DELETE_SECONDS):
+            await _gone(client, resource, namespace, manifest.name, uid)
+    except NotFound:
+        pass
+    except TimeoutError:
+        raise Failure(
+            f"{_label(manifest)} is still being deleted after {_DELETE_SECONDS:g} s; it was not created anew",
+            f"kaiwo status {manifest.name} -n {namespace}, then submit it again",
+        ) from None
+    return await _server_side_apply(client, manifest, dry_run=False)
+
+
+async def _gone(client: Client, resource: Resource, namespace: str, name: str, uid: str) -> None:
+    """Return when another object has the name; raises `NotFound` when none has."""
+    found = await client.get(resource, namespace, name)
+    while found["metadata"]["uid"] == uid:
+        await asyncio.sleep(0.5)
+        found = await client.get(resource, namespace, name)
 
 
 def _content(obj: Object) -> tuple[Any, ...]:
@@ -154,60 +281,24 @@ def _content(obj: Object) -> tuple[Any, ...]:
     return obj.get("spec"), metadata.get("labels") or {}, metadata.get("annotations") or {}
 
 
-def refusals(manifest: WorkloadFile, error: BaseException) -> list[LocatedProblem]:
-    """The API server's complaints at the lines they are about."""
-    from kaiwo.engine import errors
-
-    match error:
-        case errors.Invalid() if error.causes:
-            return [manifest.complain(cause.field, cause.message) for cause in error.causes]
-        case errors.NotFound() if error.details.get("kind") == "namespaces":
-            namespace = manifest.metadata.get("namespace")
-            hint = f"kubectl create namespace {namespace}, or -n with another"
-            return [
-                manifest.complain("metadata.namespace", f'the namespace "{namespace}" does not exist', hint)
-            ]
-        case errors.Forbidden():
-            hint = "kubectl auth whoami; ask an administrator for the right"
-            return [manifest.complain("", f"not allowed: {error}", hint)]
-        case errors.ApiError() if undeclared := _UNDECLARED.search(error.message):
-            hint = "an administrator can install the plugin that declares it; or remove the field"
-            return [manifest.complain(undeclared[1], "the cluster does not know this field", hint)]
-        case errors.ApiError():
-            return [manifest.complain("", f"the API server refused it: {error}")]
-        case errors.ConnectionBroken():
-            return [manifest.complain("", f"no answer from the API server: {plain(error)}", "send it again")]
-        case Failure() if error.next_step:
-            return [manifest.complain("", error.message, error.next_step)]
-    raise error
-
-
-def _code(error: BaseException) -> int:
-    """2 for what the manifest is to blame for, 3 for a namespace that is not there, else 1."""
-    from kaiwo.engine import errors
-
-    match error:
-        case errors.Invalid():
-            return USAGE
-        case errors.NotFound():
-            return NOT_FOUND
-    return FAILED
-
-
 def _note(sent: _Sent) -> str:
-    status = (sent.obj.get("status") or {}).get("status")
-    if sent.change != "created" and status in _TERMINAL:
-        return f"{status}; what ended never runs again: delete it first, or give it another name"
+    word = workload_fields.word(sent.obj)
+    if sent.change in ("configured", "unchanged") and word in workload_fields.TERMINAL:
+        return f"{word}; it does not run again. Use another name, or --replace"
     return ""
 
 
-def _tell(manifest: WorkloadFile, obj: Object, change: str, note: str) -> None:
+def _report(manifest: WorkloadFile, obj: Object, change: str, note: str) -> None:
     namespace = obj["metadata"].get("namespace")
-    text = f"{SHORT[manifest.kind]}/{manifest.name} {change} in namespace {namespace}"
+    text = f"{_label(manifest)} {change} in namespace {namespace}"
     kit.say(f"{text} ({note})" if note else text)
 
 
-def _data(objects: Sequence[Object]) -> None:
-    """The objects on standard output, for who asked with ``-o``; else the talk has said it all."""
+def _label(manifest: WorkloadFile) -> str:
+    return f"{SHORT[manifest.kind]}/{manifest.name}"
+
+
+def _write(objects: Sequence[Object]) -> None:
+    """The objects on standard output if ``-o`` asks for them; else the report has said it all."""
     if kit.settings().output in ("json", "yaml", "name"):
         kit.emit(objects, one=True)

@@ -8,6 +8,7 @@ from importlib.metadata import version as distribution_version
 import click
 
 from kaiwo.cli import kit
+from kaiwo.cli.terminal import clean
 
 
 @click.command()
@@ -24,16 +25,16 @@ def version(*, client: bool) -> None:
         kit.dump(found, form)
         return
     for name, number in found.items():
-        click.echo(f"{name} {number}")
+        click.echo(clean(f"{name} {number}"))
 
 
 def _cluster() -> str:
-    """The API server's version, empty with a word on standard error when it does not answer."""
+    """The API server's version, empty when it does not answer."""
     from kaiwo.engine.errors import EngineError
 
     try:
         with kit.cluster(timeout=5.0) as cluster:
             return str(cluster.get_json("/version").get("gitVersion", ""))
     except EngineError as error:
-        kit.say(f"the cluster's version is unknown: {error}", level=1)
+        kit.say(f"warning: version of the cluster unknown: {error}", level=1)
         return ""

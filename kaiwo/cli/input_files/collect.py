@@ -1,4 +1,4 @@
-"""What ``submit`` and ``plan`` share: reading manifests, applying flags and kaiwoconfig.yaml, checking."""
+"""The input of ``submit`` and ``plan``: read manifests, apply flags and kaiwoconfig.yaml, validate."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ import click
 
 from kaiwo.cli import kit, user_config
 from kaiwo.cli.input_files import overrides
-from kaiwo.cli.input_files.checking import check
-from kaiwo.cli.input_files.workload_files import InvalidInput, in_order, read, twice
-from kaiwo.cli.options import complete_files, one_namespace
+from kaiwo.cli.input_files.file_reading import STDIN_NAMES, read_files
+from kaiwo.cli.input_files.problems import STDIN, InvalidInput, in_order
+from kaiwo.cli.input_files.validation import check_workloads
+from kaiwo.cli.input_files.workload_file import duplicates
+from kaiwo.cli.options import complete_files, config_option, one_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kaiwo.cli.input_files.workload_files import WorkloadFile
+    from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.plugin.registry import Plugins
 
 F = TypeVar("F", bound="Callable[..., object]")
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""What the API server makes the end of a generated name of: no vowels, nothing that looks alike."""
+"""Characters of the API server's own generated names: no vowels, none that are easily confused."""
 
 _OPTIONS = (
     click.option(
-        "-f", "--filename", "sources", multiple=True, required=True, metavar="FILE|DIR|-",
+        "-f", "--filename", "--file", "sources", multiple=True, required=True, metavar="FILE|DIR|-",
         shell_complete=complete_files,
         help="Files, directories, - for standard input; may be given several times.",
     ),
@@ -37,23 +39,20 @@ _OPTIONS = (
         "--set", "sets", multiple=True, metavar="FIELD=VALUE",
         help="Change a field, for example gpus=4 or env[0].value=x; an empty value removes it.",
     ),
-    click.option(
-        "--config", metavar="FILE", shell_complete=complete_files,
-        help="kaiwoconfig.yaml (also: KAIWOCONFIG).",
-    ),
+    config_option,
 )  # fmt: skip
 
 
-def options(command: F) -> F:
-    """Add the options that say what is meant; a command passes them on as `InputRequest`."""
+def input_options(command: F) -> F:
+    """Add the options that choose and change workloads; a command passes them on as `InputOptions`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputRequest:
-    """The values of `options`.
+class InputOptions:
+    """The values of `input_options`.
 
     Attributes:
         sources: ``-f``.
@@ -70,17 +69,17 @@ class InputRequest:
     config: str | None
 
 
-def random_tail() -> str:
+def random_suffix() -> str:
     """The end of a generated name, as the API server makes it."""
     return "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
-def take(
-    request: InputRequest,
+def read_workloads(
+    request: InputOptions,
     plugins: Plugins,
     context_namespace: Callable[[], str],
     consequence: str,
-    tail: Callable[[], str] = random_tail,
+    suffix: Callable[[], str] = random_suffix,
 ) -> list[WorkloadFile]:
     """Read, change and check everything.
 
@@ -88,17 +87,17 @@ def take(
         request: what the user gave.
         plugins: what contributes fields.
         context_namespace: asked when neither a flag, a manifest nor kaiwoconfig.yaml names a namespace.
-        consequence: what did not happen when something is wrong.
-        tail: ends names that are to be generated: who sends by name cannot leave that to the API server.
+        consequence: what did not happen, for the error message.
+        suffix: ends generated names, which the API server cannot generate for objects applied by name.
 
     Raises:
-        Refused: every problem of every manifest.
+        InvalidInput: every problem of every manifest.
         Failure: a flag or kaiwoconfig.yaml that cannot be used.
     """
     one_namespace()
     config = user_config.load(request.config)
     assignments = overrides.assignments(request.sets)
-    manifests, complaints = read(request.sources)
+    manifests, problems = read_files(request.sources)
     overrides.override(
         manifests,
         user=request.user,
@@ -108,19 +107,20 @@ def take(
         sets=assignments,
     )
     kit.warn_broken(plugins)
-    complaints += twice(manifests)
-    from kaiwo.api.metadata import generated
+    problems += duplicates(manifests)
+    from kaiwo.api.metadata_checks import generated
     from kaiwo.api.validate import Validator
 
-    complaints += check(manifests, Validator(plugins.fields(), plugins.settings_models()), plugins)
-    if complaints:
-        raise InvalidInput(in_order(complaints, request.sources), consequence)
+    problems += check_workloads(manifests, Validator(plugins.fields(), plugins.settings_models()), plugins)
+    if problems:
+        sources = [STDIN if source in STDIN_NAMES else source for source in request.sources]
+        raise InvalidInput(in_order(problems, sources), consequence)
     for manifest in manifests:
         base = manifest.metadata.pop("generateName", None)
         if not manifest.name:
-            manifest.metadata["name"] = generated(base, tail())
-    homeless = [manifest for manifest in manifests if not manifest.metadata.get("namespace")]
-    namespace = context_namespace() if homeless else ""
-    for manifest in homeless:
+            manifest.metadata["name"] = generated(base, suffix())
+    unplaced = [manifest for manifest in manifests if not manifest.metadata.get("namespace")]
+    namespace = context_namespace() if unplaced else ""
+    for manifest in unplaced:
         manifest.metadata["namespace"] = namespace
     return manifests

@@ -11,7 +11,7 @@ Path: TypeAlias = tuple[str | int, ...]
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
-def dot(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path as people write it: ``spec.env[0].name``, ``metadata.labels["a/b"]``."""
     text = ""
     for part in path:
@@ -30,8 +30,8 @@ _QUOTED = re.compile(r'\["([^"]+)"\]')
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
-def undot(text: str) -> Path | None:
-    """The path that `dot`, the API server or ``--set`` writes; None for text that is none."""
+def parse_path(text: str) -> Path | None:
+    """The path that `format_path`, the API server or ``--set`` writes; None for text that is none."""
     path: list[str | int] = []
     end = 0
     for match in _SEGMENT.finditer(text):
@@ -43,7 +43,19 @@ def undot(text: str) -> Path | None:
     return tuple(path) if path and end == len(text) else None
 
 
-def walk(value: Any, text: str) -> Path | None:
+def value_at(value: Any, path: Path) -> Any:
+    """The value at a path, None if there is none."""
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def find_path(value: Any, text: str) -> Path | None:
     """The path in a value that a text names, also where a key contains dots: ``limits.amd.com/gpu``.
 
     None when there is no such value.

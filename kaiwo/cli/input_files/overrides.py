@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.input_files.field_paths import Path, dot, undot
+from kaiwo.cli.input_files.field_paths import Path, format_path, parse_path
 from kaiwo.cli.input_files.yaml_documents import parse_value
 from kaiwo.cli.input_files.yaml_scalars import DocumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kaiwo.cli.input_files.workload_files import WorkloadFile
+    from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.cli.user_config import UserConfig
 
 _ROOTS = ("apiVersion", "kind", "metadata", "spec")
@@ -41,10 +41,10 @@ def assignments(texts: Sequence[str]) -> list[Assignment]:
     found = []
     for text in texts:
         name, equals, written = text.partition("=")
-        path = undot(name.strip())
+        path = parse_path(name.strip())
         if path and path[0] == "status":
             raise Failure(
-                f"--set {text}: the operator writes the status",
+                f"--set {text}: status is written by the operator",
                 "set a field below spec or metadata",
                 code=USAGE,
             )
@@ -95,7 +95,7 @@ def override(
 
 
 def _prefer(
-    manifest: WorkloadFile, path: tuple[str, str], flag: str | None, option: str, standing: str | None
+    manifest: WorkloadFile, path: tuple[str, str], flag: str | None, option: str, fallback: str | None
 ) -> None:
     section, key = path
     holder = manifest.obj.get(section)
@@ -106,14 +106,14 @@ def _prefer(
     if flag is not None:
         holder[key] = flag
         manifest.flags[path] = option
-    elif holder.get(key) in (None, "") and standing:
-        holder[key] = standing
+    elif holder.get(key) in (None, "") and fallback:
+        holder[key] = fallback
 
 
 def _assign(manifest: WorkloadFile, assignment: Assignment) -> None:
-    *way, last = assignment.path
+    *parents, last = assignment.path
     holder: Any = manifest.obj
-    for depth, part in enumerate(way):
+    for depth, part in enumerate(parents):
         holder = _child(holder, part, assignment, assignment.path[: depth + 1], assignment.path[depth + 1])
     value = copy.deepcopy(assignment.value)
     if isinstance(holder, dict) and isinstance(last, str):
@@ -124,7 +124,7 @@ def _assign(manifest: WorkloadFile, assignment: Assignment) -> None:
     elif isinstance(holder, list) and isinstance(last, int) and last <= len(holder):
         holder[last : last + 1] = [] if value is None else [value]
     else:
-        raise _off(assignment, assignment.path[:-1], holder)
+        raise _no_such_path(assignment, assignment.path[:-1], holder)
     manifest.flags[assignment.path] = assignment.flag
 
 
@@ -139,11 +139,11 @@ def _child(holder: Any, part: str | int, assignment: Assignment, path: Path, fol
         if part == len(holder):
             holder.append(fresh)
         return holder[part]
-    raise _off(assignment, path[:-1], holder)
+    raise _no_such_path(assignment, path[:-1], holder)
 
 
-def _off(assignment: Assignment, path: Path, holder: Any) -> Failure:
-    place = dot(path) or "the object"
+def _no_such_path(assignment: Assignment, path: Path, holder: Any) -> Failure:
+    place = format_path(path) or "the object"
     if isinstance(holder, list):
         upper = f" up to {place}[{len(holder)}]" if holder else ""
         what = f"a list of {len(holder)}; write {place}[0]{upper}"

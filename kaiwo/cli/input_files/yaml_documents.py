@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
-from kaiwo.cli.input_files.field_paths import dot
+from kaiwo.cli.input_files.field_paths import format_path
 from kaiwo.cli.input_files.yaml_scalars import TAG, DocumentError, fail, mark, scalar, short
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def parse_value(text: str) -> Any:
     """
     documents = list(parse(text))
     if len(documents) > 1:
-        raise DocumentError(1, 1, "several documents instead of one value")
+        raise DocumentError(1, 1, "expected one value, got several documents")
     return documents[0].value if documents else None
 
 
@@ -153,7 +153,7 @@ class _Fold:
                 return self._scalar_event(event)
         is_map = isinstance(event, yaml.MappingStartEvent)
         if event.tag not in (None, "!", TAG + ("map" if is_map else "seq")):
-            fail(event, f"the tag {short(event.tag)} has no meaning in a manifest; remove it")
+            fail(event, f"the tag {short(event.tag)} is not supported; remove it")
         parent = self._stack[-1] if self._stack else None
         if parent is not None and isinstance(parent.value, dict) and parent.key is None:
             fail(event, "a list or a mapping cannot be a field's name")
@@ -192,7 +192,7 @@ class _Fold:
         first = parent.marks.get(name)
         if first is not None:
             there = f"line {first[0]}" if first[0] != where[0] else f"column {first[1]}"
-            dotted = dot((*self._path, name))
+            dotted = format_path((*self._path, name))
             fail(event, f"{dotted}: the field is already given in {there}; remove one of them")
         parent.key, parent.key_mark = name, where
         parent.marks[name] = where
@@ -244,9 +244,9 @@ class _Fold:
             fail(event, "an alias cannot be a field's name")
         node = self._anchors.get(event.anchor)
         if node is None:
-            fail(event, f"no anchor &{event.anchor} comes before the alias *{event.anchor}")
+            fail(event, f"no anchor &{event.anchor} before the alias *{event.anchor}")
         if not node.done:
-            fail(event, f"the alias *{event.anchor} is inside what it stands for")
+            fail(event, f"the alias *{event.anchor} refers to itself")
         if self._weight + node.weight > MAX_WEIGHT:
             self._too_large(event)
         return _Node(copy.deepcopy(node.value), weight=node.weight, done=True)
@@ -265,7 +265,7 @@ class _Fold:
             )
 
     def _too_large(self, event: Any) -> NoReturn:
-        fail(event, f"written out, its aliases make the document larger than {MAX_WEIGHT >> 20} MiB")
+        fail(event, f"the document with its aliases written out is larger than {MAX_WEIGHT >> 20} MiB")
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> DocumentError:
@@ -279,4 +279,4 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> DocumentError:
     said = error.problem or str(error)
     if error.context:
         said = f"{error.context}: {said}"
-    return DocumentError(line, column, f"not YAML: {said}")
+    return DocumentError(line, column, f"invalid YAML: {said}")

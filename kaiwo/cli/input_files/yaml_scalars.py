@@ -17,7 +17,7 @@ _MAX_DIGITS = 400  # far beyond int64 and double; a longer one would only cost t
 
 
 class DocumentError(Exception):
-    """Text that is no YAML, or YAML that no Kubernetes object can be.
+    """Text that is not YAML, or YAML that no Kubernetes object can be.
 
     Attributes:
         line: counted from 1.
@@ -53,7 +53,7 @@ def scalar(event: Any) -> Any:
     if _FLOAT.fullmatch(text) and any(c.isdigit() for c in text):
         return _number(event, text)
     if _NO_NUMBER.fullmatch(text):
-        fail(event, f"{text} is no number that JSON can carry; write a number, or quotes for text")
+        fail(event, f"{text} is not a finite number; write a number, or quote it")
     return text
 
 
@@ -81,26 +81,26 @@ def _tagged(event: Any, tag: str, text: str) -> Any:
             return _integer(event, text)
         case "float" if _FLOAT.fullmatch(text):
             return _number(event, text)
-    return fail(event, f"the tag {short(event.tag)} has no meaning in a manifest; remove it")
+    return fail(event, f"the tag {short(event.tag)} is not supported; remove it")
 
 
 def _integer(event: Any, text: str) -> int:
     plain = text.replace("_", "")
     if len(plain) > _MAX_DIGITS:
-        fail(event, f"a number of {len(plain)} digits is more than any field takes")
+        fail(event, f"a number of {len(plain)} digits is too large")
     sign, digits = (-1 if plain[0] == "-" else 1), plain.lstrip("+-")
     if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit():
         return sign * int(digits, 8)
     try:
         return sign * int(digits, 0)
     except ValueError:
-        return fail(event, f"{text} is no number")
+        return fail(event, f"{text} is not a number")
 
 
 def _number(event: Any, text: str) -> float | int:
     value = float(text.replace("_", ""))
     if not math.isfinite(value):
-        fail(event, f"{text} is larger than a number can be")
+        fail(event, f"{text} is too large for a number")
     return value
 
 

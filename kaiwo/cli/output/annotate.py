@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.cli.input_files.field_paths import walk
+from kaiwo.cli.input_files.field_paths import find_path
 from kaiwo.cli.input_files.yaml_documents import parse
-from kaiwo.cli.output.printer import clean, to_yaml
+from kaiwo.cli.output.serialization import to_yaml
+from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ def annotated(obj: Object, origins: Mapping[str, tuple[str, str]]) -> str:
     lines = text.splitlines()
     positions = next(iter(parse(text))).positions
     for written, (origin, words) in origins.items():
-        path = walk(obj, written)
+        path = find_path(obj, written)
         if path is None or path not in positions:
             continue
         index = positions[path][0] - 1

@@ -8,22 +8,29 @@ import click
 
 from kaiwo.cli import duration as spans
 from kaiwo.cli import kit
-from kaiwo.cli.kinds import SHORT
 from kaiwo.cli.kit import Column
-from kaiwo.cli.output import printer, workload_fields
+from kaiwo.cli.output import workload_fields
+from kaiwo.cli.output.table import write_table
+from kaiwo.cli.terminal import clean, styled_status
+from kaiwo.cli.workload_details import event_time
+from kaiwo.cli.workload_kinds import SHORT
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from kaiwo.cli.commands.status import WorkloadDetails
+    from kaiwo.cli.workload_details import WorkloadDetails
     from kaiwo.engine.resource import Object
+
+PODS = "kubectl get pods -n kaiwo-system"
+"""Shows whether an operator runs."""
 
 _MAX_EVENTS = 20
 _MAX_PODS = 50
 
 
-def write(workload: Object, found: WorkloadDetails, now: datetime) -> None:
+def write_details(workload: Object, found: WorkloadDetails, now: datetime) -> None:
     """Write the page to standard output.
 
     Args:
@@ -45,7 +52,7 @@ def write(workload: Object, found: WorkloadDetails, now: datetime) -> None:
 def _head(workload: Object, now: datetime) -> None:
     metadata, status = workload["metadata"], workload_fields.status(workload)
     word, reason = workload_fields.word(workload), workload_fields.reason(workload)
-    shown = kit.page_style(word) if word else "unknown: no operator has looked at it yet"
+    shown = styled_status(word) if word else f"not yet observed by an operator; is one running? ({PODS})"
     rows: list[tuple[str, str]] = [
         ("Name", f"{SHORT[workload['kind']]}/{metadata['name']}"),
         ("Namespace", metadata["namespace"]),
@@ -61,10 +68,10 @@ def _head(workload: Object, now: datetime) -> None:
     ]
     observed = status.get("observedGeneration")
     if isinstance(observed, int) and observed < metadata.get("generation", 0):
-        rows.append(("Note", "the operator has not looked at the last change yet"))
+        rows.append(("Note", "the last change is not yet observed by the operator"))
     for title, value in rows:
         if value:
-            text = value if title == "Status" else printer.clean(value)
+            text = value if title == "Status" else clean(value)
             click.echo(f"{title + ':':<11}{text}")
 
 
@@ -81,14 +88,14 @@ def _gpus(workload: Object) -> str:
 
 
 def _time(text: object, now: datetime) -> str:
-    return f"{text} ({spans.since(text, now)} ago)" if spans.moment(text) else ""
+    return f"{text} ({spans.since(text, now)} ago)" if parse_time(text) else ""
 
 
 def _section(title: str, rows: Sequence[Object], columns: Sequence[Column]) -> None:
     if rows:
         click.echo(f"\n{title}:")
         shown = [column for column in columns if not column.wide or kit.settings().output == "wide"]
-        printer.table(shown, rows, indent="  ")
+        write_table(shown, rows, indent="  ")
 
 
 def _conditions(workload: Object, now: datetime) -> None:
@@ -96,7 +103,7 @@ def _conditions(workload: Object, now: datetime) -> None:
     columns = [
         Column("TYPE", _at("type")),
         Column("STATUS", _at("status")),
-        Column("REASON", _at("reason")),
+        Column("REASON", _reason),
         Column("AGE", lambda c: spans.since(c.get("lastTransitionTime"), now)),
         Column("MESSAGE", _at("message")),
     ]
@@ -113,7 +120,7 @@ def _object_columns(now: datetime) -> list[Column]:
 
 
 def _object_state(obj: Object) -> str:
-    """What an object of any kind says of itself: a phase, else its true conditions, else ready counts."""
+    """The state of an object of any kind: its phase, else its true conditions, else its counts of pods."""
     status = obj.get("status")
     if not isinstance(status, dict):
         return ""
@@ -156,10 +163,11 @@ def pod_state(pod: Object) -> str:
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
         if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
-            return str(waiting["reason"])
+            return workload_fields.reason_word(waiting["reason"]) or "Waiting"
         if ended and ended.get("exitCode"):
-            return f"{ended.get('reason') or 'Error'} (exit code {ended['exitCode']})"
-    return str(status.get("reason") or status.get("phase") or "")
+            reason = workload_fields.reason_word(ended.get("reason")) or "Error"
+            return f"{reason} (exit code {ended['exitCode']})"
+    return workload_fields.reason_word(status.get("reason")) or str(status.get("phase") or "")
 
 
 def _pod_message(pod: Object) -> str:
@@ -187,24 +195,6 @@ def _containers(pod: Object) -> list[Object]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def event_time(event: Object) -> str:
-    """When an event happened last, as RFC 3339 text."""
-    series = event.get("series") or {}
-    times = (
-        series.get("lastObservedTime"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        event.get("firstTimestamp"),
-        event["metadata"].get("creationTimestamp"),
-    )
-    return next((str(time) for time in times if time), "")
-
-
-def event_order(event: Object) -> str:
-    """By which events are sorted: some have fractions of a second, and "." would come before "Z"."""
-    return event_time(event).removesuffix("Z")
-
-
 def _event_columns(now: datetime) -> list[Column]:
     def subject(event: Object) -> str:
         about = event.get("involvedObject") or {}
@@ -213,10 +203,14 @@ def _event_columns(now: datetime) -> list[Column]:
     return [
         Column("AGE", lambda event: spans.since(event_time(event), now)),
         Column("TYPE", _at("type")),
-        Column("REASON", _at("reason")),
+        Column("REASON", _reason),
         Column("OBJECT", subject),
         Column("MESSAGE", _at("message")),
     ]
+
+
+def _reason(obj: Object) -> str:
+    return workload_fields.reason_word(obj.get("reason"))
 
 
 def _at(*path: str) -> Callable[[Object], str]:

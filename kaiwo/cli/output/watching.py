@@ -1,4 +1,4 @@
-"""``--watch``: show something again and again until the user has seen enough (Ctrl-C)."""
+"""``--watch``: show something again whenever it changes, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,41 +6,110 @@ import io
 import sys
 import time
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+from kaiwo.cli.failures import plain
+from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
+
 INTERVAL = 2.0
-"""Seconds between two looks, as in watch(1)."""
+"""Seconds after which ages are drawn anew, and what cannot be watched is read again."""
 
-_HOME_AND_CLEAR = "\x1b[H\x1b[J"
+_MAX_DELAY = 30.0
+"""Longest pause, in seconds, between two attempts to reach an API server that does not answer."""
+
+_HOME = "\x1b[H"
+_END_OF_LINE = "\x1b[K"
+_REST_OF_SCREEN = "\x1b[J"
 
 
-def watch(show: Callable[[], None], *, on_terminal: bool | None = None, rounds: int | None = None) -> None:
-    """Show until interrupted: a terminal is drawn anew, a pipe gets the text whenever it changed.
+class _Screen(io.StringIO):
+    """Text for a terminal: what is written to it keeps its colours."""
+
+    def isatty(self) -> bool:
+        """Whether colours are wanted, as by the terminal itself."""
+        return True
+
+
+def watch(
+    read: Callable[[], T],
+    write: Callable[[T], None],
+    changed: Callable[[float], bool],
+    *,
+    on_terminal: bool | None = None,
+    rounds: int | None = None,
+) -> None:
+    """Show until interrupted: a terminal is drawn anew in place, a pipe gets the text of each change.
+
+    An API server that does not answer is asked again, and what was read last stays on the screen.
 
     Args:
-        show: writes to standard output.
+        read: reads from the cluster.
+        write: writes what was read to standard output.
+        changed: waits so many seconds; True as soon as reading again is worth it.
         on_terminal: None to look.
-        rounds: stop after so many looks; None for never.
+        rounds: stop after so many drawings; None for never.
     """
     terminal = sys.stdout.isatty() if on_terminal is None else on_terminal
-    before = None
-    while rounds is None or rounds > 0:
-        if terminal:
-            click.echo(_HOME_AND_CLEAR, nl=False, color=True)
-            show()
-        else:
-            text = io.StringIO()
-            with redirect_stdout(text):
-                show()
-            if text.getvalue() != before:
-                before = text.getvalue()
-                click.echo(before, nl=False)
+    shown = ""
+    while True:
+        found = _read(read)
+        while True:
+            text = _text(write, found, io.StringIO() if not terminal else _Screen())
+            if terminal:
+                _draw(text)
+            elif text != shown:
+                click.echo(text, nl=False)
                 sys.stdout.flush()
-        rounds = None if rounds is None else rounds - 1
-        if rounds != 0:
-            time.sleep(INTERVAL)
+            shown = text
+            rounds = None if rounds is None else rounds - 1
+            if rounds == 0:
+                return
+            if changed(INTERVAL):
+                break
+
+
+def poll(seconds: float) -> bool:
+    """Wait, then read again: for what cannot be watched cheaply."""
+    time.sleep(seconds)
+    return True
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same request may succeed a moment later."""
+    from kaiwo.engine.errors import ConnectionBroken, ServerUnavailable, TooManyRequests
+
+    return isinstance(error, ConnectionBroken | ServerUnavailable | TooManyRequests | TimeoutError)
+
+
+def _read(read: Callable[[], T]) -> T:
+    delay = 1.0
+    while True:
+        try:
+            return read()
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            message = clean(plain(error)) or "timed out"
+            click.echo(f"warning: no answer from the API server: {message}; trying again", err=True)
+            time.sleep(delay)
+            delay = min(2 * delay, _MAX_DELAY)
+
+
+def _text(write: Callable[[T], None], found: T, stream: io.StringIO) -> str:
+    with redirect_stdout(stream):
+        write(found)
+    return stream.getvalue()
+
+
+def _draw(text: str) -> None:
+    """Overwrite the screen line by line in one write: an emptied screen would flicker."""
+    lines = "".join(f"{line}{_END_OF_LINE}\n" for line in text.splitlines())
+    sys.stdout.write(f"{_HOME}{lines}{_REST_OF_SCREEN}")
+    sys.stdout.flush()

@@ -1,22 +1,27 @@
-"""What a live workload object says, as text for tables; absent values are empty."""
+"""The fields of a live workload as text for tables; absent values are empty."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli import duration as spans
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from kaiwo.engine.resource import Object
 
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+"""Reasons of conditions, as Kubernetes validates them."""
+
 TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
 """Workloads with one of these never run again."""
 
 
 def status(obj: Object) -> Object:
-    """``status``, empty before an operator has looked."""
+    """``status``, empty before an operator has observed the workload."""
     found = obj.get("status")
     return found if isinstance(found, dict) else {}
 
@@ -36,7 +41,12 @@ def word(obj: Object) -> str:
 
 def reason(obj: Object) -> str:
     """The reason in one word."""
-    return _text(status(obj).get("reason"))
+    return reason_word(status(obj).get("reason"))
+
+
+def reason_word(value: object) -> str:
+    """A reason as the API conventions define it; empty for any other text, for example escape sequences."""
+    return value if isinstance(value, str) and _REASON.fullmatch(value) else ""
 
 
 def message(obj: Object) -> str:
@@ -80,11 +90,11 @@ def same_user(one: str, other: str) -> bool:
 
 def duration(obj: Object, now: datetime) -> str:
     """How long it ran, up to now while it runs."""
-    start = spans.moment(status(obj).get("startTime"))
+    start = parse_time(status(obj).get("startTime"))
     if start is None:
         return ""
     if word(obj) in TERMINAL:
-        end = spans.moment(status(obj).get("completionTime"))
+        end = parse_time(status(obj).get("completionTime"))
         recorded = status(obj).get("duration")
         if end is None and isinstance(recorded, int):
             return spans.span(recorded)

@@ -6,8 +6,8 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import format_time
 from kaiwo.engine.errors import ApiError
+from kaiwo.engine.timestamps import format_time
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.model import ApiRejection, Apply, Create, Patch
 from kaiwo.workload.status import OWN_CONDITIONS
@@ -15,7 +15,7 @@ from kaiwo.workload.status import OWN_CONDITIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object
@@ -36,7 +36,7 @@ _UNTYPED = "failed to create typed patch object"
 
 def _rejection(write: Write, error: ApiError) -> ApiRejection | None:
     if error.status in _REJECTIONS:
-        return ApiRejection(write.resource, error.status, error.reason, error.steady)
+        return ApiRejection(write.resource, error.status, error.reason, error.stable_message)
     if _UNTYPED in error.message:
         return ApiRejection(write.resource, 422, "Invalid", error.message)
     return None
@@ -62,16 +62,16 @@ class PlanExecutor:
     """Carries out the plans of one kind's workloads."""
 
     def __init__(
-        self, engine: Manager, kind: WorkloadKind, on_transition: Callable[[Transition], None]
+        self, manager: Manager, kind: WorkloadKind, on_transition: Callable[[Transition], None]
     ) -> None:
         """Set up.
 
         Args:
-            engine: sends.
+            manager: sends.
             kind: kind of the workloads.
             on_transition: called with each status change that was written.
         """
-        self._engine = engine
+        self._manager = manager
         self._kind = kind
         self._on_transition = on_transition
 
@@ -105,7 +105,7 @@ class PlanExecutor:
         return done
 
     async def _execute(self, write: Write, snapshot: Snapshot) -> str:
-        writer = self._engine.writer
+        writer = self._manager.writer
         if isinstance(write, Create | Apply):
             if isinstance(write, Create):
                 answer, verb = await writer.create_once(write.resource, write.obj), "created"
@@ -114,7 +114,7 @@ class PlanExecutor:
             snapshot.put(write.resource, answer.live)
             changed = getattr(answer, "changed", False)
             return f"{verb} {write.resource.kind} {write.obj['metadata']['name']}" if changed else ""
-        entry = self._engine.cache.get(write.resource, write.namespace, write.name)
+        entry = self._manager.cache.get(write.resource, write.namespace, write.name)
         if entry is None or entry.uid != write.uid:
             raise StaleSnapshot(f"{write.resource.kind} {write.name} changed meanwhile")
         if isinstance(write, Patch):
@@ -127,7 +127,7 @@ class PlanExecutor:
 
     def _deleting(self, write: Delete) -> Object:
         """The deleted object as it is until a watch event says that it is gone."""
-        entry = self._engine.cache.get(write.resource, write.namespace, write.name)
+        entry = self._manager.cache.get(write.resource, write.namespace, write.name)
         if entry is None:
             raise StaleSnapshot(f"{write.resource.kind} {write.name} is gone already")
         obj = entry.full()
@@ -156,16 +156,16 @@ class PlanExecutor:
                 raise StaleSnapshot(f"{self._kind} {entry.name} changed between two statuses")
             before: Object = latest.part("status") or {}
             complete: Object = {**dict.fromkeys(before), **status}
-            written = await self._engine.writer.patch_status(latest, complete, own_conditions=OWN_CONDITIONS)
+            written = await self._manager.writer.patch_status(latest, complete, own_conditions=OWN_CONDITIONS)
             version = str(written.live["metadata"].get("resourceVersion") or "")
             self._report_transition(entry, before.get("status") or "", status, now)
             # Somebody may have written meanwhile: then the cache is ahead of this answer.
-            known = self._engine.cache.get(entry.resource, entry.namespace, entry.name)
+            known = self._manager.cache.get(entry.resource, entry.namespace, entry.name)
             if known is None or known.uid != entry.uid:
                 raise StaleSnapshot(f"{self._kind} {entry.name} is gone")
             latest = known
         for event in plan.events:
-            self._engine.recorder.event(entry, event.type, event.reason, event.message)
+            self._manager.event_recorder.event(entry, event.type, event.reason, event.message)
         return version
 
     def _report_transition(self, entry: CachedObject, before: str, status: Object, now: datetime) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.status import TERMINAL
 from kaiwo.api.workload import Workload
@@ -20,7 +21,6 @@ from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import Conflict
 from kaiwo.engine.resource import POD
 from kaiwo.engine.workqueue import Key
-from kaiwo.host.kinds import WORKLOADS
 from kaiwo.host.workload import warning_events
 from kaiwo.host.workload.download_progress import DownloadFollower
 from kaiwo.host.workload.executor import PlanExecutor, StaleSnapshot, WriteRejected
@@ -40,7 +40,7 @@ from kaiwo.workload.plan import plan, plan_invalid
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
     from kaiwo.host.workload.snapshot import Fingerprint, Snapshot, SnapshotReader
@@ -59,13 +59,13 @@ class WorkloadReconciler:
     """Reconciles all workloads of one kind.
 
     Attributes:
-        controller: what the engine runs.
+        controller: what the manager runs.
     """
 
     def __init__(
         self,
         kind: WorkloadKind,
-        engine: Manager,
+        manager: Manager,
         reader: SnapshotReader,
         registry: Registry,
         *,
@@ -78,7 +78,7 @@ class WorkloadReconciler:
 
         Args:
             kind: the kind.
-            engine: reads and writes.
+            manager: reads and writes.
             reader: reads snapshots from the cache.
             registry: loaded declarations.
             on_transition: called with each status change that was written.
@@ -88,36 +88,36 @@ class WorkloadReconciler:
         """
         self._kind: WorkloadKind = kind
         self._resource = WORKLOADS[kind]
-        self._engine = engine
+        self._manager = manager
         self._reader = reader
         self._registry = registry
         self._clock = clock
         self._states = ReconcileStates()
-        self._executor = PlanExecutor(engine, kind, on_transition)
-        watches = workload_watches(kind, registry, self._states, engine.cache, namespace)
+        self._executor = PlanExecutor(manager, kind, on_transition)
+        watches = workload_watches(kind, registry, self._states, manager.cache, namespace)
         self.controller = Controller(
             kind.lower(), watches, self.reconcile, workers=workers, initial=self._without_status
         )
         self._downloads = DownloadFollower(
-            engine.client, on_progress=self.controller.enqueue, active=lambda: engine.leading
+            manager.client, on_progress=self.controller.enqueue, active=lambda: manager.leading
         )
         children = child_kinds(kind, registry)
         self._kinds = tuple(dict.fromkeys((*children, *secondary_kinds(kind, registry))))
         self._requeue_planned = False
         for child in children:
-            engine.watch(Watch(child, namespace=namespace))
-            engine.cache.subscribe(
-                child, lambda event: on_child_deleted(event, kind, self._states, engine.cache)
+            manager.watch(Watch(child, namespace=namespace))
+            manager.cache.subscribe(
+                child, lambda event: on_child_deleted(event, kind, self._states, manager.cache)
             )
         if kind == "KaiwoJob":  # a service does not end, so its status needs no pods that are gone
-            engine.watch(Watch(POD, projection=POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
-            engine.cache.subscribe(POD, lambda event: on_pod_deleted(event, self._states, engine.cache))
+            manager.watch(Watch(POD, projection=POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
+            manager.cache.subscribe(POD, lambda event: on_pod_deleted(event, self._states, manager.cache))
 
     def _without_status(self) -> list[Key]:
         """Workloads without a status: they go first at the start."""
         return [
             Key(entry.namespace, entry.name)
-            for entry in self._engine.cache.list(self._resource)
+            for entry in self._manager.cache.list(self._resource)
             if entry.part("status", "status") is None
         ]
 
@@ -142,7 +142,7 @@ class WorkloadReconciler:
         Returns:
             Seconds after which to reconcile it again without an event, None for never.
         """
-        entry = self._engine.cache.get(self._resource, key.namespace, key.name)
+        entry = self._manager.cache.get(self._resource, key.namespace, key.name)
         if entry is None:
             self._states.forget(key)
             self._downloads.forget(key)
@@ -241,5 +241,5 @@ class WorkloadReconciler:
         uid = str(outcome.needs_events["metadata"].get("uid") or "")
         if not state.may_read_events(uid, clock):
             return False
-        found = await warning_events.newest(self._engine.client, outcome.needs_events, outcome.pod_owner)
+        found = await warning_events.newest(self._manager.client, outcome.needs_events, outcome.pod_owner)
         return state.record_event(uid, found, clock)

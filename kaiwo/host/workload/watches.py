@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.api.status import TERMINAL
 from kaiwo.api.workload import API_VERSION
 from kaiwo.engine.cached_object import Projection
@@ -19,7 +20,6 @@ from kaiwo.engine.resource import (
 )
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.cluster_facts import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
-from kaiwo.host.kinds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.host.workload import event_delays
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
@@ -30,7 +30,7 @@ from kaiwo.workload.observe import pod_status
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Resource
     from kaiwo.engine.store import Cache, CacheEvent
@@ -70,10 +70,10 @@ def workload_watches(
     children = child_kinds(kind, registry)
 
     def of_itself(event: CacheEvent) -> Iterable[Key]:
-        return (Key(event.entry.namespace, event.entry.name),)
+        return (Key(event.latest.namespace, event.latest.name),)
 
     def of_child(event: CacheEvent) -> Iterable[Key]:
-        entry = event.entry
+        entry = event.latest
         named = Key(entry.namespace, entry.name)
         owner = _owning_workload(entry, kind)
         if owner is None:
@@ -82,12 +82,12 @@ def workload_watches(
         return (owner, named) if named in states.waiting else (owner,)
 
     def of_run(event: CacheEvent) -> Iterable[Key]:
-        uid = event.entry.labels.get(RUN_ID)
+        uid = event.latest.labels.get(RUN_ID)
         key = states.key_of(uid) if uid else None
         return (key,) if key is not None else ()
 
     def of_owner(event: CacheEvent) -> Iterable[Key]:
-        owner = _owning_workload(event.entry, kind)
+        owner = _owning_workload(event.latest, kind)
         return (owner,) if owner is not None else ()
 
     secondary = secondary_kinds(kind, registry)
@@ -182,7 +182,7 @@ def _queue_watches(
 ) -> list[Watch]:
     def of_queue_object(event: CacheEvent) -> Iterable[Key]:
         """The workload whose child or pod the queue object belongs to."""
-        entry = event.entry
+        entry = event.latest
         for owner in entry.owners:
             if owner.kind == POD.kind:
                 pod = cache.get(POD, entry.namespace, owner.name)
@@ -226,14 +226,14 @@ def on_child_deleted(event: CacheEvent, kind: WorkloadKind, states: ReconcileSta
     Whether its deletion was seen decides between creating it again and the end of the run. A standby process
     records it as well, for the moment when it takes over.
     """
-    key = _owning_workload(event.entry, kind)
-    owner = event.entry.controller
-    if event.new is not None or key is None or owner is None or event.entry.name != key.name:
+    key = _owning_workload(event.latest, kind)
+    owner = event.latest.controller
+    if event.new is not None or key is None or owner is None or event.latest.name != key.name:
         return  # what is not named like its workload is not its child: a download Job
     if not _is_active(kind, key, owner.uid, cache):
         return
-    seen = event.witnessed or event.entry.deleted is not None
-    states.of(key, owner.uid).missing_child = DeletedChild(event.entry.full(), deletion_seen=seen)
+    seen = event.witnessed or event.latest.deleted is not None
+    states.of(key, owner.uid).missing_child = DeletedChild(event.latest.full(), deletion_seen=seen)
 
 
 def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> None:
@@ -241,13 +241,13 @@ def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> 
 
     A Job may get its condition after the pod with the cause is gone; the condition itself has no cause.
     """
-    uid = event.entry.labels.get(RUN_ID)
+    uid = event.latest.labels.get(RUN_ID)
     key = states.key_of(uid) if uid and event.new is None else None
-    if key is None or uid is None or downloads(event.entry.labels):
+    if key is None or uid is None or downloads(event.latest.labels):
         return
     if not _is_active("KaiwoJob", key, uid, cache):
         return
-    pod = event.entry.full()
+    pod = event.latest.full()
     if pod_status.failure([pod]) is not None:
         states.of(key, uid).record_failed_pod(pod)
 

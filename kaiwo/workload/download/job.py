@@ -32,7 +32,7 @@ from kaiwo.workload.storage.volumes import DATA, HF, check_mounts, volumes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rendering import Resolved

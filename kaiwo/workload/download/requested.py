@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from kaiwo.api.download import item_key
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.validation_errors import explain
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest
@@ -111,12 +109,10 @@ def fetches(workload: Workload, registry: Registry) -> tuple[Fetch, ...]:
         source = by_path[request.path]
         items = as_maps(request.items, request.field)
         for position, item in enumerate(items):
-            try:
-                source.item.model_validate(item, by_alias=True, by_name=False)
-            except ValidationError as error:
+            if error := plugin_calls.item_error(source, item):
                 problem = explain(error, ("spec", "storage", *request.path, position))[0]
                 text = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
-                raise SpecError(problem.path, text) from None
+                raise SpecError(problem.path, text)
         found.append(Fetch(source, item_key(request.path), request.field, tuple(items)))
     return tuple(found)
 

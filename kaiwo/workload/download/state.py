@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kaiwo.api.conditions import parse_time
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.download.job import name_of
 from kaiwo.workload.json_access import holding, lenient_map, lenient_maps

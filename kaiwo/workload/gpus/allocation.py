@@ -5,12 +5,12 @@ The number a user asked for is never reduced: what does not fit is refused with 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.workload.gpus.capacity import Capacity, capacity
@@ -64,10 +64,13 @@ def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tu
     for vendor in loaded:
         if vendor.name.lower() == wanted and vendor.resource_keys:
             return vendor, vendor.resource_keys[0]
-    near = difflib.get_close_matches(wanted, [vendor.name.lower() for vendor in loaded], n=1)
-    advice = f"; did you mean {near[0]!r}?" if near else "; install or select the plugin of that vendor"
+    advice = (
+        did_you_mean(wanted, [vendor.name.lower() for vendor in loaded])
+        or "install or select the plugin of that vendor"
+    )
     return Blocked(
-        "VendorNotLoaded", f"spec.gpuVendor: no GPU vendor plugin {name!r} is loaded; loaded: {names}{advice}"
+        "VendorNotLoaded",
+        f"spec.gpuVendor: no GPU vendor plugin {name!r} is loaded; loaded: {names}; {advice}",
     )
 
 

@@ -9,11 +9,12 @@ from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.gpus.resource_keys import is_gpu
 from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.metadata import GPU_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.vendors import GpuVendor
 
@@ -38,7 +39,12 @@ def node_fact(
             if failed:
                 failed(vendor.name, error)
     name = lenient_map(node.get("metadata")).get("name")
-    return NodeFact(name=str(name or ""), gpus=tuple(gpus), usable=_usable(node))
+    return NodeFact(
+        name=str(name or ""),
+        gpus=tuple(gpus),
+        usable=_usable(node),
+        model_label=labels_of(node).get(GPU_MODEL, ""),
+    )
 
 
 def _usable(node: Object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import parse_time
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 

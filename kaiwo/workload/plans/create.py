@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
+from kaiwo.api.spec_rules import ONE_TOPOLOGY_LABEL
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.rendering import Rendered, RenderInput
@@ -17,7 +18,7 @@ from kaiwo.workload.download import requested
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.step import next_step
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.metadata import name_problem, owned
+from kaiwo.workload.metadata import GPU_MODEL, label_value, name_problem, owned
 from kaiwo.workload.model import NO_CHILD, Apply, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, plan_blocked
@@ -25,9 +26,11 @@ from kaiwo.workload.storage import claims, volumes
 from kaiwo.workload.storage.state import is_new, volume_outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kaiwo.api.workload import Workload
     from kaiwo.plugin.backends import Backend
-    from kaiwo.plugin.facts import Allocation
+    from kaiwo.plugin.facts import Allocation, NodeFact
     from kaiwo.plugin.queues import QueueAssignment
     from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.download.step import Step
@@ -67,10 +70,8 @@ def check(workload: Workload, backend: Backend) -> Blocked | None:
     if problem := name_problem(workload.name, backend.max_name_length, backend.name_pattern):
         return Blocked("InvalidName", f"metadata.name: {problem}")
     spec = workload.spec
-    if spec.preferred_topology_label and spec.required_topology_label:
-        raise SpecError(
-            "spec.preferredTopologyLabel", "cannot be used together with spec.requiredTopologyLabel; keep one"
-        )
+    if ONE_TOPOLOGY_LABEL.violated(spec.preferred_topology_label, spec.required_topology_label):
+        raise SpecError(f"spec.{ONE_TOPOLOGY_LABEL.field}", ONE_TOPOLOGY_LABEL.message)
     if spec.storage is not None:
         volumes.check(workload)
     if problems := plugin_calls.problems(backend, workload):
@@ -95,13 +96,21 @@ def unavailable(backend: Backend, facts: Facts) -> Blocked | None:
     )
 
 
-def spec_warnings(workload: Workload, registry: Registry, backend: Backend) -> list[str]:
-    """What of the spec is not used."""
+def spec_warnings(
+    workload: Workload, registry: Registry, backend: Backend, nodes: Iterable[NodeFact]
+) -> list[str]:
+    """What of the spec is not used, or cannot take effect."""
     warnings = ignored_blocks(workload, backend, registry)
     if workload.spec.storage is not None:
         warnings += [*volumes.warnings(workload), *requested.warnings(workload, registry)]
     if workload.spec.cluster_queue and registry.queue is None:
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
+    models = {label_value(model) for model in workload.spec.gpu_models or ()}
+    if models and not registry.labels_nodes and not any(node.model_label in models for node in nodes):
+        warnings.append(
+            f"spec.gpuModels: no node has the label {GPU_MODEL} with one of these models, and no loaded "
+            "plugin writes it; add node_pools to the operator's plugins, or label the nodes"
+        )
     return warnings
 
 
@@ -114,11 +123,11 @@ def plan_create(case: PlanContext) -> Plan:
     """
     if missing := missing_child.plan_missing_child(case.workload, case.facts, case.backend):
         return missing
-    warnings = spec_warnings(case.workload, case.registry, case.backend)
+    warnings = spec_warnings(case.workload, case.registry, case.backend, case.facts.nodes)
     answer = (
         check(case.workload, case.backend)
         or unavailable(case.backend, case.facts)
-        or requested.unserved(case.workload, case.registry)
+        or (case.workload.spec.storage and requested.unserved(case.workload, case.registry))
         or resolve(case, check_capacity=True)
     )
     if isinstance(answer, Blocked):

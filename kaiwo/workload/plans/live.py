@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import Condition, find_condition, parse_time
+from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.api.status import TERMINAL
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, decode
@@ -65,7 +66,10 @@ def plan_live(case: PlanContext) -> Plan:
             f"{case.backend.child.kind} {case.workload.name} is being deleted; then it is created again",
         )
     update = kept_child(case, record) if ended or deleting else plan_update(case, record, queueing.admission)
-    warnings = (*spec_warnings(case.workload, case.registry, case.backend), *update.warnings)
+    warnings = (
+        *spec_warnings(case.workload, case.registry, case.backend, case.facts.nodes),
+        *update.warnings,
+    )
     volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
     return Plan(
         _with_conditions(case, outcome, queueing, replace(update, warnings=warnings), volumes, ended=ended),

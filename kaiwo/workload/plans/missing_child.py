@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import parse_time
 from kaiwo.api.status import TERMINAL
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.json_access import lenient_map

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
 from kaiwo.plugin.observation import Outcome
+from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import fingerprint
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import is_ours
@@ -55,7 +56,8 @@ def plan_scaled_to_zero(case: PlanContext) -> Plan:
 
 def replacing(case: PlanContext, record: AppliedRecord | None) -> Outcome | None:
     """The outcome of a child that is being deleted because a change needs another one; None otherwise."""
-    if case.backend.frozen is None or record is None:
+    live = case.facts.live or {}
+    if record is None or plugin_calls.immutable_part(case.backend, live) is None:
         return None
     fields = changed(record.fields, fingerprint(case.workload))
     if not fields:

@@ -67,7 +67,7 @@ def writes(case: PlanContext, rendered: Rendered) -> list[Write]:
 
 def tuned(case: PlanContext) -> list[Write]:
     """Patches of what the child's own controller made; nothing while the API server refuses them."""
-    if case.backend.tune is None or case.facts.rejection is not None:
+    if not case.backend.secondary or case.facts.rejection is not None:
         return []
     child = lenient_map(lenient_map(case.facts.live).get("metadata")).get("uid")
     made = {

@@ -263,7 +263,8 @@ def _render(
 def _replaces(case: PlanContext, made: Rendered) -> bool:
     """Whether the live child would have to be replaced to become what was rendered."""
     live: Object = case.facts.live or {}
-    return plugin_calls.frozen(case.backend, live) != plugin_calls.frozen(case.backend, made.child)
+    wanted = plugin_calls.immutable_part(case.backend, made.child)
+    return plugin_calls.immutable_part(case.backend, live) != wanted
 
 
 def _guarded(combined: Object, live: Object, desired: Object) -> Object:

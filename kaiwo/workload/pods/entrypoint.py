@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kaiwo.api.scalars import MAX_ENTRYPOINT_BYTES
 from kaiwo.api.shebang import command_of
+from kaiwo.api.spec_rules import ENTRYPOINT_LENGTH
 from kaiwo.workload.errors import SpecError
 
 _CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
@@ -19,13 +19,8 @@ def trimmed(text: str | None) -> str:
         SpecError: it is longer than Linux can pass to a program.
     """
     text = (text or "").strip()
-    size = len(text.encode(errors="surrogatepass"))
-    if size > MAX_ENTRYPOINT_BYTES:
-        raise SpecError(
-            _PATH,
-            f"has {size} bytes, at most {MAX_ENTRYPOINT_BYTES} are possible because Linux takes no longer "
-            "argument; put the script into the image or onto the data volume and call it from here",
-        )
+    if ENTRYPOINT_LENGTH.violated(text):
+        raise SpecError(_PATH, ENTRYPOINT_LENGTH.message)
     return text
 
 

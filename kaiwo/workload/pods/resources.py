@@ -20,7 +20,7 @@ from kaiwo.workload.pods.list_merge import merged
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.api.core import ResourceRequirements
+    from kaiwo.api.core_types import ResourceRequirements
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rendering import Origin
     from kaiwo.workload.pods.origins import Origins

@@ -11,7 +11,7 @@ from kaiwo.workload.storage.volumes import check_mounts, volumes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.api.core import SecretVolume
+    from kaiwo.api.core_types import SecretVolume
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rendering import RenderInput
     from kaiwo.workload.pods.origins import Origins

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo.api.conditions import Condition, parse_time
+from kaiwo.api.conditions import Condition
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.observe.waiting import WARNING_TIMEOUT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.api.spec_rules import DOWNLOAD_NEEDS_VOLUME, STORAGE_DISABLED, duplicate_mounts
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.metadata import derived_name
 
@@ -113,10 +114,9 @@ def check(workload: Workload) -> None:
         SpecError: downloads without a volume to put them in, or two volumes at one path.
     """
     for request in requests(workload):
-        if not request.sized:
+        if DOWNLOAD_NEEDS_VOLUME.violated(request.items, request.sized):
             raise SpecError(
-                request.field,
-                f"needs spec.storage.{request.path[0]}.storageSize, the volume to download into",
+                f"spec.storage.{request.path[0]}.{DOWNLOAD_NEEDS_VOLUME.field}", DOWNLOAD_NEEDS_VOLUME.message
             )
 
 
@@ -129,24 +129,18 @@ def check_mounts(mounts: Iterable[tuple[str, str]]) -> None:
     Raises:
         SpecError: two are mounted at the same path.
     """
-    fields: dict[str, str] = {}
-    for path, field in mounts:
-        place = path.rstrip("/") or "/"
-        if place in fields:
-            raise SpecError(
-                f"{field}.mountPath", f"is {place}, where {fields[place]} is mounted already; choose another"
-            )
-        fields[place] = field
+    for problem in duplicate_mounts(mounts):
+        raise SpecError(problem.path, problem.message)
 
 
 def warnings(workload: Workload) -> list[str]:
     """What of the storage section is ignored, in the words in which validation says it."""
     storage = workload.spec.storage
-    if storage is None or storage.storage_enabled:
+    if storage is None:
         return []
     given = {"data": storage.data, "huggingFace": storage.hugging_face}
     return [
-        f"spec.storage.{name}: is ignored; set storageEnabled: true to use it"
+        f"spec.storage.{name}: {STORAGE_DISABLED.message}"
         for name, part in given.items()
-        if part
+        if STORAGE_DISABLED.violated(storage.storage_enabled, part)
     ]

@@ -1,25 +1,15 @@
-"""The backend ``batch_job``: what it is called, which field it owns, when it is chosen, what it needs."""
+"""The backend ``batch_job``: its name, its fields, the objects it works with and the rights it needs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
-if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
-
 KAIWO_API = 1
-
-
-def is_chosen(workload: Workload) -> bool:
-    """A KaiwoJob that asks for no Ray."""
-    return not workload.spec.ray and "rayJob" not in workload.blocks
 
 
 @hookimpl
@@ -40,11 +30,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoJob",
             child=JOB,
             fields=(field,),
-            chosen=is_chosen,
-            check=Lazy("kaiwo_batch_job.render:check"),
-            allocate=Lazy("kaiwo_batch_job.render:allocate"),
-            render=Lazy("kaiwo_batch_job.render:render"),
-            observe=Lazy("kaiwo_batch_job.observe:observe"),
+            implementation=Lazy("kaiwo_batch_job.backend:BatchJobBackend"),
             write="create",
             patch_paths=(
                 ("spec", "parallelism"),

@@ -112,17 +112,13 @@ def test_the_back_end_keeps_the_contract() -> None:
 )
 def test_it_runs_what_asks_for_no_ray(spec: dict[str, Any], chosen: bool) -> None:
     """A Ray block wins over an embedded Job."""
-    assert (
-        kaiwo_batch_job.plugin.is_chosen(
-            Workload.from_object(job(job={}, **{k: v for k, v in spec.items() if k != "job"}))
-        )
-        is chosen
-    )
+    workload = Workload.from_object(job(**{"job": {}, **spec}))
+    assert BACKEND.load().serves(workload) is chosen
 
 
 def decided(**spec: Any) -> Any:
     """The plan of a job on the two nodes."""
-    from kaiwo.api.config import ResolvedConfig
+    from kaiwo.api.resolved_config import ResolvedConfig
 
     nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
     facts = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes)
@@ -186,7 +182,7 @@ def test_parallel_pods_are_counted(block: Any, pods: int) -> None:
         tuple(node_fact(item, LOADED.vendors) for item in NODES),
         "amd.com/gpu",
     )
-    answer = BACKEND.allocate(inp) if BACKEND.allocate else None
+    answer = BACKEND.load().allocate(inp)
     assert isinstance(answer, Allocation)
     assert (answer.pods, answer.gpus) == (pods, 1)
 

@@ -1,25 +1,15 @@
-"""The backend ``deployment``: what it is called, which field it owns, when it is chosen, what it needs."""
+"""The backend ``deployment``: its name, its fields, the objects it works with and the rights it needs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import DEPLOYMENT, SERVICE
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
-if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
-
 KAIWO_API = 1
-
-
-def is_chosen(workload: Workload) -> bool:
-    """A KaiwoService with neither ``ray: true`` nor an embedded RayService."""
-    return not workload.spec.ray and "rayService" not in workload.blocks
 
 
 @hookimpl
@@ -41,11 +31,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoService",
             child=DEPLOYMENT,
             fields=(field,),
-            chosen=is_chosen,
-            check=Lazy("kaiwo_deployment.render:check"),
-            allocate=Lazy("kaiwo_deployment.render:allocate"),
-            render=Lazy("kaiwo_deployment.render:render"),
-            observe=Lazy("kaiwo_deployment.observe:observe"),
+            implementation=Lazy("kaiwo_deployment.backend:DeploymentBackend"),
             write="apply",
             mutable=("*",),
             owned_paths=(("spec", "replicas"),),

@@ -5,50 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.errors import SpecError
 from kaiwo.workload.gpus import allocation
-from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.json_access import as_map, without_nulls
 from kaiwo.workload.metadata import child_metadata
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.pods.template import PodRole, pod_template
 from kaiwo_deployment.service import service
 
 if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.facts import Allocation, Blocked
-    from kaiwo.plugin.rendering import AllocationInput, RenderInput
+    from kaiwo.plugin.rendering import RenderInput
 
 BLOCK = "spec.deployment"
 SELECTOR = "app"
 """Label by which the Deployment and its Service find the pods; its value is the workload's name."""
-
-
-def _problem(workload: Workload) -> None:
-    block = as_map(workload.blocks.get("deployment"), BLOCK)
-    as_map(block.get("metadata"), f"{BLOCK}.metadata")
-    spec = as_map(block.get("spec"), f"{BLOCK}.spec")
-    for name in ("replicas", "progressDeadlineSeconds", "minReadySeconds", "revisionHistoryLimit"):
-        as_integer(spec.get(name), f"{BLOCK}.spec.{name}")
-    template = as_map(spec.get("template"), f"{BLOCK}.spec.template")
-    pod = as_map(template.get("spec"), f"{BLOCK}.spec.template.spec")
-    as_maps(pod.get("containers"), f"{BLOCK}.spec.template.spec.containers")
-
-
-def check(workload: Workload) -> tuple[tuple[str, str], ...]:
-    """What is wrong with the embedded Deployment, as field path and message."""
-    try:
-        _problem(workload)
-    except SpecError as error:
-        return ((error.path, error.problem),)
-    return ()
-
-
-def allocate(inp: AllocationInput) -> Allocation | Blocked:
-    """``replicas`` pods, each with its share of the GPUs."""
-    spec = lenient_map(lenient_map(inp.workload.blocks.get("deployment")).get("spec"))
-    template = spec.get("template")
-    return allocation.even(inp, template if isinstance(template, dict) else None)
 
 
 def render(inp: RenderInput) -> Rendered:
@@ -56,7 +26,7 @@ def render(inp: RenderInput) -> Rendered:
 
     Raises:
         SpecError: the embedded Deployment has an impossible shape.
-        PluginFailure: a plugin's contribution to the pods failed.
+        PluginError: a plugin's contribution to the pods failed.
     """
     origins = Origins(f"{BLOCK}.")
     block = as_map(inp.workload.blocks.get("deployment"), BLOCK)
@@ -79,8 +49,12 @@ def render(inp: RenderInput) -> Rendered:
         "metadata": child_metadata(inp, block, BLOCK, origins),
         "spec": spec,
     }
-    secondary, told = service(inp.workload, template["spec"]["containers"][0], {SELECTOR: inp.workload.name})
-    return Rendered(child, warnings=(*warnings, *more, *told), origins=origins.known(), secondary=secondary)
+    secondary, port_warnings = service(
+        inp.workload, template["spec"]["containers"][0], {SELECTOR: inp.workload.name}
+    )
+    return Rendered(
+        child, warnings=(*warnings, *more, *port_warnings), origins=origins.known(), secondary=secondary
+    )
 
 
 def _replicas(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:

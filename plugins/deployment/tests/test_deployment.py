@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import kaiwo_deployment.plugin
 import kaiwo_gpu_amd.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import DEPLOYMENT, SERVICE
 from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
@@ -103,9 +103,9 @@ def test_what_is_created(name: str, obj: Any) -> None:
 
 def test_it_serves_kaiwoservices_without_ray() -> None:
     """A KaiwoService is a Deployment unless it asks for Ray or embeds a RayService."""
-    assert not BACKEND.chosen(Workload.from_object(service(ray=True, deployment={"spec": {}})))
-    assert not BACKEND.chosen(Workload.from_object(service(rayService={})))
-    assert BACKEND.chosen(Workload.from_object(service(ray=False, deployment={"spec": {}})))
+    assert not BACKEND.load().serves(Workload.from_object(service(ray=True, deployment={"spec": {}})))
+    assert not BACKEND.load().serves(Workload.from_object(service(rayService={})))
+    assert BACKEND.load().serves(Workload.from_object(service(ray=False, deployment={"spec": {}})))
 
 
 def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:

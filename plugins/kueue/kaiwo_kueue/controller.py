@@ -1,7 +1,7 @@
-"""The controller that makes Kueue's objects what the KaiwoQueueConfig says.
+"""The controller that keeps Kueue's objects as the KaiwoQueueConfig describes them.
 
-One key, one pass over everything: what is wanted and what is there are small, and a pass that changes nothing
-writes nothing. Whatever may matter wakes it: the KaiwoQueueConfig, Kueue's objects, nodes, namespaces,
+One key stands for all objects, because they refer to each other and are few. A reconciliation that changes
+nothing writes nothing. It runs after changes of the KaiwoQueueConfig, Kueue's objects, nodes, namespaces,
 workloads that name a queue, and KaiwoConfig.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition
-from kaiwo.api.pydantic_errors import explain
+from kaiwo.api.validation_errors import explain
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
@@ -22,10 +22,11 @@ from kaiwo.engine.resource import NAMESPACE
 from kaiwo.engine.workqueue import Key
 from kaiwo.workload.json_access import lenient_map
 from kaiwo_kueue.admission import is_over
-from kaiwo_kueue.defaults import default_config, kept_up
+from kaiwo_kueue.capacity_check import gpus_outside_queues, outside_text
+from kaiwo_kueue.capacity_gauges import CapacityGauges
+from kaiwo_kueue.defaults import default_config, updated_spec
 from kaiwo_kueue.demand import Demand
-from kaiwo_kueue.desired import Surroundings, desired
-from kaiwo_kueue.execute import LINGER, Executor
+from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -36,14 +37,16 @@ from kaiwo_kueue.kinds import (
     SYNCED,
     WORKLOAD,
 )
+from kaiwo_kueue.kueue_api import KueueApi
+from kaiwo_kueue.label_check import missing_labels
 from kaiwo_kueue.models import QueueConfigSpec
-from kaiwo_kueue.nodes import NodeController, NodePools
-from kaiwo_kueue.objects import Problem, found
+from kaiwo_kueue.objects import SyncProblem, live_object
+from kaiwo_kueue.pool_reader import PoolReader
 from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION
-from kaiwo_kueue.served import Kueue
 from kaiwo_kueue.settings import KueueSettings
-from kaiwo_kueue.status import CHANGES, OWN, POOLS, not_the_singleton, status
+from kaiwo_kueue.status import CHANGES, OUTSIDE, OWN, POOLS, QUOTA, not_the_singleton, status
 from kaiwo_kueue.sync import plan
+from kaiwo_kueue.sync_executor import RELEASE_SECONDS, SyncExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,73 +63,69 @@ _UNSERVED_RETRY = 30.0  # seconds, where KaiwoQueueConfig itself is not served
 _FAILED_RETRY = 10.0  # seconds until writes that failed are tried again; doubled each time
 _LONGEST_RETRY = 300.0
 _STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
-_KUEUE_CHECK = 5.0  # seconds between looks for Kueue while it is not there
-_KIND_CHECK = 300.0  # seconds between looks for a kind that this Kueue does not have
+_KUEUE_CHECK = 5.0  # seconds between discoveries while Kueue is not installed
+_KIND_CHECK = 300.0  # seconds between discoveries while this Kueue lacks a kind
 
 
 def build(host: ControllerHost) -> None:
-    """Add the plugin's controllers to the host's engine."""
-    pools = NodePools(host)
-    nodes = NodeController(host, pools)
-    host.engine.add(nodes.controller)
-    host.engine.add(QueueConfigController(host, pools, nodes).controller)
+    """Add the plugin's controller to the host's manager."""
+    host.manager.add(QueueConfigController(host).controller)
 
 
 class QueueConfigController:
-    """Synchronises Kueue's objects.
+    """Keeps Kueue's objects as the KaiwoQueueConfig describes them.
 
     Attributes:
-        controller: what the engine runs.
+        controller: what the manager runs.
     """
 
-    def __init__(self, host: ControllerHost, pools: NodePools, nodes: NodeController) -> None:
-        """Put together.
+    def __init__(self, host: ControllerHost) -> None:
+        """Follow what the objects depend on.
 
         Args:
             host: the operator around it.
-            pools: node pools.
-            nodes: which of them wait for pods.
         """
         self._host = host
-        self._pools = pools
-        self._nodes = nodes
+        self._pools = PoolReader(host)
         self._demand = Demand(host)
-        self._executor = Executor(host.engine)
-        self._kueue = Kueue(host.engine.client)
-        self._pause = 0.0
+        self._executor = SyncExecutor(host.manager)
+        self._kueue = KueueApi(host.manager.client)
+        self._gauges = CapacityGauges(host.manager.metrics.registry)
+        self._outside: dict[str, int] = {}
+        self._retry_after = 0.0
         watches = [
-            Watch(QUEUE_CONFIG, lambda event: (Key("", event.entry.name),)),
-            Watch(NAMESPACE, self._of_namespace, NAMESPACE_PROJECTION),
-            # Only to know who holds a queue that is being deleted.
-            Watch(WORKLOAD, self._of_workload, WORKLOAD_PROJECTION, namespace=host.namespace),
+            Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),)),
+            Watch(NAMESPACE, self._keys_of_namespace, NAMESPACE_PROJECTION),
+            # To name the workloads that hold a queue which is being deleted.
+            Watch(WORKLOAD, self._keys_of_workload, WORKLOAD_PROJECTION, namespace=host.namespace),
         ]
         watches += [
-            Watch(kind, _of_object, Projection(), namespace=host.namespace if kind.namespaced else None)
+            Watch(kind, _keys_of_object, Projection(), namespace=host.namespace if kind.namespaced else None)
             for kind in SYNCED
         ]
         self.controller = Controller("kueue", watches, self.reconcile, workers=1, initial=lambda: [KEY])
-        for source in (pools, nodes, self._demand):
-            source.on_change(self._wake)
-        host.on_config_change(self._wake)
+        self._pools.on_change(self._requeue)
+        self._demand.on_change(self._requeue)
+        host.on_config_change(self._requeue)
 
-    def _wake(self) -> None:
+    def _requeue(self) -> None:
         self.controller.enqueue(KEY)
 
-    def _of_namespace(self, event: CacheEvent) -> Iterable[Key]:
+    def _keys_of_namespace(self, event: CacheEvent) -> Iterable[Key]:
         if event.old is None or event.new is None or event.old.labels != event.new.labels:
             return (KEY,)
         return (KEY,) if event.old.deleted != event.new.deleted else ()
 
-    def _of_workload(self, event: CacheEvent) -> Iterable[Key]:
-        """A workload that ends may be the last that holds a queue which is being deleted."""
+    def _keys_of_workload(self, event: CacheEvent) -> Iterable[Key]:
+        """A workload that ends may be the last one that holds a queue which is being deleted."""
         if event.new is not None and not is_over(_conditions(event.new)):
             return ()
-        queues = self._host.engine.cache.list(CLUSTER_QUEUE)
+        queues = self._host.manager.cache.list(CLUSTER_QUEUE)
         return (KEY,) if any(queue.deleted is not None for queue in queues) else ()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Look at one KaiwoQueueConfig; the one that counts stands for everything."""
-        entry = self._host.engine.cache.get(QUEUE_CONFIG, None, key.name)
+        """Reconcile one KaiwoQueueConfig; the one that counts stands for all objects."""
+        entry = self._host.manager.cache.get(QUEUE_CONFIG, None, key.name)
         if key.name != SINGLETON:
             if entry is not None:
                 before = _conditions(entry)
@@ -136,26 +135,30 @@ class QueueConfigController:
             return None
         self._executor.begin()
         missing = await self._kueue.missing()
-        self._pools.limit(self._kueue.flavor_limit)
+        self._pools.limit = self._kueue.flavor_limit
+        if wait := self._pools.label_wait():
+            return wait  # the events of the labels come here before
         if entry is None or entry.deleted is not None:
             return await self._create() if entry is None else None
         try:
             spec = QueueConfigSpec.read(lenient_map(entry.part("spec")))
         except ValidationError as error:
             text = "; ".join(str(problem) for problem in explain(error, ("spec",)))
-            return await self._tell(entry, [Problem(CLUSTER_QUEUE, SINGLETON, "InvalidSpec", text)], missing)
-        if await self._follow(entry):
+            return await self._report(
+                entry, [SyncProblem(CLUSTER_QUEUE, SINGLETON, "InvalidSpec", text)], missing
+            )
+        if await self._update_default_queue(entry):
             return None  # the event of that write comes back here
         return await self._sync(entry, spec, missing)
 
     async def _create(self) -> float | None:
         config, pools = self._host.config(), self._pools.pools
-        wanted = default_config(
+        obj = default_config(
             pools, config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
         )
-        engine = self._host.engine
+        manager = self._host.manager
         try:
-            live = await engine.client.create(QUEUE_CONFIG, wanted, field_manager="kaiwo")
+            live = await manager.client.create(QUEUE_CONFIG, obj, field_manager="kaiwo")
         except NotFound:
             _log.warning(
                 "KaiwoQueueConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
@@ -163,74 +166,80 @@ class QueueConfigController:
             return _UNSERVED_RETRY
         except AlreadyExists:
             return _STALE_RETRY
-        engine.cache.assume(QUEUE_CONFIG, live)
+        manager.cache.assume(QUEUE_CONFIG, live)
         _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
         return None
 
-    async def _follow(self, entry: CachedObject) -> bool:
-        """Let the default queue follow the nodes, where that is asked for; whether anything was written."""
+    async def _update_default_queue(self, entry: CachedObject) -> bool:
+        """Write the default queue's quotas as the nodes are now; whether anything was written."""
         config = self._host.config()
         spec = lenient_map(entry.part("spec"))
-        wanted = kept_up(
+        new_spec = updated_spec(
             spec,
             self._pools.pools,
             config.default_cluster_queue_name,
             config.default_cluster_queue_cohort_name,
             dynamically=config.dynamically_update_default_cluster_queue,
         )
-        patch = {key: value for key, value in wanted.items() if spec.get(key) != value}
+        patch = {key: value for key, value in new_spec.items() if spec.get(key) != value}
         if not patch:
             return False
-        engine = self._host.engine
-        live = await engine.client.merge_patch(
+        manager = self._host.manager
+        live = await manager.client.merge_patch(
             QUEUE_CONFIG, None, SINGLETON, {"spec": patch},
             uid=entry.uid, resource_version=entry.resource_version, field_manager="kaiwo",
         )  # fmt: skip
-        engine.cache.assume(QUEUE_CONFIG, live)
+        manager.cache.assume(QUEUE_CONFIG, live)
         _log.info("KaiwoQueueConfig %s follows the nodes: %s", SINGLETON, ", ".join(patch))
         return True
 
     async def _sync(
         self, entry: CachedObject, spec: QueueConfigSpec, missing: Sequence[Resource]
     ) -> float | None:
-        cache = self._host.engine.cache
-        live = [found(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
+        cache = self._host.manager.cache
+        live = [live_object(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
         config = self._host.config()
         demand = self._demand.pairs(config.default_cluster_queue_name)
-        around = Surroundings(
+        state = ClusterState(
             pools=self._pools.pools,
+            nodes=self._pools.nodes,
+            gpu_keys=[key for vendor in self._host.vendors for key in vendor.resource_keys],
             namespaces={item.name for item in cache.list(NAMESPACE) if item.deleted is None},
             demand=demand,
-            kept={(item.namespace, item.name) for item in live if item.kind == LOCAL_QUEUE and item.ours},
+            kept={(item.namespace, item.name) for item in live if item.kind == LOCAL_QUEUE and item.is_owned},
             existing_flavors={item.name for item in live if item.kind == RESOURCE_FLAVOR},
-            gpu_taint=self._pools.taint,
+            gpu_taint=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
             flavor_limit=self._kueue.flavor_limit,
         )
-        asked = desired(spec, around)
-        only = self._host.namespace
-        wanted = [
+        desired_objects = desired(spec, state)
+        watched = self._host.namespace
+        desired_now = [
             item
-            for item in asked.objects
-            if item.kind not in missing and (not only or not item.namespace or item.namespace == only)
+            for item in desired_objects.objects
+            if item.kind not in missing and (not watched or not item.namespace or item.namespace == watched)
         ]
-        problems = list(asked.problems)
+        problems = list(desired_objects.problems)
+        if not self._host.nodes_labelled:
+            flavors = [item for item in desired_objects.objects if item.kind == RESOURCE_FLAVOR]
+            problems += missing_labels(flavors, self._pools.nodes)
         problems += await self._label_namespaces(demand)
         planned = plan(
-            wanted,
+            desired_now,
             live,
             refused=self._executor.refused,
             holders=self._holders,
-            unusable=asked.unusable,
+            unusable=desired_objects.unusable,
         )
         problems += planned.problems
         problems += await self._executor.run(planned.actions, entry.uid)
-        return await self._tell(entry, problems, missing)
+        self._outside = gpus_outside_queues(desired_objects.objects, live, self._pools.nodes)
+        return await self._report(entry, problems, missing)
 
-    async def _label_namespaces(self, demand: Iterable[tuple[str, str]]) -> list[Problem]:
+    async def _label_namespaces(self, demand: Iterable[tuple[str, str]]) -> list[SyncProblem]:
         settings = self._host.settings()
         if isinstance(settings, KueueSettings) and not settings.label_namespaces:
             return []
-        cache = self._host.engine.cache
+        cache = self._host.manager.cache
         todo = []
         for name in sorted({namespace for namespace, _ in demand}):
             entry = cache.get(NAMESPACE, None, name)
@@ -242,12 +251,12 @@ class QueueConfigController:
         """Workloads that a ClusterQueue has admitted and that have not finished, as namespace/name."""
         return sorted(
             f"{entry.namespace}/{entry.name}"
-            for entry in self._host.engine.cache.list(WORKLOAD)
+            for entry in self._host.manager.cache.list(WORKLOAD)
             if entry.part("status", "admission", "clusterQueue") == queue and not is_over(_conditions(entry))
         )
 
-    async def _tell(
-        self, entry: CachedObject, problems: Sequence[Problem], missing: Sequence[Resource]
+    async def _report(
+        self, entry: CachedObject, problems: Sequence[SyncProblem], missing: Sequence[Resource]
     ) -> float | None:
         document = status(
             _conditions(entry),
@@ -257,49 +266,63 @@ class QueueConfigController:
             missing=missing,
             pools=self._pool_conditions(entry.generation),
         )
+        self._gauges.show(self._outside, problems)
+        self._warn(entry, document)
         await self._write(entry, document)
         if self._executor.again:
             return 0.0
         if self._executor.failed:
-            self._pause = min(max(2 * self._pause, _FAILED_RETRY), _LONGEST_RETRY)
-            return self._pause
-        self._pause = 0.0
-        if self._executor.lingering:
-            return LINGER
+            self._retry_after = min(max(2 * self._retry_after, _FAILED_RETRY), _LONGEST_RETRY)
+            return self._retry_after
+        self._retry_after = 0.0
+        if self._executor.unreleased:
+            return RELEASE_SECONDS
         if CLUSTER_QUEUE in missing:
             return _KUEUE_CHECK
         return _KIND_CHECK if missing else None
 
     def _pool_conditions(self, generation: int) -> list[Condition]:
-        merged, waiting = self._pools.merged, self._nodes.waiting
-        found_conditions = []
-        if merged.names or merged.left_out:
+        merged, left_out, pending = self._pools.merged, self._pools.left_out, self._pools.pending
+        conditions = []
+        if merged or left_out:
             text = "more node pools than Kueue takes flavors; merged: "
-            text += ", ".join(f"{old} into {new}" for old, new in sorted(merged.names.items())) or "none"
-            if merged.left_out:
-                text += f"; left out: {', '.join(merged.left_out)}"
-            found_conditions.append(Condition(POOLS, "False", "PoolsMerged", text, generation))
-        if waiting:
+            text += ", ".join(f"{old} into {new}" for old, new in sorted(merged.items())) or "none"
+            if left_out:
+                text += f"; left out: {', '.join(left_out)}"
+            conditions.append(Condition(POOLS, "False", "PoolsMerged", text, generation))
+        if pending:
             text = "pods still select the pool that a node leaves: " + ", ".join(
-                f"{node} ({pool})" for node, pool in sorted(waiting.items())
+                f"{node} ({pool})" for node, pool in sorted(pending.items())
             )
-            found_conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
-        return found_conditions
+            conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
+        if self._outside:
+            text = outside_text(self._outside)
+            conditions.append(Condition(OUTSIDE, "True", "NoFlavorSelects", text, generation))
+        return conditions
+
+    def _warn(self, entry: CachedObject, document: Object) -> None:
+        """Record an event for each condition about capacity that was not there before."""
+        before = {(item.get("type"), item.get("status"), item.get("reason")) for item in _conditions(entry)}
+        for item in document["conditions"]:
+            if (item["type"], item["status"]) not in ((OUTSIDE, "True"), (QUOTA, "False")):
+                continue
+            if (item["type"], item["status"], item["reason"]) not in before:
+                self._host.manager.event_recorder.event(entry, "Warning", item["reason"], item["message"])
 
     async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))
         if any(before.get(key) != value for key, value in document.items()):
             try:
-                await self._host.engine.writer.patch_status(entry, document, own_conditions=OWN)
+                await self._host.manager.writer.patch_status(entry, document, own_conditions=OWN)
             except Conflict:
                 self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
             else:
-                said = document.get("status")
-                if said != before.get("status"):
-                    _log.info("KaiwoQueueConfig %s: %s", entry.name, said)
+                new_status = document.get("status")
+                if new_status != before.get("status"):
+                    _log.info("KaiwoQueueConfig %s: %s", entry.name, new_status)
 
 
-def _of_object(event: CacheEvent) -> Iterable[Key]:
+def _keys_of_object(event: CacheEvent) -> Iterable[Key]:
     """An object of Kueue matters unless only its status changed."""
     old, new = event.old, event.new
     if old is None or new is None or old.deleted != new.deleted:

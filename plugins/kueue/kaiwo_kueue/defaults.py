@@ -1,4 +1,4 @@
-"""The KaiwoQueueConfig that is made where nobody wrote one, and how it follows the nodes."""
+"""The default KaiwoQueueConfig, and how its default queue follows the nodes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import re
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
+from kaiwo.workload.gpus.node_pools import CPU, MEMORY, NODEPOOL, STORAGE
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo_kueue.kinds import NODEPOOL, QUEUE_CONFIG, SINGLETON
-from kaiwo_kueue.pools import CPU, MEMORY, STORAGE
+from kaiwo_kueue.kinds import QUEUE_CONFIG, SINGLETON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo_kueue.pools import Pool
+    from kaiwo_kueue.pools import QuotaPool
 
 _BASE = (CPU, MEMORY, STORAGE)
 _DISCOVERED = re.compile(r"-\d+gpu-\d+core-\d+gi$")
 
 
-def flavors(pools: Sequence[Pool]) -> list[Object]:
+def flavors(pools: Sequence[QuotaPool]) -> list[Object]:
     """Entries of ``resourceFlavors`` for discovered pools."""
     return [{"name": pool.name, "nodeLabels": {NODEPOOL: pool.name}} for pool in pools]
 
 
-def resource_groups(pools: Sequence[Pool]) -> list[Object]:
+def resource_groups(pools: Sequence[QuotaPool]) -> list[Object]:
     """One group over all pools: every flavor lists every resource, 0 where it has none.
 
-    Ephemeral storage is covered as well: Kueue lets a job that asks for something uncovered wait for ever.
+    Ephemeral storage is covered as well: Kueue never admits a job that requests an uncovered resource.
     """
     if not pools:
         return []
@@ -50,7 +50,7 @@ def resource_groups(pools: Sequence[Pool]) -> list[Object]:
     ]
 
 
-def default_spec(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+def default_spec(pools: Sequence[QuotaPool], queue: str, cohort: str) -> Object:
     """``spec`` of the default KaiwoQueueConfig.
 
     Args:
@@ -73,7 +73,7 @@ def default_spec(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
     }
 
 
-def default_config(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+def default_config(pools: Sequence[QuotaPool], queue: str, cohort: str) -> Object:
     """The default KaiwoQueueConfig."""
     return {
         "apiVersion": QUEUE_CONFIG.api_version,
@@ -83,11 +83,13 @@ def default_config(pools: Sequence[Pool], queue: str, cohort: str) -> Object:
     }
 
 
-def kept_up(spec: Object, pools: Sequence[Pool], queue: str, cohort: str, *, dynamically: bool) -> Object:
-    """The spec that the KaiwoQueueConfig is to have now; equal to the one it has where nothing is to be done.
+def updated_spec(
+    spec: Object, pools: Sequence[QuotaPool], queue: str, cohort: str, *, dynamically: bool
+) -> Object:
+    """The spec that the KaiwoQueueConfig should have now; equal to its spec when nothing has to change.
 
-    The default one that was made before there were any nodes, and that nobody has changed, gets its queue's
-    quotas as soon as there are. Else only what is asked to follow the nodes is ever rewritten.
+    A default one that was created before there were nodes, and that nobody has changed, gets its quotas with
+    the first nodes. Otherwise a spec is rewritten only where KaiwoConfig says that it follows the nodes.
 
     Args:
         spec: the spec as it is; it is not changed.
@@ -99,40 +101,40 @@ def kept_up(spec: Object, pools: Sequence[Pool], queue: str, cohort: str, *, dyn
     if not pools:
         return spec
     if dynamically:
-        return followed(spec, pools, queue, cohort)
+        return follow_pools(spec, pools, queue, cohort)
     return default_spec(pools, queue, cohort) if spec == default_spec((), queue, cohort) else spec
 
 
-def followed(spec: Object, pools: Sequence[Pool], queue: str, cohort: str) -> Object:
+def follow_pools(spec: Object, pools: Sequence[QuotaPool], queue: str, cohort: str) -> Object:
     """A spec with the default queue's quotas and the discovered flavors as the nodes are now.
 
-    Entries of other names stay, and so do the other fields of the default queue, which stays first.
-    Flavors of pools that are gone leave. An omitted or empty list of flavors stays so: discovered flavors
-    stand in for it.
+    Entries of other names stay, and so do the other fields of the default queue, which stays first. Flavors
+    of pools that no longer exist are removed. An omitted or empty list of flavors stays so: the discovered
+    flavors are used then.
 
     Args:
         spec: the spec as it is; it is not changed.
         pools: discovered pools.
         queue: name of the default ClusterQueue.
-        cohort: its cohort, where the queue has to be made.
+        cohort: its cohort, if the queue has to be created.
     """
-    wanted = deepcopy(spec)
-    entries = lenient_maps(wanted.get("clusterQueues"))
+    updated = deepcopy(spec)
+    entries = lenient_maps(updated.get("clusterQueues"))
     own = next((entry for entry in entries if entry.get("name") == queue), None)
     if own is None:
         own = default_spec(pools, queue, cohort)["clusterQueues"][0]
     else:
         own["spec"] = {**lenient_map(own.get("spec")), "resourceGroups": resource_groups(pools)}
-    wanted["clusterQueues"] = [own, *(entry for entry in entries if entry is not own)]
-    listed = lenient_maps(wanted.get("resourceFlavors"))
+    updated["clusterQueues"] = [own, *(entry for entry in entries if entry is not own)]
+    listed = lenient_maps(updated.get("resourceFlavors"))
     if listed:
         names = {pool.name for pool in pools}
-        theirs = [entry for entry in listed if not _is_discovered(entry)]
-        given = {entry.get("name") for entry in theirs}
-        new = [entry for entry in flavors(pools) if entry["name"] not in given]
-        known = {entry.get("name"): entry for entry in listed if entry.get("name") in names}
-        wanted["resourceFlavors"] = [*(known.get(entry["name"], entry) for entry in new), *theirs]
-    return wanted
+        others = [entry for entry in listed if not _is_discovered(entry)]
+        taken = {entry.get("name") for entry in others}
+        new = [entry for entry in flavors(pools) if entry["name"] not in taken]
+        unchanged = {entry.get("name"): entry for entry in listed if entry.get("name") in names}
+        updated["resourceFlavors"] = [*(unchanged.get(entry["name"], entry) for entry in new), *others]
+    return updated
 
 
 def _is_discovered(entry: Object) -> bool:

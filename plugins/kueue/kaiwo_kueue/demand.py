@@ -1,4 +1,4 @@
-"""Which queues workloads name in which namespaces."""
+"""The queues that workloads name, by namespace."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 class Demand:
     """Pairs of namespace and queue, with the number of workloads that name them.
 
-    It follows the cache, so that asking costs nothing. An empty queue stands for the default one.
+    It follows the cache, so that the pairs are known without a search. An empty name stands for the default
+    queue.
     """
 
     def __init__(self, host: ControllerHost) -> None:
-        """Follow the workloads of a host's engine."""
-        self._of: dict[str, tuple[str, str]] = {}
+        """Follow the workloads of a host's manager."""
+        self._pair_of: dict[str, tuple[str, str]] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._listeners: list[Callable[[], None]] = []
         for kind in (KAIWO_JOB, KAIWO_SERVICE):
-            host.engine.watch(Watch(kind, namespace=host.namespace))
-            host.engine.cache.subscribe(kind, self._seen)
+            host.manager.watch(Watch(kind, namespace=host.namespace))
+            host.manager.cache.subscribe(kind, self._on_workload)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call back when a queue is named in a namespace for the first time."""
@@ -42,22 +43,22 @@ class Demand:
         """
         return frozenset((namespace, queue or default) for namespace, queue in self._counts)
 
-    def _seen(self, event: CacheEvent) -> None:
-        entry = event.entry
+    def _on_workload(self, event: CacheEvent) -> None:
+        entry = event.latest
         pair: tuple[str, str] | None = None
         if event.new is not None and event.new.part("status", "status") not in TERMINAL:
             queue = event.new.part("spec", "clusterQueue")
             pair = (entry.namespace, queue if isinstance(queue, str) else "")
-        before = self._of.get(entry.uid)
+        before = self._pair_of.get(entry.uid)
         if pair == before:
             return
         if before is not None:
             self._counts[before] -= 1
             if not self._counts[before]:
                 del self._counts[before]
-            del self._of[entry.uid]
+            del self._pair_of[entry.uid]
         if pair is not None:
-            self._of[entry.uid] = pair
+            self._pair_of[entry.uid] = pair
             self._counts[pair] = self._counts.get(pair, 0) + 1
             if self._counts[pair] == 1:
                 for listener in self._listeners:

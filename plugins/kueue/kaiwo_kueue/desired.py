@@ -1,4 +1,4 @@
-"""From a KaiwoQueueConfig to the objects of Kueue that it asks for."""
+"""The objects of Kueue that a KaiwoQueueConfig describes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import quantity
+from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo_kueue.capacity_check import counted_twice, quota_without_nodes
+from kaiwo_kueue.conversion import QUOTAS, ordered, to_v1beta2
 from kaiwo_kueue.defaults import flavors
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
-    NODEPOOL,
     PRIORITY_CLASS,
     RESOURCE_FLAVOR,
     TOPOLOGY,
-    WORKER,
 )
 from kaiwo_kueue.models import ResourceFlavorEntry
-from kaiwo_kueue.normal import QUOTAS, ordered, upgraded
-from kaiwo_kueue.objects import Problem, Wanted, flavors_of
+from kaiwo_kueue.objects import DesiredObject, SyncProblem, flavors_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,27 +36,31 @@ if TYPE_CHECKING:
         TopologyEntry,
     )
     from kaiwo_kueue.objects import Identity
-    from kaiwo_kueue.pools import Pool
+    from kaiwo_kueue.pools import LabelledNode, QuotaPool
 
 KUEUE_NODE_LABELS = 8
 """Node labels that a ResourceFlavor takes (``maxProperties`` in Kueue's CRD)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the objects depend on besides the spec.
+class ClusterState:
+    """The state of the cluster that the objects depend on besides the spec.
 
     Attributes:
         pools: discovered node pools.
+        nodes: all nodes.
+        gpu_keys: resource keys of the loaded GPU vendors.
         namespaces: existing namespaces that are not being deleted.
         demand: pairs of namespace and queue that workloads name.
-        kept: pairs of namespace and queue of LocalQueues that Kaiwo made before.
+        kept: pairs of namespace and queue of LocalQueues that Kaiwo created earlier.
         existing_flavors: names of all live ResourceFlavors.
         gpu_taint: key of the taint of GPU nodes, empty without one.
         flavor_limit: flavors that one resource group takes.
     """
 
-    pools: Sequence[Pool] = ()
+    pools: Sequence[QuotaPool] = ()
+    nodes: Collection[LabelledNode] = ()
+    gpu_keys: Collection[str] = ()
     namespaces: Collection[str] = ()
     demand: Collection[tuple[str, str]] = ()
     kept: Collection[tuple[str, str]] = ()
@@ -66,58 +70,63 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
-    """What is to be there, in the order of writing.
+class DesiredObjects:
+    """The objects that should exist, in the order of writing.
 
     Attributes:
         objects: the objects.
-        problems: what of the spec cannot be used, or deserves attention.
-        unusable: objects that are listed with a mistake: what is there of them stays as it is.
+        problems: parts of the spec that cannot be used, or that an administrator should know of.
+        unusable: objects that are described wrongly; live ones stay as they are.
     """
 
-    objects: tuple[Wanted, ...]
-    problems: tuple[Problem, ...]
+    objects: tuple[DesiredObject, ...]
+    problems: tuple[SyncProblem, ...]
     unusable: frozenset[Identity] = frozenset()
 
 
-def desired(spec: QueueConfigSpec, around: Surroundings) -> Desired:
-    """The objects that a spec asks for; an entry that cannot be used harms only itself."""
-    problems: list[Problem] = []
+def desired(spec: QueueConfigSpec, state: ClusterState) -> DesiredObjects:
+    """The objects that a spec describes; an entry that cannot be used does not affect the others."""
+    problems: list[SyncProblem] = []
     topologies = _unique(TOPOLOGY, [_topology(e) for e in spec.topologies or ()], problems)
-    listed = spec.resource_flavors or [ResourceFlavorEntry.read(entry) for entry in flavors(around.pools)]
-    made = [_flavor(entry, around, problems) for entry in listed]
-    flavor_objects = _unique(RESOURCE_FLAVOR, [item for item in made if item], problems)
+    listed = spec.resource_flavors or [ResourceFlavorEntry.read(entry) for entry in flavors(state.pools)]
+    flavor_list = [_flavor(entry, state, problems) for entry in listed]
+    flavor_objects = _unique(RESOURCE_FLAVOR, [item for item in flavor_list if item], problems)
     entries = list(spec.cluster_queues or ())
-    known = {*around.existing_flavors, *(item.name for item in flavor_objects)}
-    asked = _unique(CLUSTER_QUEUE, [_queue(e) for e in entries], problems)
-    queues = [queue for queue in asked if _is_possible(queue, known, around.flavor_limit, problems)]
+    known = {*state.existing_flavors, *(item.name for item in flavor_objects)}
+    described = _unique(CLUSTER_QUEUE, [_queue(e) for e in entries], problems)
+    queues = [queue for queue in described if _is_valid(queue, known, state.flavor_limit, problems)]
     classes = _unique(
         PRIORITY_CLASS, [_priority_class(e) for e in spec.workload_priority_classes or ()], problems
     )
-    problems += _overcommitted(queues, around.pools)
+    problems += counted_twice(queues, state.pools)
+    problems += quota_without_nodes([*flavor_objects, *queues], state.nodes, state.gpu_keys)
     objects = (
         *topologies,
         *flavor_objects,
         *queues,
-        *_local_queues(entries, around, problems),
+        *_local_queues(entries, state, problems),
         *classes,
     )
-    listed_all = {queue.identity for queue in asked}
+    listed_all = {queue.identity for queue in described}
     listed_all |= {(RESOURCE_FLAVOR.plural, "", entry.name) for entry in listed}
-    return Desired(objects, tuple(problems), frozenset(listed_all - {item.identity for item in objects}))
+    return DesiredObjects(
+        objects, tuple(problems), frozenset(listed_all - {item.identity for item in objects})
+    )
 
 
-def _unique(kind: Resource, objects: Iterable[Wanted], problems: list[Problem]) -> list[Wanted]:
-    """Objects with a name of their own; of several entries of one name the first counts."""
-    kept: dict[str, Wanted] = {}
+def _unique(
+    kind: Resource, objects: Iterable[DesiredObject], problems: list[SyncProblem]
+) -> list[DesiredObject]:
+    """Objects with different names; of several entries with one name the first counts."""
+    kept: dict[str, DesiredObject] = {}
     for item in objects:
         if not item.name:
             problems.append(
-                Problem(kind, "", "NameMissing", f"a {kind.kind} has no name; give it metadata.name")
+                SyncProblem(kind, "", "NameMissing", f"a {kind.kind} has no name; give it metadata.name")
             )
         elif item.name in kept:
             problems.append(
-                Problem(
+                SyncProblem(
                     kind,
                     item.name,
                     "DuplicateName",
@@ -130,17 +139,19 @@ def _unique(kind: Resource, objects: Iterable[Wanted], problems: list[Problem]) 
     return list(kept.values())
 
 
-def _topology(entry: TopologyEntry) -> Wanted:
+def _topology(entry: TopologyEntry) -> DesiredObject:
     levels = entry.levels or (entry.spec.levels if entry.spec else None) or ()
     spec = {"levels": [{"nodeLabel": level.node_label} for level in levels]}
-    return Wanted(TOPOLOGY, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
+    return DesiredObject(TOPOLOGY, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
 
 
-def _priority_class(entry: PriorityClassEntry) -> Wanted:
+def _priority_class(entry: PriorityClassEntry) -> DesiredObject:
     spec: Object = {"value": entry.value}
     if entry.description:
         spec["description"] = entry.description
-    return Wanted(PRIORITY_CLASS, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata))
+    return DesiredObject(
+        PRIORITY_CLASS, entry.name or _name(entry.metadata), spec, labels=_labels(entry.metadata)
+    )
 
 
 def _name(metadata: Mapping[str, object] | None) -> str:
@@ -152,17 +163,19 @@ def _labels(metadata: Mapping[str, object] | None) -> dict[str, str]:
     return {key: value for key, value in labels.items() if isinstance(value, str)}
 
 
-def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Problem]) -> Wanted | None:
+def _flavor(
+    entry: ResourceFlavorEntry, state: ClusterState, problems: list[SyncProblem]
+) -> DesiredObject | None:
     labels = dict(entry.node_labels or {})
-    taints = [_given(taint) for taint in entry.taints or ()]
-    pool = next((pool for pool in around.pools if pool.name == entry.name), None)
+    taints = [_without_empty(taint) for taint in entry.taints or ()]
+    pool = next((pool for pool in state.pools if pool.name == entry.name), None)
     if pool is not None and labels == {NODEPOOL: pool.name}:
-        # Kueue heeds only labels and taints that a flavor shows: without these it would admit a job that
-        # wants another model, or does not tolerate the taint, to nodes where it can never run.
+        # Kueue considers only the labels and taints of the flavor. Without these it would admit a job that
+        # needs another model, or does not tolerate the taint, to nodes where it can never run.
         if pool.gpu_model:
             labels[GPU_MODEL] = pool.gpu_model
-        if around.gpu_taint and pool.shape.gpus and not taints:
-            taints = [{"key": around.gpu_taint, "value": "true", "effect": "NoSchedule"}]
+        if state.gpu_taint and pool.has_gpus and not taints:
+            taints = [{"key": state.gpu_taint, "value": "true", "effect": "NoSchedule"}]
     if not entry.topology_name and WORKER not in labels and len(labels) < KUEUE_NODE_LABELS:
         labels[WORKER] = "true"
     if len(labels) > KUEUE_NODE_LABELS:
@@ -170,44 +183,44 @@ def _flavor(entry: ResourceFlavorEntry, around: Surroundings, problems: list[Pro
             f"ResourceFlavor {entry.name}: nodeLabels has {len(labels)} labels, Kueue takes "
             f"{KUEUE_NODE_LABELS}; remove {len(labels) - KUEUE_NODE_LABELS}"
         )
-        problems.append(Problem(RESOURCE_FLAVOR, entry.name, "TooManyNodeLabels", text))
+        problems.append(SyncProblem(RESOURCE_FLAVOR, entry.name, "TooManyNodeLabels", text))
         return None
     spec: Object = {"nodeLabels": labels}
     if taints:
         spec["nodeTaints"] = taints
     if entry.tolerations:
-        spec["tolerations"] = [_given(toleration) for toleration in entry.tolerations]
+        spec["tolerations"] = [_without_empty(toleration) for toleration in entry.tolerations]
     if entry.topology_name:
         spec["topologyName"] = entry.topology_name
-    return Wanted(RESOURCE_FLAVOR, entry.name, spec)
+    return DesiredObject(RESOURCE_FLAVOR, entry.name, spec)
 
 
-def _given(entry: Taint | Toleration) -> Object:
-    """A taint or toleration without its empty fields, which mean the same as none."""
+def _without_empty(entry: Taint | Toleration) -> Object:
+    """A taint or toleration without empty fields; an empty field means the same as none."""
     return {key: value for key, value in entry.dump().items() if value != ""}
 
 
-def _queue(entry: ClusterQueueEntry) -> Wanted:
-    spec = ordered(upgraded(CLUSTER_QUEUE, deepcopy(entry.spec or {})))
-    # Without a selector Kueue admits nothing at all.
+def _queue(entry: ClusterQueueEntry) -> DesiredObject:
+    spec = ordered(to_v1beta2(CLUSTER_QUEUE, deepcopy(entry.spec or {})))
+    # Without a selector Kueue admits no workload.
     spec.setdefault("namespaceSelector", {})
     if not spec.get("resourceGroups"):
         spec.pop("resourceGroups", None)
-    return Wanted(CLUSTER_QUEUE, entry.name, spec)
+    return DesiredObject(CLUSTER_QUEUE, entry.name, spec)
 
 
-def _is_possible(queue: Wanted, known: Collection[str], limit: int, problems: list[Problem]) -> bool:
+def _is_valid(queue: DesiredObject, known: Collection[str], limit: int, problems: list[SyncProblem]) -> bool:
     unknown = sorted(flavors_of(queue.spec) - set(known))
     if unknown:
         text = (
-            f"ClusterQueue {queue.name} lists {_some('ResourceFlavor', unknown)}, which nobody defines; "
-            "Kueue keeps the queue inactive until then. Add them to resourceFlavors or correct the names"
+            f"ClusterQueue {queue.name} lists {_shortened('ResourceFlavor', unknown)}, which do not exist; "
+            "Kueue keeps the queue inactive until they do. Add them to resourceFlavors or correct the names"
         )
-        problems.append(Problem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
-    wrong = _no_quantities(queue.spec)
+        problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
+    wrong = _invalid_quantities(queue.spec)
     if wrong:
         text = f'ClusterQueue {queue.name}: {"; ".join(wrong)}; write quantities as 4, "500m" or "16Gi"'
-        problems.append(Problem(CLUSTER_QUEUE, queue.name, "InvalidQuantity", text))
+        problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "InvalidQuantity", text))
         return False
     for group in lenient_maps(queue.spec.get("resourceGroups")):
         count = len(lenient_maps(group.get("flavors")))
@@ -216,13 +229,13 @@ def _is_possible(queue: Wanted, known: Collection[str], limit: int, problems: li
                 f"ClusterQueue {queue.name}: a resource group has {count} flavors, this cluster's Kueue "
                 f"takes {limit}; use fewer flavors or another queue"
             )
-            problems.append(Problem(CLUSTER_QUEUE, queue.name, "TooManyFlavors", text))
+            problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "TooManyFlavors", text))
             return False
     return True
 
 
-def _no_quantities(spec: Object) -> list[str]:
-    """Fields whose value is no quantity; Kueue's own refusal does not name the field."""
+def _invalid_quantities(spec: Object) -> list[str]:
+    """Fields whose value is not a quantity; Kueue's error message does not name the field."""
     return [
         f"spec.resourceGroups[{at}].flavors[{flavor.get('name')}].resources[{resource.get('name')}].{field}: "
         f"{resource[field]!r} is not a quantity"
@@ -234,59 +247,33 @@ def _no_quantities(spec: Object) -> list[str]:
     ]
 
 
-def _some(kind: str, names: Sequence[str]) -> str:
+def _shortened(kind: str, names: Sequence[str]) -> str:
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004  one line
     return f"{kind} {shown}"
 
 
 def _local_queues(
-    entries: Sequence[ClusterQueueEntry], around: Surroundings, problems: list[Problem]
-) -> list[Wanted]:
-    asked: dict[str, set[str]] = {}
-    for namespace, queue in (*around.demand, *around.kept):
-        asked.setdefault(queue, set()).add(namespace)
-    wanted: dict[tuple[str, str], Wanted] = {}
-    seen: set[str] = set()
+    entries: Sequence[ClusterQueueEntry], state: ClusterState, problems: list[SyncProblem]
+) -> list[DesiredObject]:
+    on_demand: dict[str, set[str]] = {}
+    for namespace, queue in (*state.demand, *state.kept):
+        on_demand.setdefault(queue, set()).add(namespace)
+    wanted: dict[tuple[str, str], DesiredObject] = {}
+    names: set[str] = set()
     for entry in entries:
-        if entry.name in seen:
+        if entry.name in names:
             continue
-        seen.add(entry.name)
-        missing = sorted(set(entry.namespaces or ()) - set(around.namespaces))
+        names.add(entry.name)
+        missing = sorted(set(entry.namespaces or ()) - set(state.namespaces))
         if missing:
             text = (
-                f"ClusterQueue {entry.name}: {_some('namespace', missing)} does not exist; create it, or "
-                "take it out of namespaces"
+                f"ClusterQueue {entry.name}: {_shortened('namespace', missing)} does not exist; create it, "
+                "or remove it from namespaces"
             )
-            problems.append(Problem(LOCAL_QUEUE, entry.name, "NamespaceNotFound", text))
-        places = set(entry.namespaces) if entry.namespaces else asked.get(entry.name, set())
-        for namespace in sorted(places & set(around.namespaces)):
-            wanted[namespace, entry.name] = Wanted(
+            problems.append(SyncProblem(LOCAL_QUEUE, entry.name, "NamespaceNotFound", text))
+        namespaces = set(entry.namespaces) if entry.namespaces else on_demand.get(entry.name, set())
+        for namespace in sorted(namespaces & set(state.namespaces)):
+            wanted[namespace, entry.name] = DesiredObject(
                 LOCAL_QUEUE, entry.name, {"clusterQueue": entry.name}, namespace
             )
     return list(wanted.values())
-
-
-def _overcommitted(queues: Sequence[Wanted], pools: Sequence[Pool]) -> list[Problem]:
-    """Pools whose nodes are counted twice: queues together promise more than the nodes have."""
-    promised: dict[tuple[str, str], tuple[int, list[str]]] = {}
-    for queue in queues:
-        for group in lenient_maps(queue.spec.get("resourceGroups")):
-            for flavor in lenient_maps(group.get("flavors")):
-                for resource in lenient_maps(flavor.get("resources")):
-                    amount = quantity(resource.get("nominalQuota"))
-                    if amount:
-                        key = (str(flavor.get("name")), str(resource.get("name")))
-                        total, names = promised.get(key, (0, []))
-                        promised[key] = (total + amount.units, [*names, queue.name])
-    problems = []
-    for pool in pools:
-        for resource_name, there in sorted(pool.quota.items()):
-            total, names = promised.get((pool.name, resource_name), (0, []))
-            if total > there and len(names) > 1:
-                text = (
-                    f"flavor {pool.name}: queues {', '.join(names)} together have {total} {resource_name}, "
-                    f"its nodes have {there}; what is counted twice is admitted twice and waits for nodes. "
-                    "Lower a quota"
-                )
-                problems.append(Problem(CLUSTER_QUEUE, names[-1], "QuotaCountedTwice", text, "INFO"))
-    return problems

@@ -1,4 +1,4 @@
-"""Kueue's kinds and the words they are marked with.
+"""Kueue's kinds, labels and annotations.
 
 Two generations of Kueue are in use: up to 0.15 ``v1beta1`` (Topology ``v1alpha1``), later ``v1beta2``. Each
 kind names the newest version and falls back to what a cluster serves.
@@ -39,23 +39,20 @@ SINGLETON = "kaiwo"
 """The only KaiwoQueueConfig that counts."""
 
 SYNCED: Final = (TOPOLOGY, RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS)
-"""What a KaiwoQueueConfig leads to, in the order of writing: each refers to what comes before."""
+"""Kinds that a KaiwoQueueConfig describes, in the order of writing: each refers to earlier ones."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 MANAGED_POD_LABEL = "kueue.x-k8s.io/managed"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 NAMESPACE_LABEL = "kueue-managed"
-"""What Kueue's usual ``managedJobsNamespaceSelector`` asks of a namespace (value ``true``)."""
+"""Label of a namespace that Kueue's usual ``managedJobsNamespaceSelector`` selects (value ``true``)."""
 
 MANAGED_LABEL = "kaiwo.silogen.ai/managed"
-"""On an object that was there before a KaiwoQueueConfig listed it: it is managed, not owned."""
+"""Label of an object that existed before a KaiwoQueueConfig listed it: it is managed, not owned."""
 
 APPLIED = "kaiwo.silogen.ai/applied"
-"""Annotation with a hash of what was applied last; that is how a field that is wanted no more is noticed."""
+"""Annotation with a hash of what was applied last, by which the removal of a field is noticed."""
 
-NUDGED = "kaiwo.silogen.ai/nudged"
-"""Annotation with the time at which Kueue was made to look at an object again."""
-
-WORKER = "kaiwo/worker"
-NODEPOOL = "kaiwo/nodepool"
+TOUCHED = "kaiwo.silogen.ai/nudged"
+"""Annotation with the time at which an object was changed to make Kueue reconcile it."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 from kaiwo.api.scalars import INT32_MAX, SUBDOMAIN, ObjectName, Opaque
 from kaiwo.api.status import Conditions
 

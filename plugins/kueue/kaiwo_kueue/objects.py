@@ -1,4 +1,4 @@
-"""Kueue's objects as synchronising sees them: what is wanted, and what is there."""
+"""Kueue's objects as the synchronization compares them: the desired ones and the live ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.engine.writer import render_hash
 from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo_kueue.conversion import from_v1beta2, normal_form
 from kaiwo_kueue.kinds import APPLIED, MANAGED_LABEL, PRIORITY_CLASS, QUEUE_CONFIG, SINGLETON
-from kaiwo_kueue.normal import downgraded, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,15 +23,15 @@ Severity: TypeAlias = Literal["FAILED", "PENDING", "INFO"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why something is not as described.
+class SyncProblem:
+    """Why an object is not as described.
 
     Attributes:
-        kind: of the object it is about.
+        kind: of the object.
         name: of the object.
         reason: one CamelCase word.
         message: what, where, why, next step.
-        severity: FAILED needs somebody, PENDING passes, INFO is only told.
+        severity: FAILED needs an administrator, PENDING heals by itself, INFO is reported only.
     """
 
     kind: Resource
@@ -42,8 +42,8 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """An object that a KaiwoQueueConfig asks for.
+class DesiredObject:
+    """An object that a KaiwoQueueConfig describes.
 
     Attributes:
         kind: of the object.
@@ -61,27 +61,27 @@ class Wanted:
 
     @property
     def identity(self) -> Identity:
-        """What it is found by."""
+        """What identifies it among all objects."""
         return (self.kind.plural, self.namespace, self.name)
 
     @property
-    def form(self) -> Object:
-        """The spec in normal form."""
-        return normal(self.kind, self.spec)
+    def normal_spec(self) -> Object:
+        """The spec in the form in which specs are compared."""
+        return normal_form(self.kind, self.spec)
 
     @property
     def digest(self) -> str:
-        """A hash of what is wanted, the same for both generations of the API."""
-        return render_hash({"spec": self.form, "labels": dict(self.labels)})
+        """A hash of spec and labels, the same for both generations of the API."""
+        return render_hash({"spec": self.normal_spec, "labels": dict(self.labels)})
 
-    def body(self, version: str, *, uid: str = "", owner: str = "", as_of: str = "") -> Object:
+    def body(self, version: str, *, uid: str = "", owner: str = "", resource_version: str = "") -> Object:
         """The object to apply.
 
         Args:
             version: API version that the cluster serves.
             uid: of the object that is changed; empty to create one.
-            owner: uid of the KaiwoQueueConfig that owns it; empty when it was there before.
-            as_of: resourceVersion that the live object must still have; empty where it does not matter.
+            owner: uid of the KaiwoQueueConfig that owns it; empty when Kaiwo did not create it.
+            resource_version: that the live object must still have; empty for any.
         """
         labels = dict(self.labels)
         metadata: Object = {"name": self.name, "annotations": {APPLIED: self.digest}}
@@ -89,8 +89,8 @@ class Wanted:
             metadata["namespace"] = self.namespace
         if uid:
             metadata["uid"] = uid
-        if as_of:
-            metadata["resourceVersion"] = as_of
+        if resource_version:
+            metadata["resourceVersion"] = resource_version
         if owner:
             metadata["ownerReferences"] = [
                 {
@@ -106,7 +106,7 @@ class Wanted:
             labels[MANAGED_LABEL] = "true"
         if labels:
             metadata["labels"] = labels
-        spec = downgraded(self.kind, self.spec, version)
+        spec = from_v1beta2(self.kind, self.spec, version)
         return {
             "apiVersion": f"{self.kind.group}/{version}",
             "kind": self.kind.kind,
@@ -116,8 +116,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An object that is there.
+class LiveObject:
+    """An object of the cluster.
 
     Attributes:
         kind: of the object.
@@ -127,11 +127,11 @@ class Found:
         generation: of its spec.
         deleting: it is being deleted.
         owner: uid of the KaiwoQueueConfig that owns it, empty when none does.
-        managed: it carries the label of objects that were there before.
+        managed: it carries the label of objects that Kaiwo manages and did not create.
         applied: hash of what was applied last.
         labels: its labels.
-        form: its spec in normal form.
-        version: its resourceVersion.
+        normal_spec: its spec in normal form.
+        resource_version: its resourceVersion.
     """
 
     kind: Resource
@@ -144,22 +144,22 @@ class Found:
     managed: bool
     applied: str
     labels: Mapping[str, str]
-    form: Object
-    version: str = ""
+    normal_spec: Object
+    resource_version: str = ""
 
     @property
     def identity(self) -> Identity:
-        """What it is found by."""
+        """What identifies it among all objects."""
         return (self.kind.plural, self.namespace, self.name)
 
     @property
-    def ours(self) -> bool:
-        """Whether Kaiwo may delete it."""
+    def is_owned(self) -> bool:
+        """Whether a KaiwoQueueConfig owns it, so that Kaiwo may delete it."""
         return bool(self.owner)
 
 
-def found(entry: CachedObject) -> Found:
-    """What synchronising needs of a cached object."""
+def live_object(entry: CachedObject) -> LiveObject:
+    """A cached object in the form in which it is compared."""
     obj = entry.full()
     metadata = lenient_map(obj.get("metadata"))
     kind = entry.resource
@@ -172,7 +172,7 @@ def found(entry: CachedObject) -> Found:
         (item.uid for item in entry.owners if item.kind == QUEUE_CONFIG.kind and item.controller), ""
     )
     annotations = lenient_map(metadata.get("annotations"))
-    return Found(
+    return LiveObject(
         kind=kind,
         namespace=entry.namespace,
         name=entry.name,
@@ -183,15 +183,15 @@ def found(entry: CachedObject) -> Found:
         managed=entry.labels.get(MANAGED_LABEL) == "true",
         applied=str(annotations.get(APPLIED, "")),
         labels=entry.labels,
-        form=normal(kind, spec),
-        version=entry.resource_version,
+        normal_spec=normal_form(kind, spec),
+        resource_version=entry.resource_version,
     )
 
 
-def flavors_of(form: Object) -> frozenset[str]:
+def flavors_of(normal_spec: Object) -> frozenset[str]:
     """Names of the flavors that a ClusterQueue lists."""
     return frozenset(
         str(flavor.get("name"))
-        for group in lenient_maps(form.get("resourceGroups"))
+        for group in lenient_maps(normal_spec.get("resourceGroups"))
         for flavor in lenient_maps(group.get("flavors"))
     )

@@ -1,4 +1,4 @@
-"""The plugin ``kueue``: a queue system, the KaiwoQueueConfig, and node pools."""
+"""The plugin ``kueue``: the queue system Kueue, and the KaiwoQueueConfig that describes its objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _QUEUE_RULES = (
         _READ,
         "a workload's queue and priority class are looked up",
     ),
-    PolicyRule(("",), ("namespaces",), _READ, "Kueue looks at labelled namespaces only"),
+    PolicyRule(("",), ("namespaces",), _READ, "Kueue manages labelled namespaces only"),
     PolicyRule(("kaiwo.silogen.ai",), ("kaiwoqueueconfigs",), _READ, "it lists the queues"),
 )
 _SYNC_RULES = (
@@ -36,16 +36,19 @@ _SYNC_RULES = (
         (kinds.GROUP,),
         tuple(kind.plural for kind in kinds.SYNCED),
         (*_READ, "create", "patch", "delete"),
-        "they are made as the KaiwoQueueConfig says",
+        "they are created as the KaiwoQueueConfig describes them",
     ),
     PolicyRule(
         ("kaiwo.silogen.ai",),
         ("kaiwoqueueconfigs",),
         (*_READ, "create", "patch"),
-        "a default one is made from the nodes, and follows them",
+        "a default one is created from the nodes, and follows them",
     ),
     PolicyRule(
-        ("kaiwo.silogen.ai",), ("kaiwoqueueconfigs/status",), ("patch",), "the synchronisation is reported"
+        ("kaiwo.silogen.ai",),
+        ("kaiwoqueueconfigs/status",),
+        ("patch",),
+        "the result of the synchronization is reported",
     ),
     PolicyRule(
         ("kaiwo.silogen.ai",),
@@ -54,8 +57,7 @@ _SYNC_RULES = (
         "objects are owned by the KaiwoQueueConfig",
     ),
     PolicyRule(("",), ("namespaces",), (*_READ, "patch"), "namespaces with queued workloads are labelled"),
-    PolicyRule(("",), ("nodes",), (*_READ, "patch"), "nodes show their pool by labels and a taint"),
-    PolicyRule(("",), ("pods",), ("list",), "a node's new pool waits for pods that select the old one"),
+    PolicyRule(("",), ("nodes",), _READ, "quotas and flavors are made from labelled nodes"),
     PolicyRule(
         ("apiextensions.k8s.io",),
         ("customresourcedefinitions",),
@@ -67,13 +69,13 @@ _SYNC_RULES = (
 
 def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
     """The labels of a queued object, or why it cannot be queued."""
-    from kaiwo_kueue.assign import assign as assign_queue
+    from kaiwo_kueue.queue_assignment import assign as assign_queue
 
     return assign_queue(workload, facts)
 
 
 def admission(child: Object, facts: QueueFacts) -> Admission | None:
-    """What Kueue says of a live child."""
+    """The admission of a live child by Kueue."""
     from kaiwo_kueue.admission import admission as read_admission
 
     return read_admission(child, facts)
@@ -81,7 +83,7 @@ def admission(child: Object, facts: QueueFacts) -> Admission | None:
 
 def manages(kind: Resource, facts: QueueFacts) -> bool:
     """Whether Kueue queues objects of a kind by itself."""
-    from kaiwo_kueue.assign import manages as manages_kind
+    from kaiwo_kueue.queue_assignment import manages as manages_kind
 
     return manages_kind(kind, facts)
 
@@ -117,7 +119,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
 
 @hookimpl
 def kaiwo_controllers() -> list[ExtraController]:
-    """Synchronisation of Kueue's objects, and node pools."""
+    """The controller that keeps Kueue's objects as the KaiwoQueueConfig describes them."""
     from kaiwo_kueue.models import QueueConfigSpec, QueueConfigStatus
     from kaiwo_kueue.settings import KueueSettings
 

@@ -1,4 +1,4 @@
-"""What is kept in memory of objects that come by the thousand."""
+"""The parts of numerous objects that are kept in memory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ WORKLOAD_PROJECTION = Projection(
         ("status", "admission", "clusterQueue"),
     )
 )
-"""Of a Workload: where it stands, and what it asks for."""
+"""Of a Workload: its admission, and the resources that it requests."""
 
 NAMESPACE_PROJECTION = Projection(keep=(("metadata",),))

@@ -6,12 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kaiwo.api.base import Model
-from kaiwo_kueue.topology import TopologyRule
+from kaiwo.api.base_model import Model
 
 
 class KueueSettings(Model):
-    """How Kueue is used."""
+    """How workloads are queued with Kueue."""
 
     label_namespaces: Annotated[
         bool,
@@ -21,17 +20,6 @@ class KueueSettings(Model):
             "never taken back."
         ),
     ] = True
-
-    topology_rules: Annotated[
-        tuple[TopologyRule, ...],
-        Field(
-            strict=False,
-            max_length=16,
-            description="Rules that tell a node's block and rack from its name or from another label. What "
-            "they give is written as labels kaiwo/topology-block and kaiwo/topology-rack; of each level the "
-            "first rule counts that gives a value.",
-        ),
-    ] = ()
 
     integrations: Annotated[
         tuple[str, ...] | None,

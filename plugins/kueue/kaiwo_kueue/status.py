@@ -1,4 +1,4 @@
-"""What a KaiwoQueueConfig says of its synchronisation."""
+"""The status of a KaiwoQueueConfig."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.conditions import Truth
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo_kueue.objects import Problem
+    from kaiwo_kueue.objects import SyncProblem
 
 CONDITIONS = {
     TOPOLOGY: "TopologiesSynced",
@@ -26,14 +26,15 @@ READY = "Ready"
 POOLS = "NodePoolsDistinct"
 CHANGES = "NodePoolsSettled"
 QUOTA = "QuotaWithinCapacity"
-OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA)
+OUTSIDE = "GpusOutsideQueues"
+OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE)
 
 _SHOWN = 5
 
 
 def status(
     before: Sequence[Object],
-    problems: Sequence[Problem],
+    problems: Sequence[SyncProblem],
     *,
     generation: int,
     now: datetime,
@@ -44,36 +45,38 @@ def status(
 
     Args:
         before: conditions as they are.
-        problems: of this pass.
+        problems: of this reconciliation.
         generation: that was acted on.
         now: the time, UTC.
         missing: kinds of Kueue that the cluster does not serve.
-        pools: what is to be told of node pools.
+        pools: conditions of node pools.
     """
     conditions: list[Condition] = []
     for kind in SYNCED:
-        about = [item for item in problems if item.kind == kind and item.severity != "INFO"]
+        relevant = [item for item in problems if item.kind == kind and item.severity != "INFO"]
         name = CONDITIONS[kind]
         if kind in missing:
-            text = f"the cluster does not serve {kind}; it is synchronised as soon as it does"
+            text = f"the cluster does not serve {kind}; its objects are written as soon as it does"
             conditions.append(Condition(name, "Unknown", "NotServed", text, generation))
-        elif about:
-            conditions.append(Condition(name, "False", _worst(about).reason, _text(about), generation))
+        elif relevant:
+            conditions.append(
+                Condition(name, "False", _most_severe(relevant).reason, _text(relevant), generation)
+            )
         else:
             conditions.append(Condition(name, "True", "Synced", "", generation))
-    word, ready = _overall(problems, missing)
-    doubled = [item for item in problems if item.severity == "INFO"]
+    state, ready = _overall(problems, missing)
+    beyond_capacity = [item for item in problems if item.severity == "INFO"]
     conditions.append(
-        Condition(QUOTA, "False", doubled[0].reason, _text(doubled), generation)
-        if doubled
+        Condition(QUOTA, "False", beyond_capacity[0].reason, _text(beyond_capacity), generation)
+        if beyond_capacity
         else Condition(QUOTA, "True", "WithinCapacity", "", generation)
     )
-    truth: Truth = "True" if word == "READY" else "False"
+    truth: Truth = "True" if state == "READY" else "False"
     conditions = [Condition(READY, truth, *ready, generation), *conditions, *pools]
-    said = {condition.type for condition in conditions}
-    drop = [name for name in OWN if name not in said]
+    present = {condition.type for condition in conditions}
+    drop = [name for name in OWN if name not in present]
     return {
-        "status": word,
+        "status": state,
         "observedGeneration": generation,
         "conditions": merge_conditions(before, conditions, now, drop),
     }
@@ -92,12 +95,12 @@ def not_the_singleton(before: Sequence[Object], generation: int, now: datetime, 
     }
 
 
-def _overall(problems: Sequence[Problem], missing: Collection[Resource]) -> tuple[str, tuple[str, str]]:
+def _overall(problems: Sequence[SyncProblem], missing: Collection[Resource]) -> tuple[str, tuple[str, str]]:
     failed = [item for item in problems if item.severity == "FAILED"]
     if CLUSTER_QUEUE in missing:
         return "PENDING", (
             "KueueNotInstalled",
-            "the cluster does not serve Kueue's ClusterQueue: install Kueue, everything follows by itself",
+            "the cluster does not serve Kueue's ClusterQueue; install Kueue, the queues are created then",
         )
     if failed:
         return "FAILED", (failed[0].reason, _text(failed))
@@ -107,11 +110,11 @@ def _overall(problems: Sequence[Problem], missing: Collection[Resource]) -> tupl
     return "READY", ("Synced", "Kueue's objects are as described")
 
 
-def _worst(problems: Sequence[Problem]) -> Problem:
+def _most_severe(problems: Sequence[SyncProblem]) -> SyncProblem:
     return next((item for item in problems if item.severity == "FAILED"), problems[0])
 
 
-def _text(problems: Sequence[Problem]) -> str:
+def _text(problems: Sequence[SyncProblem]) -> str:
     texts = list(dict.fromkeys(item.message for item in problems))
     more = len(texts) - _SHOWN
     return "; ".join(texts[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")

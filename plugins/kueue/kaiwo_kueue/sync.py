@@ -1,8 +1,8 @@
-"""What to write so that Kueue's objects become what a KaiwoQueueConfig asks for.
+"""The plan that makes Kueue's objects equal to the ones that a KaiwoQueueConfig describes.
 
-Everything follows from what is wanted and what is there, so a pass that was cut off is simply done again. The
-one long way round: a flavor that Kueue does not let change is replaced. Kueue's finalizer holds it while any
-ClusterQueue lists it, so our queues drop it first, on hold for the moment, and take it back afterwards.
+The plan depends only on the desired and the live objects, so an interrupted reconciliation can be repeated. A
+flavor that Kueue does not let change is replaced in several reconciliations: Kueue's finalizer holds it while
+any ClusterQueue lists it, so our queues drop it first, with stopPolicy Hold, and list it again afterwards.
 """
 
 from __future__ import annotations
@@ -12,189 +12,191 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.workload.json_access import lenient_maps
+from kaiwo_kueue.conversion import contains
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
-from kaiwo_kueue.normal import contains
-from kaiwo_kueue.objects import Problem, flavors_of
+from kaiwo_kueue.objects import SyncProblem, flavors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo_kueue.objects import Found, Identity, Severity, Wanted
+    from kaiwo_kueue.objects import DesiredObject, Identity, LiveObject, Severity
 
-Version: TypeAlias = tuple[str, str]
-"""uid of a live object, and the hash of what was wanted of it."""
+RefusedChange: TypeAlias = tuple[str, str]
+"""uid of a live object, and the hash of the desired object that Kueue refused to make of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ApplyObject:
     """Create or change an object.
 
     Attributes:
-        wanted: what it is to be.
-        found: the object to change, None to create it.
+        desired: the object as it should be.
+        live: the object to change, None to create it.
         owned: whether the KaiwoQueueConfig owns it.
         why: for the log.
-        as_found: only if the object is still as it was found. Of a queue that is being deleted Kueue follows
-            no change, and what such a change takes out it holds for ever.
+        if_unchanged: write only if the live object still has the same resourceVersion. Kueue ignores changes
+            of a queue that is being deleted; a flavor that such a change removes would never be released.
     """
 
-    wanted: Wanted
-    found: Found | None
+    desired: DesiredObject
+    live: LiveObject | None
     owned: bool
     why: str
-    as_found: bool = False
+    if_unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
-    """Delete an object that is ours."""
+class DeleteObject:
+    """Delete an object that Kaiwo created."""
 
-    found: Found
+    live: LiveObject
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """Let go of an object that was there before and is not listed any more: it stays, unmanaged."""
+class ReleaseObject:
+    """Stop managing an object that Kaiwo did not create and that is not listed any more; it stays."""
 
-    found: Found
+    live: LiveObject
 
 
 @dataclass(frozen=True, slots=True)
-class Nudge:
-    """Let Kueue look again at a flavor that is being deleted and that no queue lists any more."""
+class TouchObject:
+    """Make Kueue reconcile a flavor that is being deleted and that no queue lists any more."""
 
-    found: Found
+    live: LiveObject
 
 
-Action: TypeAlias = Write | Remove | Release | Nudge
+Action: TypeAlias = ApplyObject | DeleteObject | ReleaseObject | TouchObject
 
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """What to do, in order, and what is to be told.
+    """The actions to execute, and the problems to report.
 
     Attributes:
         actions: in the order of execution.
-        problems: what keeps something from being as described.
+        problems: why some objects are not as described.
     """
 
     actions: tuple[Action, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[SyncProblem, ...]
 
 
-class _Pass:
-    """One pass; its methods collect actions and problems."""
+class _Planner:
+    """Plans one reconciliation; its methods collect actions and problems."""
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
-        live: Iterable[Found],
-        refused: Collection[Version],
+        desired: Sequence[DesiredObject],
+        live: Iterable[LiveObject],
+        refused: Collection[RefusedChange],
         holders: Callable[[str], Sequence[str]],
         unusable: Collection[Identity],
     ) -> None:
         self.unusable = unusable
-        self.wanted: Mapping[Identity, Wanted] = {item.identity: item for item in wanted}
-        self.live: Mapping[Identity, Found] = {item.identity: item for item in live}
+        self.desired: Mapping[Identity, DesiredObject] = {item.identity: item for item in desired}
+        self.live_objects: Mapping[Identity, LiveObject] = {item.identity: item for item in live}
         self.refused = refused
         self.holders = holders
         self.actions: list[Action] = []
-        self.problems: list[Problem] = []
-        self.listing: dict[str, list[Found]] = defaultdict(list)
-        for item in self.live.values():
+        self.problems: list[SyncProblem] = []
+        self.listing: dict[str, list[LiveObject]] = defaultdict(list)
+        for item in self.live_objects.values():
             if item.kind == CLUSTER_QUEUE:
-                for flavor in flavors_of(item.form):
+                for flavor in flavors_of(item.normal_spec):
                     self.listing[flavor].append(item)
         self.held: set[Identity] = set()
         self.replaced = self._replaced()
 
-    def is_refused(self, item: Wanted, there: Found) -> bool:
-        return (there.uid, item.digest) in self.refused
+    def is_refused(self, item: DesiredObject, live: LiveObject) -> bool:
+        return (live.uid, item.digest) in self.refused
 
-    def _replaced(self) -> dict[Identity, Found]:
-        """Flavors and topologies that have to go before they can be made anew."""
-        found: dict[Identity, Found] = {}
-        for identity, item in self.wanted.items():
-            there = self.live.get(identity)
-            if there is None or item.kind not in (RESOURCE_FLAVOR, TOPOLOGY):
+    def _replaced(self) -> dict[Identity, LiveObject]:
+        """Flavors and topologies that have to be deleted before they can be created again."""
+        found: dict[Identity, LiveObject] = {}
+        for identity, item in self.desired.items():
+            live = self.live_objects.get(identity)
+            if live is None or item.kind not in (RESOURCE_FLAVOR, TOPOLOGY):
                 continue
-            if there.deleting or (there.ours and self.is_refused(item, there)):
-                found[identity] = there
-        gone = {there.name for there in found.values() if there.kind == TOPOLOGY}
-        for identity in self.wanted:
-            there = self.live.get(identity)
-            if there is not None and there.ours and there.form.get("topologyName") in gone:
-                found[identity] = there
-        self.held = {identity for identity, there in found.items() if self._held_by_others(there)}
-        return {identity: there for identity, there in found.items() if identity not in self.held}
+            if live.deleting or (live.is_owned and self.is_refused(item, live)):
+                found[identity] = live
+        gone = {live.name for live in found.values() if live.kind == TOPOLOGY}
+        for identity in self.desired:
+            live = self.live_objects.get(identity)
+            if live is not None and live.is_owned and live.normal_spec.get("topologyName") in gone:
+                found[identity] = live
+        self.held = {identity for identity, live in found.items() if self._held_by_others(live)}
+        return {identity: live for identity, live in found.items() if identity not in self.held}
 
-    def _held_by_others(self, there: Found) -> bool:
-        """Whether a queue of somebody else lists a flavor that is to be replaced; then it has to wait."""
-        if there.kind != RESOURCE_FLAVOR:
+    def _held_by_others(self, live: LiveObject) -> bool:
+        """Whether a queue that is not Kaiwo's lists a flavor that has to be replaced; then it has to wait."""
+        if live.kind != RESOURCE_FLAVOR:
             return False
         others = sorted(
             queue.name
-            for queue in self.listing[there.name]
-            if queue.identity not in self.wanted and not queue.ours
+            for queue in self.listing[live.name]
+            if queue.identity not in self.desired and not queue.is_owned
         )
         if others:
             text = (
-                f"ResourceFlavor {there.name} cannot be replaced while ClusterQueue {', '.join(others)} "
-                "lists it, which is not Kaiwo's; take it out there"
+                f"ResourceFlavor {live.name} cannot be replaced while ClusterQueue {', '.join(others)} "
+                "lists it; the queue is not Kaiwo's, remove the flavor from it"
             )
-            self._tell(there, "FlavorInUse", text)
+            self._report(live, "FlavorInUse", text)
         return bool(others)
 
-    def _tell(self, about: Found, reason: str, text: str, *, failed: bool = False) -> None:
+    def _report(self, about: LiveObject, reason: str, text: str, *, failed: bool = False) -> None:
         severity: Severity = "FAILED" if failed else "PENDING"
-        self.problems.append(Problem(about.kind, about.name, reason, text, severity))
+        self.problems.append(SyncProblem(about.kind, about.name, reason, text, severity))
 
     def run(self) -> SyncPlan:
         order = {kind: at for at, kind in enumerate(SYNCED)}
-        for item in sorted(self.wanted.values(), key=lambda item: order[item.kind]):
+        for item in sorted(self.desired.values(), key=lambda item: order[item.kind]):
             self._one(item)
-        listed = {*self.wanted, *self.unusable}
-        unlisted = [there for identity, there in self.live.items() if identity not in listed]
-        for there in sorted(unlisted, key=lambda there: (-order[there.kind], there.identity)):
-            self._unlisted(there)
+        listed = {*self.desired, *self.unusable}
+        unlisted = [live for identity, live in self.live_objects.items() if identity not in listed]
+        for live in sorted(unlisted, key=lambda live: (-order[live.kind], live.identity)):
+            self._unlisted(live)
         return SyncPlan(tuple(self.actions), tuple(self.problems))
 
-    def _one(self, item: Wanted) -> None:
-        there = self.live.get(item.identity)
-        if there is None:
+    def _one(self, item: DesiredObject) -> None:
+        live = self.live_objects.get(item.identity)
+        if live is None:
             self._missing(item)
         elif item.identity in self.replaced:
-            self._replace(there)
+            self._replace(live)
         elif item.identity in self.held:
             return
-        elif there.deleting:
-            self._terminating(there)
-        elif item.kind == LOCAL_QUEUE and not there.ours:
-            self._foreign_local_queue(item, there)
-        elif self.is_refused(item, there):
-            self._immutable(there)
+        elif live.deleting:
+            self._terminating(live)
+        elif item.kind == LOCAL_QUEUE and not live.is_owned:
+            self._foreign_local_queue(item, live)
+        elif self.is_refused(item, live):
+            self._immutable(live)
         else:
-            self._compare(item, self._reduced(item), there)
+            self._compare(item, self._reduced(item), live)
 
-    def _waits_for_topology(self, item: Wanted) -> bool:
+    def _waits_for_topology(self, item: DesiredObject) -> bool:
         topology = (TOPOLOGY.plural, "", str(item.spec.get("topologyName", "")))
         return item.kind == RESOURCE_FLAVOR and topology in self.replaced
 
-    def _missing(self, item: Wanted) -> None:
+    def _missing(self, item: DesiredObject) -> None:
         if self._waits_for_topology(item):
             text = f"ResourceFlavor {item.name} waits for its topology, which is being replaced"
-            self.problems.append(Problem(item.kind, item.name, "ResourceFlavorReplacing", text, "PENDING"))
+            self.problems.append(
+                SyncProblem(item.kind, item.name, "ResourceFlavorReplacing", text, "PENDING")
+            )
             return
-        self.actions.append(Write(self._reduced(item), None, owned=True, why="it is listed"))
+        self.actions.append(ApplyObject(self._reduced(item), None, owned=True, why="it is listed"))
 
-    def _reduced(self, item: Wanted) -> Wanted:
-        """A queue without the flavors that are being replaced, on hold for the moment."""
+    def _reduced(self, item: DesiredObject) -> DesiredObject:
+        """A queue without the flavors that are being replaced, on hold until they are back."""
         if item.kind != CLUSTER_QUEUE:
             return item
         going = {name for plural, _, name in self.replaced if plural == RESOURCE_FLAVOR.plural}
-        going |= {flavor.name for flavor in self.wanted.values() if self._waits_for_topology(flavor)}
+        going |= {flavor.name for flavor in self.desired.values() if self._waits_for_topology(flavor)}
         if not going & flavors_of(item.spec):
             return item
         groups = []
@@ -205,125 +207,133 @@ class _Pass:
         spec: Object = {**item.spec, "resourceGroups": groups, "stopPolicy": "Hold"}
         return replace(item, spec=spec)
 
-    def _replace(self, there: Found) -> None:
-        if there.kind == RESOURCE_FLAVOR:
-            users = [queue.name for queue in self.listing[there.name]]
+    def _replace(self, live: LiveObject) -> None:
+        if live.kind == RESOURCE_FLAVOR:
+            users = [queue.name for queue in self.listing[live.name]]
         else:
             users = [
                 item.name
-                for item in self.live.values()
-                if item.kind == RESOURCE_FLAVOR and item.form.get("topologyName") == there.name
+                for item in self.live_objects.values()
+                if item.kind == RESOURCE_FLAVOR and item.normal_spec.get("topologyName") == live.name
             ]
-        if not users and not there.deleting:
-            self.actions.append(Remove(there, "it cannot be changed, it is made anew"))
-        self._nudge(there)
-        kind = there.kind.kind
-        text = f"{kind} {there.name} is being replaced"
+        if not users and not live.deleting:
+            self.actions.append(DeleteObject(live, "it cannot be changed, it is created again"))
+        self._touch(live)
+        kind = live.kind.kind
+        text = f"{kind} {live.name} is being replaced"
         if users:
             text += f"; still listed by {', '.join(sorted(users))}"
-        self._tell(there, f"{kind}Replacing", text)
+        self._report(live, f"{kind}Replacing", text)
 
-    def _nudge(self, there: Found) -> None:
-        if there.kind == RESOURCE_FLAVOR and there.deleting and not self.listing[there.name]:
-            self.actions.append(Nudge(there))
+    def _touch(self, live: LiveObject) -> None:
+        if live.kind == RESOURCE_FLAVOR and live.deleting and not self.listing[live.name]:
+            self.actions.append(TouchObject(live))
 
-    def _terminating(self, there: Found) -> None:
-        self._nudge(there)
-        kind = there.kind.kind
-        text = f"{kind} {there.name} is being deleted"
-        if there.kind == CLUSTER_QUEUE:
-            names = self.holders(there.name)
+    def _terminating(self, live: LiveObject) -> None:
+        self._touch(live)
+        kind = live.kind.kind
+        text = f"{kind} {live.name} is being deleted"
+        if live.kind == CLUSTER_QUEUE:
+            names = self.holders(live.name)
             if names:
                 text += f", which waits for the workloads it has admitted: {', '.join(names[:5])}"
                 text += f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004  one line
-        elif there.kind == RESOURCE_FLAVOR and self.listing[there.name]:
-            users = sorted(queue.name for queue in self.listing[there.name])
+        elif live.kind == RESOURCE_FLAVOR and self.listing[live.name]:
+            users = sorted(queue.name for queue in self.listing[live.name])
             text += f", which waits for ClusterQueue {', '.join(users)} to drop it"
-        if there.identity in self.wanted:
-            text += "; it is made again then"
-        self._tell(there, f"{kind}Terminating", text)
+        if live.identity in self.desired:
+            text += "; it is created again then"
+        self._report(live, f"{kind}Terminating", text)
 
-    def _foreign_local_queue(self, item: Wanted, there: Found) -> None:
-        points_to = there.form.get("clusterQueue")
+    def _foreign_local_queue(self, item: DesiredObject, live: LiveObject) -> None:
+        points_to = live.normal_spec.get("clusterQueue")
         if points_to != item.spec["clusterQueue"]:
             text = (
-                f"LocalQueue {there.namespace}/{there.name} was made by somebody else and leads to "
-                f"ClusterQueue {points_to}; it is used as it is. Delete it to have Kaiwo make one"
+                f"LocalQueue {live.namespace}/{live.name} was not created by Kaiwo and points to "
+                f"ClusterQueue {points_to}; it is used as it is. Delete it and Kaiwo creates one"
             )
-            self._tell(there, "LocalQueueConflict", text, failed=True)
+            self._report(live, "LocalQueueConflict", text, failed=True)
 
-    def _immutable(self, there: Found) -> None:
-        kind = there.kind.kind
-        if there.ours:
-            self.actions.append(Remove(there, "it cannot be changed, it is made anew"))
-            self._tell(there, f"{kind}Replacing", f"{kind} {there.name} is being replaced")
+    def _immutable(self, live: LiveObject) -> None:
+        kind = live.kind.kind
+        if live.is_owned:
+            self.actions.append(DeleteObject(live, "it cannot be changed, it is created again"))
+            self._report(live, f"{kind}Replacing", f"{kind} {live.name} is being replaced")
             return
         text = (
-            f"{kind} {there.name} was made by somebody else, and Kueue does not let it change; delete it "
-            "to have Kaiwo make it as listed"
+            f"{kind} {live.name} was not created by Kaiwo, and Kueue does not let it change; delete it "
+            "and Kaiwo creates it as listed"
         )
-        self._tell(there, "Immutable", text, failed=True)
+        self._report(live, "Immutable", text, failed=True)
 
-    def _compare(self, whole: Wanted, item: Wanted, there: Found) -> None:
-        marked = there.ours or there.managed
-        labelled = contains(dict(there.labels), dict(item.labels))
-        if marked and labelled and there.applied == item.digest and contains(there.form, item.form):
+    def _compare(self, whole: DesiredObject, item: DesiredObject, live: LiveObject) -> None:
+        marked = live.is_owned or live.managed
+        labelled = contains(dict(live.labels), dict(item.labels))
+        if (
+            marked
+            and labelled
+            and live.applied == item.digest
+            and contains(live.normal_spec, item.normal_spec)
+        ):
             return
         if not marked:
-            why = "it was there before, it is managed from now on"
-        elif there.applied != item.digest:
+            why = "it existed before, it is managed from now on"
+        elif live.applied != item.digest:
             why = "what is listed changed"
         else:
-            why = "somebody changed it"
-        self.actions.append(Write(item, there, owned=there.ours, why=why, as_found=item is not whole))
+            why = "it was changed by somebody else"
+        self.actions.append(
+            ApplyObject(item, live, owned=live.is_owned, why=why, if_unchanged=item is not whole)
+        )
 
-    def _unlisted(self, there: Found) -> None:
-        if there.ours:
-            if there.deleting:
-                self._terminating(there)
-            elif not self._in_use(there):
-                self.actions.append(Remove(there, "it is not listed any more"))
-        elif there.managed and not there.deleting:
-            self.actions.append(Release(there))
+    def _unlisted(self, live: LiveObject) -> None:
+        if live.is_owned:
+            if live.deleting:
+                self._terminating(live)
+            elif not self._in_use(live):
+                self.actions.append(DeleteObject(live, "it is not listed any more"))
+        elif live.managed and not live.deleting:
+            self.actions.append(ReleaseObject(live))
 
-    def _in_use(self, there: Found) -> bool:
-        """Whether a queue still lists a flavor: deleted now, it could not come back should the queue keep it.
+    def _in_use(self, live: LiveObject) -> bool:
+        """Whether a queue lists a flavor; deleted now, it could not be created again if the queue keeps it.
 
-        A queue that is to drop it does so first, and what it says then calls for the next pass.
+        A queue that drops it is written first, and the event of that write causes the next reconciliation.
         """
-        users = self.listing[there.name] if there.kind == RESOURCE_FLAVOR else []
-        keeping = sorted(queue.name for queue in users if self._keeps(queue, there.name))
+        users = self.listing[live.name] if live.kind == RESOURCE_FLAVOR else []
+        keeping = sorted(queue.name for queue in users if self._keeps(queue, live.name))
         if keeping:
             text = (
-                f"ResourceFlavor {there.name} is not listed any more and stays while ClusterQueue "
-                f"{', '.join(keeping)} lists it; take it out there"
+                f"ResourceFlavor {live.name} is not listed any more and stays while ClusterQueue "
+                f"{', '.join(keeping)} lists it; remove it from the queue"
             )
-            self._tell(there, "FlavorInUse", text)
+            self._report(live, "FlavorInUse", text)
         return bool(users)
 
-    def _keeps(self, queue: Found, flavor: str) -> bool:
-        """Whether a queue is going to list a flavor after this pass, too."""
-        item = self.wanted.get(queue.identity)
+    def _keeps(self, queue: LiveObject, flavor: str) -> bool:
+        """Whether a queue still lists a flavor after this reconciliation."""
+        item = self.desired.get(queue.identity)
         if item is not None:
             return flavor in flavors_of(item.spec)
-        return not queue.ours or queue.identity in self.unusable
+        return not queue.is_owned or queue.identity in self.unusable
 
 
 def plan(
-    wanted: Sequence[Wanted],
-    live: Iterable[Found],
+    desired: Sequence[DesiredObject],
+    live: Iterable[LiveObject],
     *,
-    refused: Collection[Version] = (),
+    refused: Collection[RefusedChange] = (),
     holders: Callable[[str], Sequence[str]] = lambda _: (),
     unusable: Collection[Identity] = (),
 ) -> SyncPlan:
-    """What to do.
+    """Plan one reconciliation.
 
     Args:
-        wanted: objects that are asked for, each identity once.
-        live: all objects of the kinds, of whomever.
-        refused: changes that Kueue refused because something is immutable.
-        holders: names of the workloads that a ClusterQueue has admitted.
-        unusable: what is listed with a mistake: a typing error takes no running queue away.
+        desired: objects that are described, each identity once.
+        live: all objects of these kinds, whoever created them.
+        refused: changes that Kueue refused because a field is immutable.
+        holders: returns the names of the workloads that a ClusterQueue has admitted.
+        unusable: objects that are described wrongly; live ones stay as they are, so that a typing error
+            deletes no queue in use.
     """
-    return _Pass(wanted, live, refused, holders, unusable).run()
+    return _Planner(desired, live, refused, holders, unusable).run()

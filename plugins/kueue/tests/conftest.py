@@ -6,18 +6,18 @@ import pytest
 
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
-from kaiwo_kueue.desired import Surroundings, desired
+from kaiwo_kueue.conversion import normal_form
+from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.models import QueueConfigSpec
-from kaiwo_kueue.normal import normal
-from kaiwo_kueue.objects import Found
+from kaiwo_kueue.objects import LiveObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.vendors import GpuVendor
-    from kaiwo_kueue.desired import Desired
-    from kaiwo_kueue.objects import Wanted
+    from kaiwo_kueue.desired import DesiredObjects
+    from kaiwo_kueue.objects import DesiredObject
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def vendors() -> tuple[GpuVendor, ...]:
 OWNER = "owner-uid"
 
 
-def live_of(item: Wanted, **changes: Any) -> Found:
+def live_of(item: DesiredObject, **changes: Any) -> LiveObject:
     """An object as it is after Kaiwo made it; keyword arguments say what is different."""
     values: dict[str, Any] = {
         "kind": item.kind,
@@ -42,22 +42,22 @@ def live_of(item: Wanted, **changes: Any) -> Found:
         "managed": False,
         "applied": item.digest,
         "labels": dict(item.labels),
-        "form": normal(item.kind, item.spec),
+        "normal_spec": normal_form(item.kind, item.spec),
     }
-    return Found(**{**values, **changes})
+    return LiveObject(**{**values, **changes})
 
 
 @pytest.fixture(name="live")
-def live_fixture() -> Callable[..., Found]:
+def live_fixture() -> Callable[..., LiveObject]:
     """Make a live object of a wanted one: ``live(wanted, deleting=True)``."""
     return live_of
 
 
 @pytest.fixture
-def wants() -> Callable[..., Desired]:
+def wants() -> Callable[..., DesiredObjects]:
     """What a spec asks for: ``wants({"clusterQueues": [...]}, namespaces={"a"})``."""
 
-    def ask(spec: Object, **around: Any) -> Desired:
-        return desired(QueueConfigSpec.read(spec), Surroundings(**around))
+    def ask(spec: Object, **around: Any) -> DesiredObjects:
+        return desired(QueueConfigSpec.read(spec), ClusterState(**around))
 
     return ask

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from kaiwo.engine.resource import NODE
 from kaiwo.testing import node
-from kaiwo_kueue.merge import merge
-from kaiwo_kueue.node_writes import node_patch, pool_of
-from kaiwo_kueue.pools import Shape, pool_node, pools
-from kaiwo_kueue.settings import KueueSettings
-from kaiwo_kueue.topology import TopologyRule
+from kaiwo_kueue.kinds import RESOURCE_FLAVOR
+from kaiwo_kueue.label_check import missing_labels
+from kaiwo_kueue.objects import DesiredObject
+from kaiwo_kueue.pool_reader import LABEL_TIMEOUT, PoolReader
+from kaiwo_kueue.pools import labelled_node, quota_pools
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -21,252 +20,156 @@ if TYPE_CHECKING:
     Vendors = tuple[GpuVendor, ...]
 
 
-def nvidia(name: str = "n1", *, gpus: int = 8, product: str = "Tesla-K80", **more: Any) -> Object:
-    """A node with NVIDIA GPUs."""
-    labels = {"nvidia.com/gpu.product": product, **more.pop("labels", {})}
-    return node(name, gpus={"nvidia.com/gpu": gpus}, labels=labels, **more)
-
-
-def amd(name: str = "a1", *, gpus: int = 8, product: str = "AMD_Instinct_MI300X_OAM", **more: Any) -> Object:
-    """A node with AMD GPUs."""
-    labels = {"amd.com/gpu.product-name": product, **more.pop("labels", {})}
+def amd(name: str = "a1", *, pool: str = "amd", gpus: int = 8, **more: Any) -> Object:
+    """A labelled node with AMD GPUs."""
+    labels = {
+        "amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM",
+        "kaiwo/worker": "true",
+        "kaiwo/gpu-model": "mi300x",
+        "kaiwo/nodepool": pool,
+        **more.pop("labels", {}),
+    }
     return node(name, gpus={"amd.com/gpu": gpus}, labels=labels, **more)
-
-
-@pytest.mark.parametrize(
-    ("made", "name"),
-    [
-        (nvidia(cpu=16, memory="64Gi"), "nvidia-teslak80-8gpu-14core-57gi"),
-        (amd(cpu=96, memory="1024Gi"), "amd-mi300x-8gpu-86core-921gi"),
-        (node(cpu=32, memory="128Gi"), "cpu-only-0gpu-28core-115gi"),
-        (node(cpu=1, memory="64000000Ki"), "cpu-only-0gpu-0core-54gi"),
-        (amd(gpus=0, labels={"beta.amd.com/gpu.family.AI": "8"}, cpu=10, memory="10Gi"),
-         "cpu-only-0gpu-9core-9gi"),
-    ],
-)  # fmt: skip
-def test_a_pool_is_named_after_vendor_model_count_cpu_and_memory(
-    vendors: Vendors, made: Object, name: str
-) -> None:
-    """Nine tenths of the capacity, rounded down; a node whose label lies about GPUs has none."""
-    seen = pool_node(made, vendors)
-    assert seen.shape is not None
-    assert seen.shape.name == name
 
 
 def test_a_quota_is_nine_tenths_of_the_capacity_in_bytes_and_cores(vendors: Vendors) -> None:
     """Memory counts whole GiB first, ephemeral storage does not, GPUs count as they are."""
-    made = nvidia(cpu=16, memory="68000000Ki")
+    made = amd(cpu=16, memory="68000000Ki")
     made["status"]["capacity"]["ephemeral-storage"] = "1000"
-    (pool,) = pools([pool_node(made, vendors)])
+    (pool,) = quota_pools([labelled_node(made, vendors)])
     assert pool.quota == {
         "cpu": 14,
         "memory": 64 * 2**30 * 9 // 10,
         "ephemeral-storage": 900,
-        "nvidia.com/gpu": 8,
+        "amd.com/gpu": 8,
     }
 
 
-def test_a_name_over_63_characters_is_cut_and_hashed() -> None:
-    """Two long models never share a name, and a name is a legal label value."""
-    one = Shape("nvidia", "x" * 70, 8, 86, 921)
-    other = Shape("nvidia", "x" * 71, 8, 86, 921)
-    assert len(one.name) == len(other.name) == 63
-    assert one.name != other.name
-    assert one.name.endswith("-8gpu-86core-921gi")
-
-
-def test_two_vendors_on_one_node(vendors: Vendors) -> None:
-    """Named after the larger count, the plugin's name where they are equal; both keys are in the quota."""
-    both = node(gpus={"amd.com/gpu": 4, "nvidia.com/gpu": 4}, labels={"nvidia.com/gpu.product": "L4"})
-    seen = pool_node(both, vendors)
-    assert seen.shape is not None
-    assert seen.shape.vendor == "amd"
-    (pool,) = pools([seen])
+def test_the_gpus_of_all_vendors_are_in_the_quota(vendors: Vendors) -> None:
+    """A node with GPUs of two vendors offers both."""
+    both = node(gpus={"amd.com/gpu": 4, "nvidia.com/gpu": 4}, labels={"kaiwo/nodepool": "both"})
+    (pool,) = quota_pools([labelled_node(both, vendors)])
     assert (pool.quota["amd.com/gpu"], pool.quota["nvidia.com/gpu"]) == (4, 4)
-    more = node(gpus={"amd.com/gpu": 1, "nvidia.com/gpu": 4}, labels={"nvidia.com/gpu.product": "L4"})
-    shape = pool_node(more, vendors).shape
-    assert shape is not None
-    assert shape.name.startswith("nvidia-l4-4gpu-")
 
 
 def test_which_nodes_count(vendors: Vendors) -> None:
     """A cordoned node adds nothing, one that is not ready keeps its quota, a control plane as configured."""
-    plain, cordoned, unready = amd("a"), amd("b", cordoned=True), amd("c", ready=False)
     control = amd("d", labels={"node-role.kubernetes.io/control-plane": ""})
-    seen = [pool_node(item, vendors) for item in (plain, cordoned, unready, control)]
-    (pool,) = pools(seen)
+    nodes = [amd("a"), amd("b", cordoned=True), amd("c", ready=False), control]
+    (pool,) = quota_pools([labelled_node(item, vendors) for item in nodes])
     assert pool.nodes == ("a", "c", "d")
-    without = [
-        pool_node(item, vendors, exclude_control_plane=True) for item in (plain, cordoned, unready, control)
-    ]
-    (pool,) = pools(without)
+    (pool,) = quota_pools([labelled_node(item, vendors, exclude_control_plane=True) for item in nodes])
     assert pool.nodes == ("a", "c")
-    assert node_patch(without[3], pool_of(without[3], {}), "") == {}
 
 
-def test_a_pool_made_by_hand_is_respected(vendors: Vendors) -> None:
-    """An administrator's label names the pool; Kaiwo adds what is missing beside it and never changes it."""
-    seen = pool_node(amd(labels={"kaiwo/nodepool": "research"}), vendors)
-    (pool,) = pools([seen])
-    assert (pool.name, pool.by_hand) == ("research", True)
-    patch = node_patch(seen, pool_of(seen, {}), "")
-    assert patch["metadata"]["labels"] == {"kaiwo/worker": "true", "kaiwo/gpu-model": "mi300x"}
-
-
-def written(made: Object, patch: Object) -> Object:
-    """The node after a merge patch."""
-    labels = {**made["metadata"]["labels"], **patch.get("metadata", {}).get("labels", {})}
-    notes = {
-        **made["metadata"].get("annotations", {}),
-        **patch.get("metadata", {}).get("annotations", {}),
-    }
-    spec = {**made["spec"], **patch.get("spec", {})}
-    return {
-        **made,
-        "metadata": {
-            **made["metadata"],
-            "labels": {key: value for key, value in labels.items() if value is not None},
-            "annotations": {key: value for key, value in notes.items() if value is not None},
-        },
-        "spec": {key: value for key, value in spec.items() if value is not None},
-    }
-
-
-def test_labels_and_taint_are_written_once_and_taken_back(vendors: Vendors) -> None:
-    """A second look writes nothing; what no longer applies goes, what others wrote stays."""
-    made = amd(labels={"team": "a"})
-    made["spec"]["taints"] = [{"key": "theirs", "effect": "NoExecute"}]
-    seen = pool_node(made, vendors)
-    pool = pool_of(seen, {})
-    patch = node_patch(seen, pool, "kaiwo.silogen.ai/gpu")
-    assert patch["metadata"]["labels"] == {
-        "kaiwo/worker": "true",
-        "kaiwo/nodepool": "amd-mi300x-8gpu-86core-921gi",
-        "kaiwo/gpu-model": "mi300x",
-    }
-    assert patch["spec"]["taints"] == [
-        {"key": "theirs", "effect": "NoExecute"},
-        {"key": "kaiwo.silogen.ai/gpu", "value": "true", "effect": "NoSchedule"},
+def test_pools_follow_labels_and_begin_with_those_without_gpus(vendors: Vendors) -> None:
+    """Whoever wrote the label; a model counts only where all nodes of the pool show it."""
+    nodes = [
+        amd("a", pool="large"),
+        amd("b", pool="small", gpus=2),
+        amd("c", pool="small", gpus=4, labels={"kaiwo/gpu-model": "mi325x"}),
+        node("d", labels={"kaiwo/nodepool": "plain"}),
+        node("e"),
     ]
-    after = written(made, patch)
-    again = pool_node(after, vendors)
-    assert again.pool == ""
-    assert node_patch(again, pool, "kaiwo.silogen.ai/gpu") == {}
-
-    moved = node_patch(again, pool, "other.example/gpu")
-    assert [taint["key"] for taint in moved["spec"]["taints"]] == ["theirs", "other.example/gpu"]
-    back = written(after, node_patch(again, "", ""))
-    assert back["metadata"]["labels"] == made["metadata"]["labels"]
-    assert back["metadata"]["annotations"] == {}
-    assert back["spec"]["taints"] == [{"key": "theirs", "effect": "NoExecute"}]
+    found = quota_pools([labelled_node(item, vendors) for item in nodes])
+    assert [(pool.name, pool.gpu_model, pool.size[0]) for pool in found] == [
+        ("plain", "", 0),
+        ("small", "", 2),
+        ("large", "mi300x", 8),
+    ]
 
 
-def test_what_somebody_else_wrote_is_not_taken_over(vendors: Vendors) -> None:
-    """A taint and a label that were there before stay when Kaiwo has no use for them any more."""
-    made = amd(labels={"kaiwo/worker": "true"})
-    made["spec"]["taints"] = [{"key": "t", "value": "true", "effect": "NoSchedule"}]
-    seen = pool_node(made, vendors)
-    after = written(made, node_patch(seen, pool_of(seen, {}), "t"))
-    assert "taints" not in node_patch(seen, pool_of(seen, {}), "t").get("spec", {})
-    back = written(after, node_patch(pool_node(after, vendors), "", ""))
-    assert back["metadata"]["labels"]["kaiwo/worker"] == "true"
-    assert back["spec"]["taints"] == made["spec"]["taints"]
+class Cluster:
+    """Nodes as the host's cache gives them to a reader."""
 
-
-def test_five_thousand_unchanged_nodes_need_no_write(vendors: Vendors) -> None:
-    """A pass over a large cluster that changed nothing finds nothing to write, also where pools merge."""
-    nodes = []
-    for number in range(5000):
-        made = amd(f"n{number}", memory=f"{1000 + number % 20}Gi")
-        seen = pool_node(made, vendors)
-        nodes.append(pool_node(written(made, node_patch(seen, pool_of(seen, {}), "k")), vendors))
-    found = pools(nodes)
-    merged = merge(found, 16)
-    found = pools(nodes, merged.names)
-    patches = [node_patch(item, pool_of(item, {}), "k") for item in nodes]
-    assert not any(patches)
-    assert len(found) == 16
-
-
-@settings(max_examples=60)
-@given(
-    shapes=st.lists(
-        st.tuples(
-            st.sampled_from(["", "mi300x", "mi250"]), st.integers(1, 4), st.integers(2, 6), st.integers(2, 40)
-        ),
-        min_size=1,
-        max_size=30,
-    ),
-    limit=st.integers(4, 12),
-)
-def test_merging_loses_no_node_and_never_mixes_gpus(
-    vendors: Vendors, shapes: list[tuple[str, int, int, int]], limit: int
-) -> None:
-    """Whatever is merged, every node stays in one pool of its own GPUs, named after the smallest member."""
-    nodes = []
-    for number, (model, gpus, cpu, memory) in enumerate(shapes):
-        made = (
-            amd(f"n{number}", gpus=gpus, product=model, cpu=cpu * 10, memory=f"{memory}Gi")
-            if model
-            else node(f"n{number}", cpu=cpu * 10, memory=f"{memory}Gi")
+    def __init__(self, vendors: Vendors, *, nodes_labelled: bool = True) -> None:
+        self.listeners: list[Any] = []
+        manager = SimpleNamespace(watch=lambda _: None, cache=self)
+        config = SimpleNamespace(exclude_master_nodes_from_node_pools=False)
+        self.host: Any = SimpleNamespace(
+            manager=manager,
+            vendors=vendors,
+            config=lambda: config,
+            on_config_change=lambda _: None,
+            nodes_labelled=nodes_labelled,
         )
-        nodes.append(pool_node(made, vendors))
-    merged = merge(pools(nodes), limit)
-    found = pools(nodes, merged.names)
-    assert sorted(name for pool in found for name in pool.nodes) == sorted(item.name for item in nodes)
-    assert len(found) <= max(
-        limit, len({(item.shape.model, item.shape.gpus) for item in nodes if item.shape})
-    )
-    assert len(found) - len(merged.left_out) <= limit
-    by_name = {item.name: item for item in nodes}
-    for pool in found:
-        members = [by_name[name].shape for name in pool.nodes]
-        assert len({(shape.vendor, shape.model, shape.gpus) for shape in members if shape}) == 1
-        if pool.name in merged.names.values():
-            assert pool.name.endswith(
-                f"-{min(s.cpu for s in members if s)}core-{min(s.memory for s in members if s)}gi"
-            )
+
+    def subscribe(self, kind: object, listener: Any) -> None:
+        """Keep the listener for nodes."""
+        assert kind == NODE
+        self.listeners.append(listener)
+
+    def shows(self, made: Object) -> None:
+        """A node was added or changed."""
+        entry = SimpleNamespace(name=made["metadata"]["name"], full=lambda: made)
+        for listener in self.listeners:
+            listener(SimpleNamespace(latest=entry, new=entry))
 
 
-def test_memory_is_given_up_before_cpu(vendors: Vendors) -> None:
-    """Of three pools two must become one: those that differ only in memory, and least."""
-    seen = [
-        pool_node(node("a", cpu=10, memory="100Gi"), vendors),
-        pool_node(node("b", cpu=10, memory="98Gi"), vendors),
-        pool_node(node("c", cpu=12, memory="100Gi"), vendors),
-    ]
-    merged = merge(pools(seen), 2)
-    smallest = "cpu-only-0gpu-9core-88gi"
-    assert merged.names == {"cpu-only-0gpu-9core-90gi": smallest, smallest: smallest}
+def test_a_default_queue_waits_until_all_nodes_are_labelled(vendors: Vendors) -> None:
+    """It is made once; a node that nobody can label does not hold it up for long."""
+    cluster, now = Cluster(vendors), 0.0
+    reader = PoolReader(cluster.host, clock=lambda: now)
+    cluster.shows(amd("a"))
+    assert reader.label_wait() == 0
+    cluster.shows(node("b"))
+    assert reader.label_wait() == LABEL_TIMEOUT
+    now = LABEL_TIMEOUT - 1
+    assert reader.label_wait() == 1
+    cluster.shows(amd("b"))
+    assert reader.label_wait() == 0
+    cluster.shows(node("c"))
+    now += 2 * LABEL_TIMEOUT
+    assert reader.label_wait() == LABEL_TIMEOUT
+    now += LABEL_TIMEOUT
+    assert reader.label_wait() == 0
 
 
-def test_block_and_rack_are_what_an_administrators_rules_say(vendors: Vendors) -> None:
-    """Of each level the first rule that gives a value; nothing is invented, what no rule gives goes again."""
-    rules = [
-        TopologyRule(level="rack", node_label="example.com/rack"),
-        TopologyRule(level="rack", pattern=r"-(r\d+)-"),
-        TopologyRule(level="block", node_label="example.com/hall", pattern="^[^/]+"),
-    ]
-    labels = {"example.com/rack": "R 7", "example.com/hall": "West/2"}
-    labelled = amd("gpu-r12-1", labels=labels)
-    assert pool_node(labelled, vendors, topology=rules).topology == {
-        "kaiwo/topology-rack": "r-7",
-        "kaiwo/topology-block": "West",
-    }
-    bare = pool_node(amd("gpu-r12-1"), vendors, topology=rules)
-    assert bare.topology == {"kaiwo/topology-rack": "r12"}
-    assert pool_node(amd("other"), vendors, topology=rules).topology == {}
-    assert bare.shape is not None
-    written = node_patch(bare, bare.shape.name, "")
-    assert written["metadata"]["labels"]["kaiwo/topology-rack"] == "r12"
-    done = amd("gpu-r12-1", labels={k: v for k, v in written["metadata"]["labels"].items() if v is not None})
-    done["metadata"]["annotations"] = written["metadata"]["annotations"]
-    assert node_patch(pool_node(done, vendors, topology=rules), bare.shape.name, "") == {}
-    gone = node_patch(pool_node(done, vendors), bare.shape.name, "")
-    assert gone["metadata"]["labels"] == {"kaiwo/topology-rack": None}
+def test_nobody_waits_for_labels_that_nobody_writes(vendors: Vendors) -> None:
+    """Without the plugin node_pools an administrator may have labelled some nodes and left others out."""
+    cluster = Cluster(vendors, nodes_labelled=False)
+    reader = PoolReader(cluster.host)
+    cluster.shows(node("a"))
+    assert reader.unlabelled == ["a"]
+    assert reader.label_wait() == 0
 
 
-def test_a_topology_rule_that_is_no_expression_is_refused() -> None:
-    """With the field and the reason."""
-    with pytest.raises(ValidationError, match="regular expression"):
-        KueueSettings.parse({"topologyRules": [{"level": "rack", "pattern": "("}]})
+def test_merged_and_waiting_nodes_are_read_from_annotations(vendors: Vendors) -> None:
+    """The plugin that labels nodes says there what it did; more pools than flavors are left out."""
+    cluster = Cluster(vendors)
+    reader = PoolReader(cluster.host)
+    merged, moving = amd("a", pool="m"), amd("b", pool="old")
+    merged["metadata"]["annotations"] = {"kaiwo.silogen.ai/nodepool-merged-from": "n"}
+    moving["metadata"]["annotations"] = {"kaiwo.silogen.ai/nodepool-pending": "new"}
+    cluster.shows(merged)
+    cluster.shows(moving)
+    assert (reader.merged, reader.pending, reader.left_out) == ({"n": "m"}, {"b": "old"}, ())
+    reader.limit = 1
+    assert ([pool.name for pool in reader.pools], reader.left_out) == (["m"], ("old",))
+
+
+@pytest.mark.parametrize(
+    ("labels", "reported"),
+    [
+        ({"kaiwo/worker": "true"}, ["f"]),
+        ({"kaiwo/nodepool": "p", "kaiwo/worker": "true"}, ["f"]),
+        ({"rack": "7"}, []),
+    ],
+)
+def test_a_flavor_that_selects_labels_that_nobody_writes_is_reported(
+    vendors: Vendors, labels: Object, reported: list[str]
+) -> None:
+    """With the missing plugin and what else to do; labels set by hand are as good."""
+    flavor = DesiredObject(RESOURCE_FLAVOR, "f", {"nodeLabels": labels})
+    problems = missing_labels([flavor], [labelled_node(node("a"), vendors)])
+    assert [problem.name for problem in problems] == reported
+    assert all("add node_pools" in problem.message for problem in problems)
+    assert missing_labels([flavor], [labelled_node(amd("a"), vendors)]) == []
+    assert missing_labels([flavor], []) == []
+
+
+def test_unlabelled_nodes_without_any_flavor_are_reported(vendors: Vendors) -> None:
+    """The default queue would be empty, and nobody would know why."""
+    (problem,) = missing_labels([], [labelled_node(node("a"), vendors)])
+    assert (problem.reason, problem.severity) == ("NodePoolsNotLoaded", "FAILED")
+    assert "kaiwo/nodepool" in problem.message

@@ -13,7 +13,7 @@ from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing import job
 from kaiwo_kueue import kinds
 from kaiwo_kueue.admission import admission, is_over
-from kaiwo_kueue.assign import assign, manages
+from kaiwo_kueue.queue_assignment import assign, manages
 from kaiwo_kueue.settings import KueueSettings
 
 Object = dict[str, Any]
@@ -62,12 +62,13 @@ def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
     other = ask(facts(), priorityClass="kubernetes-own")
     assert isinstance(other, QueueAssignment)
     assert (dict(other.labels), other.knows_priority) == ({"kueue.x-k8s.io/queue-name": "kaiwo"}, False)
+    assert other.priorities == ("high",)
 
 
 @pytest.mark.parametrize(
     ("around", "spec", "reason", "words"),
     [
-        (facts(), {"clusterQueue": "kaivo"}, "ClusterQueueNotFound", ("kaivo", "did you mean kaiwo")),
+        (facts(), {"clusterQueue": "kaivo"}, "ClusterQueueNotFound", ("kaivo", 'did you mean "kaiwo"?')),
         (facts(), {"clusterQueue": "team"}, "WrongQueueNamespace", ("team", "a only", "default")),
         (facts(), {"clusterQueue": "unlisted"}, "ClusterQueueNotFound", ("LocalQueue", "unlisted")),
         (facts(objects={kinds.LOCAL_QUEUE: ()}), {}, "QueuePreparing", ("LocalQueue", "default")),
@@ -235,7 +236,7 @@ def cluster_queue(key: str, quota: str, **spec: Any) -> Object:
         ),
     ],
 )
-def test_no_quota_is_told_apart_from_waiting(queues: dict[str, Object], reason: str) -> None:
+def test_no_quota_is_distinguished_from_waiting(queues: dict[str, Object], reason: str) -> None:
     """A key that the queue does not cover, or that nobody in the cohort has, is never admitted."""
     text = "insufficient quota for nvidia.com/gpu in flavor f, request > maximum capacity (8 > 0)"
     waiting = workload(
@@ -301,7 +302,7 @@ def test_a_limit_alone_asks_for_quota_as_well() -> None:
     assert "does not cover nvidia.com/gpu" in answer.message
 
 
-def test_a_job_that_kueue_ignores_is_told_after_half_a_minute() -> None:
+def test_a_job_that_kueue_ignores_is_reported_after_half_a_minute() -> None:
     """Until then it waits, and is looked at again at the right moment; the label to set is named."""
     fresh = admission(child(10), facts())
     assert fresh is not None
@@ -322,7 +323,7 @@ def pod(*gates: str, **labels: str) -> Object:
     }
 
 
-def test_pods_that_run_outside_quota_are_told_at_once() -> None:
+def test_pods_that_run_outside_quota_are_reported_at_once() -> None:
     """A Deployment's pods without Kueue's gate are nobody's; gated ones wait."""
     free = admission(child(1, kind="Deployment"), facts(pods=(pod(),)))
     assert free is not None

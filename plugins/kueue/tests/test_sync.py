@@ -5,23 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.testing import node
-from kaiwo_kueue.defaults import default_spec, followed, kept_up
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY
-from kaiwo_kueue.pools import pool_node, pools
-from kaiwo_kueue.sync import Nudge, Release, Remove, Write, plan
+from kaiwo_kueue.sync import ApplyObject, DeleteObject, ReleaseObject, TouchObject, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.vendors import GpuVendor
-    from kaiwo_kueue.desired import Desired
-    from kaiwo_kueue.objects import Found, Wanted
+    from kaiwo_kueue.desired import DesiredObjects
+    from kaiwo_kueue.objects import DesiredObject, LiveObject
     from kaiwo_kueue.sync import Action, SyncPlan
 
-    Wants = Callable[..., Desired]
-    Live = Callable[..., Found]
+    Wants = Callable[..., DesiredObjects]
+    Live = Callable[..., LiveObject]
 
 
 def queue(name: str = "q", *flavors: str, **entry: Any) -> Object:
@@ -54,29 +50,31 @@ def words(actions: Sequence[Action]) -> list[str]:
     """What is done, in short."""
     said = []
     for action in actions:
-        if isinstance(action, Write):
-            verb = "create" if action.found is None else "change"
-            said.append(f"{verb} {action.wanted.kind.kind} {action.wanted.name}")
+        if isinstance(action, ApplyObject):
+            verb = "create" if action.live is None else "change"
+            said.append(f"{verb} {action.desired.kind.kind} {action.desired.name}")
         else:
-            verb = {Remove: "delete", Nudge: "nudge"}.get(type(action), "release")
-            said.append(f"{verb} {action.found.kind.kind} {action.found.name}")
+            verb = {DeleteObject: "delete", TouchObject: "touch"}.get(type(action), "release")
+            said.append(f"{verb} {action.live.kind.kind} {action.live.name}")
     return said
 
 
 @pytest.fixture
-def objects(wants: Wants) -> tuple[Wanted, ...]:
+def objects(wants: Wants) -> tuple[DesiredObject, ...]:
     """What the configuration asks for."""
     asked = wants(CONFIG, namespaces={"a", "b"})
     assert not asked.problems
     return asked.objects
 
 
-def by_kind(objects: Sequence[Wanted], kind: Any, name: str) -> Wanted:
+def by_kind(objects: Sequence[DesiredObject], kind: Any, name: str) -> DesiredObject:
     """One of them."""
     return next(item for item in objects if item.kind == kind and item.name == name)
 
 
-def test_objects_are_made_in_the_order_in_which_they_refer_to_each_other(objects: tuple[Wanted, ...]) -> None:
+def test_objects_are_made_in_the_order_in_which_they_refer_to_each_other(
+    objects: tuple[DesiredObject, ...],
+) -> None:
     """Kueue would otherwise report what is missing for a moment."""
     done = plan(objects, [])
     assert words(done.actions) == [
@@ -88,27 +86,29 @@ def test_objects_are_made_in_the_order_in_which_they_refer_to_each_other(objects
         "create LocalQueue q",
         "create WorkloadPriorityClass high",
     ]
-    assert all(isinstance(action, Write) and action.owned for action in done.actions)
+    assert all(isinstance(action, ApplyObject) and action.owned for action in done.actions)
 
 
-def test_nothing_is_written_when_nothing_changed(objects: tuple[Wanted, ...], live: Live) -> None:
+def test_nothing_is_written_when_nothing_changed(objects: tuple[DesiredObject, ...], live: Live) -> None:
     """Also after an upgrade of Kueue: the other generation says the same in other words."""
     there = [live(item) for item in objects]
     assert plan(objects, there).actions == ()
 
 
-def test_an_edit_by_hand_is_undone_and_a_foreign_field_stays(objects: tuple[Wanted, ...], live: Live) -> None:
+def test_an_edit_by_hand_is_undone_and_a_foreign_field_stays(
+    objects: tuple[DesiredObject, ...], live: Live
+) -> None:
     """Quotas are the administrator's through KaiwoQueueConfig only; what it does not list is not ours."""
     there = [live(item) for item in objects]
     at = next(i for i, item in enumerate(there) if item.kind == CLUSTER_QUEUE)
-    there[at] = replace(there[at], form={**there[at].form, "fairSharing": {"weight": "2"}})
+    there[at] = replace(there[at], normal_spec={**there[at].normal_spec, "fairSharing": {"weight": "2"}})
     assert plan(objects, there).actions == ()
-    there[at] = replace(there[at], form={**there[at].form, "cohortName": "other"})
+    there[at] = replace(there[at], normal_spec={**there[at].normal_spec, "cohortName": "other"})
     assert words(plan(objects, there).actions) == ["change ClusterQueue q"]
 
 
 def test_a_field_that_is_listed_no_more_is_noticed(
-    objects: tuple[Wanted, ...], wants: Wants, live: Live
+    objects: tuple[DesiredObject, ...], wants: Wants, live: Live
 ) -> None:
     """Everything wanted is there, yet the object is written: something of it is wanted no longer."""
     there = [live(item) for item in objects]
@@ -120,33 +120,38 @@ def test_a_field_that_is_listed_no_more_is_noticed(
     assert words(plan(asked.objects, there).actions) == ["change ClusterQueue q"]
 
 
-def test_who_made_an_object_decides_what_becomes_of_it(objects: tuple[Wanted, ...], live: Live) -> None:
+def test_who_made_an_object_decides_what_becomes_of_it(
+    objects: tuple[DesiredObject, ...], live: Live
+) -> None:
     """Ours goes with its entry; one that was there before stays; one nobody listed is never touched."""
     mine, theirs = objects[1], objects[3]
     adopted = live(theirs, owner="", applied="")
     first = plan([theirs], [adopted])
     assert words(first.actions) == ["change ClusterQueue q"]
     (action,) = first.actions
-    assert isinstance(action, Write)
+    assert isinstance(action, ApplyObject)
     assert not action.owned
-    body = action.wanted.body("v1beta2", uid="u")
+    body = action.desired.body("v1beta2", uid="u")
     assert "ownerReferences" not in body["metadata"]
     assert body["metadata"]["labels"]["kaiwo.silogen.ai/managed"] == "true"
 
     foreign = live(objects[2], owner="", applied="")
-    managed = live(theirs, owner="", managed=True, form={})
+    managed = live(theirs, owner="", managed=True, normal_spec={})
     later = plan([], [live(mine), managed, foreign])
-    assert [type(action) for action in later.actions] in ([Release, Remove], [Remove, Release])
+    assert [type(action) for action in later.actions] in (
+        [ReleaseObject, DeleteObject],
+        [DeleteObject, ReleaseObject],
+    )
     assert set(words(later.actions)) == {"delete ResourceFlavor f", "release ClusterQueue q"}
 
 
 def test_a_flavor_that_cannot_change_is_replaced_by_way_of_its_queues(
-    objects: tuple[Wanted, ...], live: Live
+    objects: tuple[DesiredObject, ...], live: Live
 ) -> None:
-    """Dropped on hold, deleted, made anew, restored: each step from what is there."""
+    """Dropped on hold, deleted, created again, restored: each step follows from the live objects."""
     there = {item.identity: live(item) for item in objects}
     item = by_kind(objects, RESOURCE_FLAVOR, "f")
-    there[item.identity] = live(item, applied="old", form={"nodeLabels": {"pool": "old"}})
+    there[item.identity] = live(item, applied="old", normal_spec={"nodeLabels": {"pool": "old"}})
     refused = {(there[item.identity].uid, item.digest)}
 
     def step() -> SyncPlan:
@@ -155,12 +160,12 @@ def test_a_flavor_that_cannot_change_is_replaced_by_way_of_its_queues(
     dropped = step()
     assert words(dropped.actions) == ["change ClusterQueue q"]
     (action,) = dropped.actions
-    assert isinstance(action, Write)
-    assert action.wanted.spec["stopPolicy"] == "Hold"
-    assert [f["name"] for f in action.wanted.spec["resourceGroups"][0]["flavors"]] == ["g"]
+    assert isinstance(action, ApplyObject)
+    assert action.desired.spec["stopPolicy"] == "Hold"
+    assert [f["name"] for f in action.desired.spec["resourceGroups"][0]["flavors"]] == ["g"]
     assert dropped.problems[0].severity == "PENDING"
 
-    queued = live(action.wanted)
+    queued = live(action.desired)
     there[queued.identity] = queued
     assert words(step().actions) == ["delete ResourceFlavor f"]
     del there[item.identity]
@@ -171,7 +176,7 @@ def test_a_flavor_that_cannot_change_is_replaced_by_way_of_its_queues(
     assert step().problems == ()
 
 
-def test_a_queue_of_somebody_else_keeps_a_flavor(objects: tuple[Wanted, ...], live: Live) -> None:
+def test_a_queue_of_somebody_else_keeps_a_flavor(objects: tuple[DesiredObject, ...], live: Live) -> None:
     """Then nothing of ours is dropped for nothing, and the status says whose queue it is."""
     there = [live(item) for item in objects]
     item = by_kind(objects, RESOURCE_FLAVOR, "f")
@@ -184,8 +189,8 @@ def test_a_queue_of_somebody_else_keeps_a_flavor(objects: tuple[Wanted, ...], li
     assert "their-queue" in problem.message
 
 
-def test_a_deleted_flavor_is_made_again(objects: tuple[Wanted, ...], live: Live) -> None:
-    """Kueue holds it while our queue lists it; it is let go and made anew, and nothing failed."""
+def test_a_deleted_flavor_is_made_again(objects: tuple[DesiredObject, ...], live: Live) -> None:
+    """Kueue holds it while our queue lists it; it is released and created again, and nothing failed."""
     there = [live(item, deleting=item.name == "f") for item in objects]
     done = plan(objects, there)
     assert words(done.actions) == ["change ClusterQueue q"]
@@ -193,26 +198,26 @@ def test_a_deleted_flavor_is_made_again(objects: tuple[Wanted, ...], live: Live)
 
 
 def test_a_flavor_that_lingers_is_touched_and_its_queues_are_changed_as_found(
-    objects: tuple[Wanted, ...], live: Live
+    objects: tuple[DesiredObject, ...], live: Live
 ) -> None:
     """Kueue may miss that nobody lists it any more, above all when the queue itself went meanwhile."""
     there = [live(item, deleting=item.name == "f") for item in objects]
     (change,) = plan(objects, there).actions
-    assert isinstance(change, Write)
-    assert change.as_found
-    body = change.wanted.body("v1beta2", uid="u", as_of="77")
+    assert isinstance(change, ApplyObject)
+    assert change.if_unchanged
+    body = change.desired.body("v1beta2", uid="u", resource_version="77")
     assert body["metadata"]["resourceVersion"] == "77"
     reduced = [
-        live(change.wanted) if item.kind == CLUSTER_QUEUE else live(item, deleting=item.name == "f")
+        live(change.desired) if item.kind == CLUSTER_QUEUE else live(item, deleting=item.name == "f")
         for item in objects
     ]
-    assert words(plan(objects, reduced).actions) == ["nudge ResourceFlavor f"]
+    assert words(plan(objects, reduced).actions) == ["touch ResourceFlavor f"]
     gone = [item for item in reduced if item.kind != CLUSTER_QUEUE]
-    assert "nudge ResourceFlavor f" in words(plan((), gone).actions)
+    assert "touch ResourceFlavor f" in words(plan((), gone).actions)
 
 
-def test_a_deleted_queue_waits_for_its_workloads(objects: tuple[Wanted, ...], live: Live) -> None:
-    """PENDING with the workloads that hold it; made again once it is gone."""
+def test_a_deleted_queue_waits_for_its_workloads(objects: tuple[DesiredObject, ...], live: Live) -> None:
+    """PENDING with the workloads that hold it; created again once it is gone."""
     there = [live(item, deleting=item.kind == CLUSTER_QUEUE) for item in objects]
     done = plan(objects, there, holders=lambda name: [f"ns/{name}-1"])
     assert done.actions == ()
@@ -222,18 +227,18 @@ def test_a_deleted_queue_waits_for_its_workloads(objects: tuple[Wanted, ...], li
 
 
 def test_a_topology_that_cannot_change_takes_its_flavors_along(
-    objects: tuple[Wanted, ...], live: Live
+    objects: tuple[DesiredObject, ...], live: Live
 ) -> None:
-    """First the flavor goes, then the topology, then both are made anew."""
+    """First the flavor goes, then the topology, then both are created again."""
     there = {item.identity: live(item) for item in objects}
     item = by_kind(objects, TOPOLOGY, "t")
     refused = {(there[item.identity].uid, item.digest)}
-    there[item.identity] = live(item, applied="old", form={"levels": []})
+    there[item.identity] = live(item, applied="old", normal_spec={"levels": []})
     first = plan(objects, there.values(), refused=refused)
     assert words(first.actions) == ["change ClusterQueue q"]
     (action,) = first.actions
-    assert isinstance(action, Write)
-    reduced = live(action.wanted)
+    assert isinstance(action, ApplyObject)
+    reduced = live(action.desired)
     there[reduced.identity] = reduced
     assert words(plan(objects, there.values(), refused=refused).actions) == ["delete ResourceFlavor g"]
     del there["resourceflavors", "", "g"]
@@ -246,7 +251,9 @@ def test_a_topology_that_cannot_change_takes_its_flavors_along(
     ]
 
 
-def test_what_is_not_ours_and_cannot_change_is_told(objects: tuple[Wanted, ...], live: Live) -> None:
+def test_what_is_not_ours_and_cannot_change_is_reported(
+    objects: tuple[DesiredObject, ...], live: Live
+) -> None:
     """Somebody else's topology is never deleted."""
     item = by_kind(objects, TOPOLOGY, "t")
     there = live(item, owner="", managed=True, applied="old")
@@ -255,11 +262,11 @@ def test_what_is_not_ours_and_cannot_change_is_told(objects: tuple[Wanted, ...],
     assert [(problem.reason, problem.severity) for problem in done.problems] == [("Immutable", "FAILED")]
 
 
-def test_local_queues_of_others_are_used_as_they_are(objects: tuple[Wanted, ...], live: Live) -> None:
-    """One that leads elsewhere is told; one that leads here is not touched."""
+def test_local_queues_of_others_are_used_as_they_are(objects: tuple[DesiredObject, ...], live: Live) -> None:
+    """One that points elsewhere is reported; one that points here is not touched."""
     item = next(item for item in objects if item.kind == LOCAL_QUEUE and item.namespace == "a")
     assert plan([item], [live(item, owner="", applied="")]) == plan([], [])
-    done = plan([item], [live(item, owner="", applied="", form={"clusterQueue": "x"})])
+    done = plan([item], [live(item, owner="", applied="", normal_spec={"clusterQueue": "x"})])
     assert done.actions == ()
     assert done.problems[0].reason == "LocalQueueConflict"
 
@@ -327,7 +334,7 @@ def test_local_queues_follow_the_list_of_namespaces(wants: Wants, live: Live) ->
         ),
     ],
 )
-def test_a_mistake_is_told_and_harms_only_itself(
+def test_a_mistake_is_reported_and_affects_only_itself(
     wants: Wants, config: Object, reason: str, word: str
 ) -> None:
     """What, which object, and what to do; everything else is made."""
@@ -340,7 +347,7 @@ def test_a_mistake_is_told_and_harms_only_itself(
     assert by_kind(asked.objects, CLUSTER_QUEUE, "fine").spec["namespaceSelector"] == {}
 
 
-def test_a_flavor_goes_after_the_queues_that_list_it(objects: tuple[Wanted, ...], live: Live) -> None:
+def test_a_flavor_goes_after_the_queues_that_list_it(objects: tuple[DesiredObject, ...], live: Live) -> None:
     """Deleted before, it would be lost for a queue that Kueue does not let change, or that is not ours."""
     old = by_kind(objects, RESOURCE_FLAVOR, "f")
     queue_q = by_kind(objects, CLUSTER_QUEUE, "q")
@@ -357,7 +364,7 @@ def test_a_flavor_goes_after_the_queues_that_list_it(objects: tuple[Wanted, ...]
 
 
 def test_a_mistake_in_an_entry_takes_nothing_away_that_works(
-    objects: tuple[Wanted, ...], wants: Wants, live: Live
+    objects: tuple[DesiredObject, ...], wants: Wants, live: Live
 ) -> None:
     """A typing error in a quota or a ninth label must not delete the queue and the flavor in use."""
     (entry,) = CONFIG["clusterQueues"]
@@ -384,179 +391,3 @@ def test_a_mistake_in_an_entry_takes_nothing_away_that_works(
     assert plan(asked.objects, there, unusable=asked.unusable).actions == ()
     adopted = [live(item, owner="", managed=True) for item in objects]
     assert plan(asked.objects, adopted, unusable=asked.unusable).actions == ()
-
-
-def test_a_flavor_gets_the_worker_label_where_there_is_room(wants: Wants) -> None:
-    """Not with a topology, not as a ninth label; taints and tolerations go along."""
-    eight = {str(n): "x" for n in range(8)}
-    asked = wants(
-        {
-            "resourceFlavors": [
-                flavor("f", taints=[{"key": "t", "effect": "NoSchedule"}], tolerations=[{"key": "t"}]),
-                flavor("g", topologyName="t"),
-                flavor("h", nodeLabels=eight),
-            ]
-        }
-    )
-    f, g, h = asked.objects
-    assert f.spec == {
-        "nodeLabels": {"pool": "f", "kaiwo/worker": "true"},
-        "nodeTaints": [{"key": "t", "effect": "NoSchedule"}],
-        "tolerations": [{"key": "t"}],
-    }
-    assert g.spec == {"nodeLabels": {"pool": "g"}, "topologyName": "t"}
-    assert h.spec == {"nodeLabels": eight}
-
-
-def test_empty_fields_of_taints_and_tolerations_mean_none(wants: Wants) -> None:
-    """Kubernetes takes them empty; sent as they are, a server that leaves them out would seem to differ."""
-    empty = {"key": "t", "value": "", "effect": ""}
-    asked = wants(
-        {
-            "resourceFlavors": [
-                flavor(
-                    taints=[{"key": "t", "value": "", "effect": "NoSchedule"}],
-                    tolerations=[{**empty, "operator": ""}, {"key": "", "operator": "Exists"}],
-                    topologyName="",
-                )
-            ]
-        }
-    )
-    assert asked.objects[0].spec == {
-        "nodeLabels": {"pool": "f", "kaiwo/worker": "true"},
-        "nodeTaints": [{"key": "t", "effect": "NoSchedule"}],
-        "tolerations": [{"key": "t"}, {"operator": "Exists"}],
-    }
-
-
-@pytest.fixture
-def cluster() -> list[Object]:
-    """One node without GPUs, two with."""
-    labels = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
-    return [
-        node("cpu-1", cpu=32, memory="128Gi"),
-        node("amd-1", gpus={"amd.com/gpu": 8}, labels=labels),
-        node("amd-2", gpus={"amd.com/gpu": 8}, labels=labels),
-    ]
-
-
-AMD_POOL = "amd-mi300x-8gpu-86core-921gi"
-CPU_POOL = "cpu-only-0gpu-28core-115gi"
-
-
-def test_the_default_configuration_is_made_from_the_nodes(
-    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
-) -> None:
-    """One queue over all pools, quotas as texts, every flavor with every resource, GPU-less first."""
-    found = pools([pool_node(item, vendors) for item in cluster])
-    spec = default_spec(found, "kaiwo", "kaiwo")
-    assert spec == {
-        "clusterQueues": [
-            {
-                "name": "kaiwo",
-                "spec": {
-                    "cohort": "kaiwo",
-                    "namespaceSelector": {},
-                    "resourceGroups": [
-                        {
-                            "coveredResources": ["cpu", "memory", "ephemeral-storage", "amd.com/gpu"],
-                            "flavors": [
-                                {
-                                    "name": CPU_POOL,
-                                    "resources": [
-                                        {"name": "cpu", "nominalQuota": "28"},
-                                        {"name": "memory", "nominalQuota": str(128 * 2**30 * 9 // 10)},
-                                        {"name": "ephemeral-storage", "nominalQuota": "0"},
-                                        {"name": "amd.com/gpu", "nominalQuota": "0"},
-                                    ],
-                                },
-                                {
-                                    "name": AMD_POOL,
-                                    "resources": [
-                                        {"name": "cpu", "nominalQuota": "172"},
-                                        {"name": "memory", "nominalQuota": str(2 * (1024 * 2**30 * 9 // 10))},
-                                        {"name": "ephemeral-storage", "nominalQuota": "0"},
-                                        {"name": "amd.com/gpu", "nominalQuota": "16"},
-                                    ],
-                                },
-                            ],
-                        }
-                    ],
-                },
-            }
-        ],
-        "resourceFlavors": [
-            {"name": CPU_POOL, "nodeLabels": {"kaiwo/nodepool": CPU_POOL}},
-            {"name": AMD_POOL, "nodeLabels": {"kaiwo/nodepool": AMD_POOL}},
-        ],
-    }
-    asked = wants(spec, pools=found, gpu_taint="kaiwo.silogen.ai/gpu")
-    assert not asked.problems
-    assert by_kind(asked.objects, RESOURCE_FLAVOR, AMD_POOL).spec == {
-        "nodeLabels": {"kaiwo/nodepool": AMD_POOL, "kaiwo/gpu-model": "mi300x", "kaiwo/worker": "true"},
-        "nodeTaints": [{"key": "kaiwo.silogen.ai/gpu", "value": "true", "effect": "NoSchedule"}],
-    }
-    assert "nodeTaints" not in by_kind(asked.objects, RESOURCE_FLAVOR, CPU_POOL).spec
-
-
-def test_a_default_made_before_any_node_gets_its_quotas_with_the_first(
-    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
-) -> None:
-    """A new cluster has a queue at once; what somebody wrote, or was made from nodes, is not rewritten."""
-    found = pools([pool_node(item, vendors) for item in cluster])
-    empty = default_spec((), "kaiwo", "kaiwo")
-    asked = wants(empty)
-    assert not asked.problems
-    assert [item.name for item in asked.objects] == ["kaiwo"]
-    assert kept_up(empty, (), "kaiwo", "kaiwo", dynamically=True) == empty
-    made = kept_up(empty, found, "kaiwo", "kaiwo", dynamically=False)
-    assert made == default_spec(found, "kaiwo", "kaiwo")
-    for theirs in (made, {"clusterQueues": [{"name": "kaiwo"}]}, {}):
-        assert kept_up(theirs, found[:1], "kaiwo", "kaiwo", dynamically=False) == theirs
-
-
-def test_discovered_flavors_stand_in_for_an_empty_list(
-    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
-) -> None:
-    """The user's spec stays as it is written."""
-    found = pools([pool_node(item, vendors) for item in cluster])
-    asked = wants({"clusterQueues": [queue("q", AMD_POOL)]}, pools=found)
-    assert not asked.problems
-    assert by_kind(asked.objects, RESOURCE_FLAVOR, AMD_POOL).name == AMD_POOL
-
-
-def test_the_default_queue_follows_the_nodes_and_nothing_else(
-    cluster: list[Object], vendors: tuple[GpuVendor, ...]
-) -> None:
-    """Quotas and discovered flavors change; entries and fields of the user stay; the default queue leads."""
-    before = pools([pool_node(item, vendors) for item in cluster])
-    spec = default_spec(before, "kaiwo", "kaiwo")
-    spec["clusterQueues"][0]["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
-    spec["clusterQueues"][0]["namespaces"] = ["a"]
-    spec["clusterQueues"].insert(0, queue("mine", "own"))
-    spec["resourceFlavors"].append(flavor("own"))
-    spec["workloadPriorityClasses"] = [{"metadata": {"name": "high"}, "value": 1}]
-    after = pools([pool_node(item, vendors) for item in cluster[:2]])
-    new = followed(spec, after, "kaiwo", "kaiwo")
-    default, mine = new["clusterQueues"]
-    assert (default["name"], mine) == ("kaiwo", queue("mine", "own"))
-    assert default["namespaces"] == ["a"]
-    assert default["spec"]["preemption"] == {"withinClusterQueue": "LowerPriority"}
-    gpus = default["spec"]["resourceGroups"][0]["flavors"][1]["resources"][3]
-    assert gpus == {"name": "amd.com/gpu", "nominalQuota": "8"}
-    assert followed(new, after, "kaiwo", "kaiwo") == new
-    gone = followed(new, pools([pool_node(cluster[0], vendors)]), "kaiwo", "kaiwo")
-    assert [item["name"] for item in gone["resourceFlavors"]] == [CPU_POOL, "own"]
-    assert gone["workloadPriorityClasses"] == spec["workloadPriorityClasses"]
-
-
-def test_quota_that_is_counted_twice_is_told(
-    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
-) -> None:
-    """Two queues with the whole of one pool promise more than there is; that is told, not refused."""
-    found = pools([pool_node(item, vendors) for item in cluster])
-    spec = default_spec(found, "kaiwo", "kaiwo")
-    spec["clusterQueues"].append({**spec["clusterQueues"][0], "name": "second"})
-    problems = wants(spec, pools=found).problems
-    assert {(p.reason, p.severity) for p in problems} == {("QuotaCountedTwice", "INFO")}
-    assert any("amd.com/gpu" in p.message and "second" in p.message for p in problems)

@@ -1,18 +1,13 @@
-"""The backend ``ray_job``: what it is called, which field it owns, when it is chosen, what it needs."""
+"""The backend ``ray_job``: its name, its fields, the objects it works with and the rights it needs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kaiwo.api.field import Field
+from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
-
-if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
 
 KAIWO_API = 1
 
@@ -20,11 +15,6 @@ RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
 
 MAX_NAME_LENGTH = 47
 """KubeRay appends its own suffixes; a RayJob with a longer name never gets a status."""
-
-
-def is_chosen(workload: Workload) -> bool:
-    """A KaiwoJob with ``ray: true`` or an embedded RayJob."""
-    return workload.spec.ray or "rayJob" in workload.blocks
 
 
 @hookimpl
@@ -46,13 +36,9 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoJob",
             child=RAY_JOB,
             fields=(field,),
-            chosen=is_chosen,
+            implementation=Lazy("kaiwo_ray_job.backend:RayJobBackend"),
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
-            check=Lazy("kaiwo_ray_job.render:check"),
-            allocate=Lazy("kaiwo_ray_job.render:allocate"),
-            render=Lazy("kaiwo_ray_job.render:render"),
-            observe=Lazy("kaiwo_ray_job.observe:observe"),
             write="create",
             patch_paths=(("spec", "activeDeadlineSeconds"), ("spec", "ttlSecondsAfterFinished")),
             mutable=(

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.errors import SpecError
-from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map, without_nulls
+from kaiwo.workload.json_access import as_map, without_nulls
 from kaiwo.workload.metadata import child_metadata
 from kaiwo.workload.pods.entrypoint import ray_entrypoint
 from kaiwo.workload.pods.origins import Origins
-from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster, ray_cluster
+from kaiwo.workload.pods.ray_cluster import ray_cluster
 from kaiwo_ray_job.submitter import submitter
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.facts import Allocation, Blocked
-    from kaiwo.plugin.rendering import AllocationInput, RenderInput
+    from kaiwo.plugin.rendering import RenderInput
 
 BLOCK = "spec.rayJob"
 CLUSTER = f"{BLOCK}.spec.rayClusterSpec"
@@ -28,55 +26,20 @@ BACKOFF_LIMIT = 0
 SUBMITTED_BY_POD = "K8sJobMode"
 """The submission mode in which a pod of its own submits the job; KubeRay's default."""
 
-_OTHER_POD_SETS = ("head", "submitter")
-"""Kueue's names of the pod sets beside the worker groups."""
-
 _FIXED = (
     ("shutdownAfterJobFinishes", True, "the cluster gives its GPUs back when the job has ended"),
     ("backoffLimit", BACKOFF_LIMIT, "a retry would take GPUs that nobody asked for; submit the job again"),
 )
 
 
-def _spec(workload: Workload) -> Object:
+def ray_job_spec(workload: Workload) -> Object:
+    """The spec of the embedded RayJob.
+
+    Raises:
+        SpecError: it is no object.
+    """
     block = as_map(workload.blocks.get("rayJob"), BLOCK)
     return as_map(block.get("spec"), f"{BLOCK}.spec")
-
-
-def _problem(workload: Workload) -> None:
-    block = as_map(workload.blocks.get("rayJob"), BLOCK)
-    as_map(block.get("metadata"), f"{BLOCK}.metadata")
-    spec = _spec(workload)
-    for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"):
-        as_integer(spec.get(name), f"{BLOCK}.spec.{name}")
-    if spec.get("clusterSelector"):
-        raise SpecError(
-            f"{BLOCK}.spec.clusterSelector",
-            "cannot be used: a job on a cluster that somebody else runs has no pods of its own to queue and "
-            "to size; remove it, the job gets a cluster of its own",
-        )
-    if "rayClusterConfig" in spec:
-        raise SpecError(
-            f"{BLOCK}.spec.rayClusterConfig", "is no field of a RayJob; its cluster is rayClusterSpec"
-        )
-    check_cluster(spec.get("rayClusterSpec"), CLUSTER, _OTHER_POD_SETS)
-    template = as_map(spec.get("submitterPodTemplate"), SUBMITTER)
-    pod = as_map(template.get("spec"), f"{SUBMITTER}.spec")
-    as_maps(pod.get("containers"), f"{SUBMITTER}.spec.containers")
-
-
-def check(workload: Workload) -> tuple[tuple[str, str], ...]:
-    """What is wrong with the embedded RayJob, as field path and message."""
-    try:
-        _problem(workload)
-    except SpecError as error:
-        return ((error.path, error.problem),)
-    return ()
-
-
-def allocate(inp: AllocationInput) -> Allocation | Blocked:
-    """The GPUs of the workers; the head has none."""
-    spec = lenient_map(lenient_map(inp.workload.blocks.get("rayJob")).get("spec"))
-    return allocate_cluster(inp, spec.get("rayClusterSpec"))
 
 
 def render(inp: RenderInput) -> Rendered:
@@ -84,11 +47,11 @@ def render(inp: RenderInput) -> Rendered:
 
     Raises:
         SpecError: the embedded RayJob has an impossible shape.
-        PluginFailure: a plugin's contribution to the pods failed.
+        PluginError: a plugin's contribution to the pods failed.
     """
     origins = Origins(f"{BLOCK}.")
     block = as_map(inp.workload.blocks.get("rayJob"), BLOCK)
-    spec: Object = without_nulls(_spec(inp.workload))
+    spec: Object = without_nulls(ray_job_spec(inp.workload))
     warnings: list[str] = []
     for name, value, why in _FIXED:
         if spec.get(name, value) != value:
@@ -105,7 +68,7 @@ def render(inp: RenderInput) -> Rendered:
     if inp.queue and inp.queue.suspend:
         spec["suspend"] = True
         origins.note(f"{BLOCK}.spec.suspend", "queue", "the queue starts it")
-    cluster, told = ray_cluster(inp, spec.get("rayClusterSpec"), CLUSTER, origins)
+    cluster, cluster_warnings = ray_cluster(inp, spec.get("rayClusterSpec"), CLUSTER, origins)
     spec["rayClusterSpec"] = cluster
     if spec.get("submissionMode", SUBMITTED_BY_POD) == SUBMITTED_BY_POD:
         head = cluster["headGroupSpec"]["template"]["spec"]
@@ -118,7 +81,7 @@ def render(inp: RenderInput) -> Rendered:
         "metadata": child_metadata(inp, block, BLOCK, origins),
         "spec": spec,
     }
-    return Rendered(child, warnings=(*warnings, *told), origins=origins.known())
+    return Rendered(child, warnings=(*warnings, *cluster_warnings), origins=origins.known())
 
 
 def _entrypoint(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:

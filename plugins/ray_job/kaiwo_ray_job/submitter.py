@@ -40,7 +40,7 @@ def submitter(inp: RenderInput, template: object, head: Object, path: str, origi
 
     Raises:
         SpecError: the embedded template has an impossible shape.
-        PluginFailure: a plugin's contribution failed.
+        PluginError: a plugin's contribution failed.
     """
     result: Object = without_nulls(as_map(template, path))
     pod = as_map(result.setdefault("spec", {}), f"{path}.spec")

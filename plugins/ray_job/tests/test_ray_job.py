@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import kaiwo_gpu_amd.plugin
 import kaiwo_ray_job.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.observation import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
@@ -93,8 +93,8 @@ def ray_job(obj: Any) -> Any:
 def test_it_keeps_the_contract() -> None:
     """What the host relies on holds for every form."""
     assert_backend_contract(BACKEND, list(FORMS.values()), vendors=LOADED.vendors, nodes=NODES)
-    assert not BACKEND.chosen(Workload.from_object(job()))
-    assert BACKEND.chosen(Workload.from_object(job(ray=False, rayJob={}, job={"spec": {}})))
+    assert not BACKEND.load().serves(Workload.from_object(job()))
+    assert BACKEND.load().serves(Workload.from_object(job(ray=False, rayJob={}, job={"spec": {}})))
 
 
 @pytest.mark.parametrize("name", FORMS)

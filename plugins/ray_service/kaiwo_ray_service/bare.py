@@ -29,7 +29,7 @@ def render(inp: RenderInput) -> Rendered:
 
     Raises:
         SpecError: the embedded RayService has an impossible shape.
-        PluginFailure: a plugin's contribution to the pods failed.
+        PluginError: a plugin's contribution to the pods failed.
     """
     origins = Origins(f"{BLOCK}.")
     child, warnings = ray_service(inp, origins)

@@ -1,4 +1,4 @@
-"""The kinds the backend works with."""
+"""The kinds the backend works with, and the names of its two forms."""
 
 from __future__ import annotations
 
@@ -6,3 +6,7 @@ from kaiwo.engine.resource import Resource
 
 APP_WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
 RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
+
+WRAPPED = "ray_service"
+BARE = "ray_service_unwrapped"
+"""Names of the two forms; a service stays in the one it was made in."""

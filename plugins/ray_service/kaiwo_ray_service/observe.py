@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import parse_time
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status

@@ -5,34 +5,24 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import yaml
-
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.errors import SpecError
-from kaiwo.workload.json_access import as_map, kind_of, lenient_map, without_nulls
+from kaiwo.workload.json_access import as_map, lenient_map, without_nulls
 from kaiwo.workload.metadata import child_metadata
 from kaiwo.workload.pods.origins import Origins
-from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster, hosts_of, ray_cluster
-from kaiwo_ray_service.kinds import RAY_SERVICE
+from kaiwo.workload.pods.ray_cluster import hosts_of, ray_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.facts import Allocation, Blocked
-    from kaiwo.plugin.rendering import AllocationInput, RenderInput
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.rendering import RenderInput
 
 BLOCK = "spec.rayService"
 CLUSTER = f"{BLOCK}.spec.rayClusterConfig"
 SERVE = "serveConfigV2"
 
-_OTHER_POD_SETS = ("head",)
-"""Kueue's name of the pod set beside the worker groups."""
-
 _QUEUE_KEYS = "kueue.x-k8s.io/"
 
-PATIENCE = {
+GRACE_PERIODS = {
     "workload.codeflare.dev.appwrapper/admissionGracePeriodDuration": "24h",
     "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "24h",
     "workload.codeflare.dev.appwrapper/failureGracePeriodDuration": "10m",
@@ -42,57 +32,10 @@ PATIENCE = {
 A day is enough for any image, Ray replaces a lost pod within ten minutes, and the limit is the largest."""
 
 
-def _problem(workload: Workload) -> None:
-    block = as_map(workload.blocks.get("rayService"), BLOCK)
-    as_map(block.get("metadata"), f"{BLOCK}.metadata")
-    spec = as_map(block.get("spec"), f"{BLOCK}.spec")
-    if "rayClusterSpec" in spec:
-        # Inside an AppWrapper nobody would refuse it, and the service would run on another cluster.
-        raise SpecError(
-            f"{BLOCK}.spec.rayClusterSpec", "is no field of a RayService; its cluster is rayClusterConfig"
-        )
-    check_cluster(spec.get("rayClusterConfig"), CLUSTER, _OTHER_POD_SETS)
-    path = f"spec.{SERVE}" if workload.blocks.get(SERVE) else f"{BLOCK}.spec.{SERVE}"
-    _check_serve_config(serve_config(workload), path)
-
-
-def _check_serve_config(text: object, path: str) -> None:
-    if text is None:
-        return
-    if not isinstance(text, str):
-        raise SpecError(path, f"must be a text, not {kind_of(text)}; write it as a YAML block: {SERVE}: |")
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SpecError(path, f"is no YAML: {' '.join(str(error).split())[:300]}") from None
-    if content is not None and not isinstance(content, dict):
-        raise SpecError(path, f"must hold an object with 'applications', not {kind_of(content)}")
-
-
-def check(workload: Workload) -> tuple[tuple[str, str], ...]:
-    """What is wrong with the embedded RayService, as field path and message."""
-    try:
-        _problem(workload)
-    except SpecError as error:
-        return ((error.path, error.problem),)
-    return ()
-
-
 def serve_config(workload: Workload) -> object:
     """The applications of Ray Serve: the workload's own field, else the embedded one; None without any."""
     embedded = lenient_map(lenient_map(workload.blocks.get("rayService")).get("spec")).get(SERVE)
     return workload.blocks.get(SERVE) or embedded or None
-
-
-def tune(workload: Workload, secondary: Mapping[Resource, Object]) -> Mapping[Resource, Object]:
-    """The applications of Ray Serve, for the RayService that AppWrapper made."""
-    return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in secondary else {}
-
-
-def allocate(inp: AllocationInput) -> Allocation | Blocked:
-    """The GPUs of the workers; the head has none."""
-    spec = lenient_map(lenient_map(inp.workload.blocks.get("rayService")).get("spec"))
-    return allocate_cluster(inp, spec.get("rayClusterConfig"))
 
 
 def ray_service(inp: RenderInput, origins: Origins) -> tuple[Object, list[str]]:
@@ -100,7 +43,7 @@ def ray_service(inp: RenderInput, origins: Origins) -> tuple[Object, list[str]]:
 
     Raises:
         SpecError: the embedded RayService has an impossible shape.
-        PluginFailure: a plugin's contribution to the pods failed.
+        PluginError: a plugin's contribution to the pods failed.
     """
     block = as_map(inp.workload.blocks.get("rayService"), BLOCK)
     spec: Object = without_nulls(as_map(block.get("spec"), f"{BLOCK}.spec"))
@@ -130,7 +73,7 @@ def render(inp: RenderInput) -> Rendered:
 
     Raises:
         SpecError: the embedded RayService has an impossible shape.
-        PluginFailure: a plugin's contribution to the pods failed.
+        PluginError: a plugin's contribution to the pods failed.
     """
     inside, own = Origins(f"{BLOCK}."), Origins()
     service, warnings = ray_service(dataclasses.replace(inp, queue=None), inside)
@@ -142,7 +85,7 @@ def render(inp: RenderInput) -> Rendered:
     cluster = service["spec"]["rayClusterConfig"]
     block = as_map(inp.workload.blocks.get("rayService"), BLOCK)
     outer = child_metadata(inp, block, BLOCK, own)
-    outer["annotations"] = {**PATIENCE, **outer.get("annotations", {})}
+    outer["annotations"] = {**GRACE_PERIODS, **outer.get("annotations", {})}
     spec: Object = {"components": [{"podSets": _pod_sets(cluster), "template": service}]}
     if inp.queue and inp.queue.suspend:
         spec["suspend"] = True
@@ -169,17 +112,3 @@ def _pod_sets(cluster: Object) -> list[Object]:
         for position, group in enumerate(cluster["workerGroupSpecs"])
     ]
     return [{"path": f"{at}.headGroupSpec.template", "replicas": 1}, *workers]
-
-
-def frozen(child: Object) -> object:
-    """What of an AppWrapper cannot change: all of its components but the applications of Ray Serve."""
-    components = lenient_map(child.get("spec")).get("components")
-    return [_shape(item) for item in components] if isinstance(components, list) else components
-
-
-def _shape(component: object) -> object:
-    template = dict(lenient_map(lenient_map(component).get("template")))
-    # Labels and annotations of the RayService shape no pods; they come with the next replacement.
-    template.pop("metadata", None)
-    template["spec"] = {k: v for k, v in lenient_map(template.get("spec")).items() if k != SERVE}
-    return {"podSets": lenient_map(component).get("podSets"), "template": template}

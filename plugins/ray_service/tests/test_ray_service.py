@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 import kaiwo_gpu_amd.plugin
 import kaiwo_ray_service.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.observation import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
@@ -120,8 +120,8 @@ def test_it_keeps_the_contract() -> None:
     """What the host relies on holds for every form."""
     nodes = [node(f"amd-{number}", gpus={"amd.com/gpu": 8}) for number in range(5)]
     assert_backend_contract(BACKEND, list(FORMS.values()), vendors=LOADED.vendors, nodes=nodes)
-    assert BACKEND.chosen(Workload.from_object(service(ray=False, rayService={}, deployment={})))
-    assert not BACKEND.chosen(Workload.from_object(service()))
+    assert BACKEND.load().serves(Workload.from_object(service(ray=False, rayService={}, deployment={})))
+    assert not BACKEND.load().serves(Workload.from_object(service()))
 
 
 @pytest.mark.parametrize("name", FORMS)

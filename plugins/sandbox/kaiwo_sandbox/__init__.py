@@ -1,1 +1,1 @@
-"""A real control plane on one machine: etcd, the Kubernetes programs, and fake nodes."""
+"""A Kubernetes control plane on this machine: etcd, the Kubernetes programs, and fake nodes."""

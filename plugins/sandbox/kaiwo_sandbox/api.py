@@ -1,7 +1,7 @@
-"""A few plain HTTPS calls to the sandbox's own API server, JSON in and JSON out.
+"""A synchronous JSON client for the API server of a sandbox.
 
-Synchronous and from the standard library: it must work inside tests with or without an event loop, and start
-quickly in commands. The operator's client is another thing and lives in the engine.
+It uses the standard library only, so that commands start quickly and tests can use it with and without an
+event loop. The operator has a client of its own in `kaiwo.engine`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,16 @@ _FIRST_ERROR = 400
 _TIMEOUT_SECONDS = 30.0
 
 
-class ApiError(SandboxError):
-    """The API server answered with an error; `status` is the HTTP code."""
+class SandboxApiError(SandboxError):
+    """The API server answered with an error; `status` is the HTTP status code."""
 
     def __init__(self, status: int, message: str, request: str) -> None:
-        super().__init__(
-            f"{request}: {status} {message}",
-            why="The sandbox's API server refused the request.",
-        )
+        super().__init__(f"{request}: {status} {message}")
         self.status = status
 
 
-class Api:
-    """Requests to one API server as the sandbox's administrator, one kept connection per thread."""
+class ApiClient:
+    """Requests to one API server as administrator, with one persistent connection per thread."""
 
     def __init__(self, url: str, pki: Path) -> None:
         parts = urlsplit(url)
@@ -49,24 +46,24 @@ class Api:
         self._context.load_cert_chain(str(pki / "admin.crt"), str(pki / "admin.key"))
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._opened: list[http.client.HTTPSConnection] = []
+        self._connections: list[http.client.HTTPSConnection] = []
 
     def _connect(self, timeout: float) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=timeout)
 
-    def _kept(self) -> http.client.HTTPSConnection:
-        """This thread's connection; it connects by itself when a request is sent."""
+    def _connection(self) -> http.client.HTTPSConnection:
+        """The connection of this thread, which opens when a request is sent."""
         connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._connect(_TIMEOUT_SECONDS)
             with self._lock:
-                self._opened.append(connection)
+                self._connections.append(connection)
         return connection
 
     def close(self) -> None:
-        """Close the connections of all threads; a later request opens a new one."""
+        """Close the connections of all threads; a later request opens one again."""
         with self._lock:
-            for connection in self._opened:
+            for connection in self._connections:
                 connection.close()
 
     def request(
@@ -77,20 +74,22 @@ class Api:
         *,
         content_type: str = "application/json",
     ) -> Any:
-        """Send one request and return the decoded answer, or its text when it is not JSON.
+        """Send a request and return the decoded response, or its text when it is not JSON.
+
+        A request that fails on a reused connection is sent again on a new one.
 
         Raises:
-            ApiError: the server answered 400 or above.
-            OSError: the connection failed, and a new one did not help if it was a kept one.
+            SandboxApiError: the server answered with status 400 or above.
+            OSError: the connection failed.
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json", "Content-Type": content_type}
-        connection = self._kept()
+        connection = self._connection()
         reused = connection.sock is not None
         try:
             connection.request(method, path, data, headers)
-            answer = connection.getresponse()
-            text = answer.read()
+            response = connection.getresponse()
+            text = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             if reused:
@@ -98,9 +97,9 @@ class Api:
             if isinstance(error, OSError):
                 raise
             raise OSError(str(error)) from error
-        if answer.status >= _FIRST_ERROR:
-            raise ApiError(answer.status, _message(text), f"{method} {path}")
-        is_json = (answer.headers.get_content_type() or "").endswith("json")
+        if response.status >= _FIRST_ERROR:
+            raise SandboxApiError(response.status, _error_message(text), f"{method} {path}")
+        is_json = (response.headers.get_content_type() or "").endswith("json")
         return json.loads(text) if is_json else text.decode(errors="replace")
 
     def get(self, path: str) -> Any:
@@ -108,54 +107,54 @@ class Api:
         return self.request("GET", path)
 
     def create(self, path: str, body: Object) -> Object:
-        """POST `body` to the collection `path` and return the object made."""
-        made: Object = self.request("POST", path, body)
-        return made
+        """POST `body` to the collection `path` and return the created object."""
+        created: Object = self.request("POST", path, body)
+        return created
 
     def apply(self, path: str, body: Object) -> Object:
-        """Server-side apply `body` at the object's own `path`, taking over fields of other managers."""
-        made: Object = self.request(
+        """Server-side apply `body` to the object at `path`, with force."""
+        applied: Object = self.request(
             "PATCH",
             f"{path}?fieldManager=kaiwo-sandbox&force=true",
             body,
             content_type="application/apply-patch+yaml",
         )
-        return made
+        return applied
 
     def watch(self, path: str, *, timeout: float) -> Iterator[Object]:
-        """Yield the events of a watch on the collection `path` (existing objects first), `timeout` s long.
+        """Watch the collection `path` for `timeout` seconds and yield the events, existing objects first.
 
         Raises:
-            ApiError: the server refused the watch, or ended it with an error.
-            OSError: the connection failed, also in the middle of an event.
+            SandboxApiError: the server rejected the watch or sent an error event.
+            OSError: the connection failed, possibly in the middle of an event.
         """
         separator = "&" if "?" in path else "?"
         query = f"{path}{separator}watch=1&timeoutSeconds={max(1, round(timeout))}"
         with closing(self._connect(timeout + 5)) as connection:
             connection.request("GET", query, headers={"Accept": "application/json"})
-            answer = connection.getresponse()
-            if answer.status >= _FIRST_ERROR:
-                raise ApiError(answer.status, _message(answer.read()), f"GET {query}")
-            while line := _line(answer):
+            response = connection.getresponse()
+            if response.status >= _FIRST_ERROR:
+                raise SandboxApiError(response.status, _error_message(response.read()), f"GET {query}")
+            while line := _read_line(response):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
-                    raise ApiError(status.get("code", 0), status.get("message", ""), f"GET {query}")
+                    raise SandboxApiError(status.get("code", 0), status.get("message", ""), f"GET {query}")
                 yield event
 
 
-def _line(answer: http.client.HTTPResponse) -> bytes:
-    """The next whole line of a stream, empty at its end."""
+def _read_line(response: http.client.HTTPResponse) -> bytes:
+    """Read the next complete line of a stream; it is empty at the end."""
     try:
-        line = answer.readline()
+        line = response.readline()
     except http.client.HTTPException as error:
-        raise OSError(f"the stream broke off: {error}") from error
+        raise OSError(f"watch interrupted: {error}") from error
     if line and not line.endswith(b"\n"):
-        raise OSError("the stream broke off in the middle of an event")
+        raise OSError("watch interrupted in the middle of an event")
     return line
 
 
-def _message(text: bytes) -> str:
+def _error_message(text: bytes) -> str:
     try:
         return str(json.loads(text).get("message", ""))
     except (ValueError, AttributeError):

@@ -1,8 +1,8 @@
-"""Keys and certificates of the sandbox: one small private authority, made once and kept in the cache.
+"""Keys and certificates of all sandboxes, created once and kept in the cache.
 
-Elliptic keys (P-256) are made in a millisecond. The keys of Kueue's webhook server and its authority are RSA,
-because Kueue parses them as PKCS#1; it accepts them as its own by the names they carry and makes none itself.
-All servers listen on the loopback address only, and the files are readable by their owner alone.
+Most keys are P-256, which takes a millisecond to generate. The keys of the webhook servers and their
+authority are RSA, because Kueue parses them as PKCS#1. Kueue accepts these certificates by their names and
+creates none itself. All servers listen on the loopback address, and only the owner can read the files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LIFETIME = dt.timedelta(days=365)
 RENEW_BEFORE = dt.timedelta(days=14)
 VERSION = "2"
-"""Raised whenever the files or the names in them change, so that an older cache is not used."""
+"""Raise it when the files or the names in certificates change; it invalidates older caches."""
 
 ADMIN, ADMIN_GROUP = "kaiwo-sandbox-admin", "system:masters"
 FRONT_PROXY = "front-proxy-client"
@@ -69,7 +69,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: _Key) -> x509.Certifica
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))  # clocks of other machines and leap seconds
+        .not_valid_before(now - dt.timedelta(hours=1))  # allows for clock differences
         .not_valid_after(now + LIFETIME)
     )
 
@@ -120,7 +120,7 @@ def _leaf(
     alternatives: Sequence[str] = (),
     key: _Key | None = None,
 ) -> None:
-    """Write a certificate for a server (with alternative names) or for a client (without)."""
+    """Write a key and a certificate: for a server if there are alternative names, else for a client."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
     if group:
@@ -145,7 +145,7 @@ def _rsa_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
-def _make(directory: Path) -> None:
+def _create(directory: Path) -> None:
     authority = _authority(directory, "ca")
     _leaf(directory, authority, "apiserver", "kube-apiserver", alternatives=(*_API_SERVER_SANS, "10.96.0.1"))
     _leaf(directory, authority, "kubelet", "kwok", alternatives=("localhost", _LOOPBACK))
@@ -159,32 +159,32 @@ def _make(directory: Path) -> None:
     _write(directory, "service-account", ec.generate_private_key(ec.SECP256R1()), None)
 
 
-def _usable(directory: Path) -> bool:
+def _is_valid(directory: Path) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
         version = (directory / "version").read_text()
     except (OSError, ValueError):
         return False
-    left = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC)
-    return version == VERSION and left > RENEW_BEFORE
+    remaining = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC)
+    return version == VERSION and remaining > RENEW_BEFORE
 
 
 def ensure() -> Path:
-    """The directory with the authority and all certificates, made when missing, old or of another version."""
+    """Return the directory of all keys and certificates; create it if missing, expiring or outdated."""
     directory = make_private(cache_dir()) / "pki"
     with locked(cache_dir() / "pki.lock"):
-        if not _usable(directory):
+        if not _is_valid(directory):
             shutil.rmtree(directory, ignore_errors=True)
             fresh = directory.with_name("pki.new")
             shutil.rmtree(fresh, ignore_errors=True)
             make_private(fresh)
-            _make(fresh)
+            _create(fresh)
             (fresh / "version").write_text(VERSION)
             fresh.rename(directory)
     return directory
 
 
 def fingerprint(directory: Path) -> str:
-    """The authority's SHA-256 in hex; data made under one authority is of no use under another."""
+    """The SHA-256 hash of the authority's certificate; it identifies data that the authority signed."""
     certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
     return certificate.fingerprint(hashes.SHA256()).hex()

@@ -1,4 +1,4 @@
-"""`kaiwo sandbox`: up, down, status, env, reset, build."""
+"""The command group `kaiwo sandbox`: up, down, status, env, reset, build."""
 
 from __future__ import annotations
 
@@ -12,50 +12,39 @@ import click
 from kaiwo.cli import kit
 from kaiwo_sandbox import addons as addons_module
 from kaiwo_sandbox import binaries as binaries_module
-from kaiwo_sandbox import catalogue
+from kaiwo_sandbox import generations, teardown
 from kaiwo_sandbox import nodes as nodes_module
-from kaiwo_sandbox.errors import SandboxError
+from kaiwo_sandbox.failures import errors_as_failures
 from kaiwo_sandbox.sandbox import DEFAULT_NAME, Sandbox
-from kaiwo_sandbox.sandbox import down as take_down
 
 if TYPE_CHECKING:
-    from kaiwo_sandbox.sandbox import Status
+    from kaiwo_sandbox.status import SandboxStatus
 
 
 class _Group(click.Group):
-    """A group whose commands show a sandbox's error as text, and never as a traceback."""
+    """A command group that reports errors of the sandbox without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was called."""
-        try:
+        """Run the subcommand."""
+        with errors_as_failures():
             return super().invoke(ctx)
-        except SandboxError as error:
-            raise kit.Failure(f"{error.what} {error.why}".strip(), error.next_step) from error
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            used = error.filename or "a file or connection"
-            raise kit.Failure(
-                f"the sandbox could not use {used}: {error.strerror or error}",
-                "check the disk and the permissions of `~/.cache/kaiwo` and `~/.local/state/kaiwo`",
-            ) from error
 
 
-def _say(line: str) -> None:
+def _progress(line: str) -> None:
     kit.say(line)
 
 
 name_option = click.option(
-    "--name", default=DEFAULT_NAME, show_default=True, help="Which sandbox; several can run at once."
+    "--name", default=DEFAULT_NAME, show_default=True, help="Name of the sandbox; several can run at once."
 )
 
 
 @click.group(cls=_Group)
 def sandbox() -> None:
-    """A real Kubernetes control plane on this machine, with fake GPU nodes.
+    """Run a Kubernetes control plane with fake GPU nodes on this machine.
 
-    Needs no containers and no root. Nothing is computed on the nodes: annotations on pods say how long they
-    seem to run and how they end (see 'kaiwo sandbox up --help').
+    It needs no containers and no root. The nodes run no containers either: annotations on pods set how long
+    they run and how they end (see 'kaiwo sandbox up --help').
     """
 
 
@@ -69,43 +58,43 @@ with_option = click.option(
     default="",
     callback=_addon_names,
     metavar="LIST",
-    help=f"Controllers to start as well, separated by commas: {', '.join(addons_module.ADDONS)}.",
+    help=f"Addons to start, separated by commas: {', '.join(addons_module.ADDONS)}.",
 )
 binaries_option = click.option(
     "--binaries",
     type=click.Path(path_type=Path),
-    help="Take programs from this directory first. [env: KUBEBUILDER_ASSETS]",
+    help="Directory of programs, used before all other sources. [env: KUBEBUILDER_ASSETS]",
 )
 generation_option = click.option(
     "--generation",
-    type=click.Choice(list(catalogue.GENERATIONS)),
-    default=catalogue.NEWER.name,
+    type=click.Choice(list(generations.GENERATIONS)),
+    default=generations.NEWER.name,
     show_default=True,
-    help="Which releases of these controllers, on the same Kubernetes.",
+    help="Releases of the addons, on the same Kubernetes.",
 )
 
 
 _UP_HELP = """Start a sandbox and print its KUBECONFIG.
 
-Annotations on a pod (or a pod template) drive what its fake node does with it:
+Annotations on a pod (or a pod template) control the simulation of its containers:
 
 \b
-  kaiwo-sandbox/start-delay: 5s          containers start that much later
-  kaiwo-sandbox/run-time: 2s             and end that long after they started
-  kaiwo-sandbox/exit-code: "3"           with that code
-  kaiwo-sandbox/hold: "true"             they do not start until the annotation is removed
-  kaiwo-sandbox/forever: "true"          they never end
+  kaiwo-sandbox/start-delay: 5s          time from scheduling to start
+  kaiwo-sandbox/run-time: 2s             time from start to end
+  kaiwo-sandbox/exit-code: "3"           exit code
+  kaiwo-sandbox/hold: "true"             do not start until the annotation is removed
+  kaiwo-sandbox/forever: "true"          never end
   kaiwo-sandbox/image-pull-error: TEXT   the image cannot be pulled
 
-On a RayJob or RayService they say how Ray seems to do:
+Annotations on a RayJob or RayService control the simulation of Ray:
 
 \b
-  kaiwo-sandbox/ray-run-time: 2s           the job ends that long after its submitter started
-  kaiwo-sandbox/ray-job-status: FAILED     with that status
-  kaiwo-sandbox/ray-app-status: UNHEALTHY  all Serve applications have that status
-  kaiwo-sandbox/ray-message: TEXT          what Ray says about it
+  kaiwo-sandbox/ray-run-time: 2s           time from the start of the job's submitter to the end of the job
+  kaiwo-sandbox/ray-job-status: FAILED     final status of the job
+  kaiwo-sandbox/ray-app-status: UNHEALTHY  status of all Serve applications
+  kaiwo-sandbox/ray-message: TEXT          message of the job or the applications
 """
-"""The character \\b keeps the lines of a paragraph apart."""
+"""Help of `up`; the character \\b keeps the line breaks of a paragraph."""
 
 
 @sandbox.command(help=_UP_HELP)
@@ -123,39 +112,42 @@ On a RayJob or RayService they say how Ray seems to do:
 def up(name: str, nodes: str, addons: tuple[str, ...], generation: str, binaries: Path | None) -> None:
     """Start a sandbox and print its KUBECONFIG."""
     started = time.monotonic()
-    running = Sandbox.up(name, nodes=nodes, addons=addons, generation=generation, binaries=binaries, say=_say)
+    running = Sandbox.up(
+        name, nodes=nodes, addons=addons, generation=generation, binaries=binaries, progress=_progress
+    )
     if kit.settings().output:
         kit.emit([_document(running.status())], one=True)
     else:
         click.echo(f"export KUBECONFIG={running.kubeconfig}")
     flag = "" if name == DEFAULT_NAME else f" --name {name}"
-    _say(f"The sandbox {name!r} is ready after {time.monotonic() - started:.1f} s.")
-    _say(f"Stop it with `kaiwo sandbox down{flag}`.")
+    _progress(f'sandbox "{name}" is ready ({time.monotonic() - started:.1f} s)')
+    _progress(f"hint: stop it with kaiwo sandbox down{flag}")
 
 
 @sandbox.command()
 @name_option
-@click.option("--all", "everything", is_flag=True, help="Every sandbox of this user.")
+@click.option("--all", "everything", is_flag=True, help="All sandboxes of this user.")
 def down(name: str, everything: bool) -> None:
     """Stop a sandbox and remove all of its files."""
     names = Sandbox.names() if everything else [name]
     for each in names:
-        found = take_down(each)
-        _say(f"The sandbox {each!r} is gone." if found else f"There is no sandbox {each!r}; nothing to do.")
+        existed = teardown.down(each)
+        _progress(f'sandbox "{each}" deleted' if existed else f'sandbox "{each}" not found; nothing to do')
 
 
 @sandbox.command()
 @name_option
 def reset(name: str) -> None:
-    """Remove all objects made since 'up', in seconds."""
+    """Restore the state right after 'up', which takes seconds."""
     started = time.monotonic()
     _existing(name).reset()
-    _say(f"Reset in {time.monotonic() - started:.1f} s. Restart programs that watch it: time went back.")
+    _progress(f'sandbox "{name}" reset ({time.monotonic() - started:.1f} s)')
+    _progress("hint: restart its clients, because resource versions went back")
 
 
 @sandbox.command()
 def status() -> None:
-    """Show which sandboxes run, and their programs."""
+    """List the running sandboxes and their programs."""
     found = [running.status() for name in Sandbox.names() if (running := Sandbox.find(name)) is not None]
     if kit.settings().output not in {None, "table", "wide"}:
         kit.emit([_document(each) for each in found])
@@ -163,32 +155,33 @@ def status() -> None:
         for each in found:
             _print(each)
     else:
-        _say("No sandbox is up. Start one with `kaiwo sandbox up`.")
+        _progress("no sandbox is running")
+        _progress("hint: start one with kaiwo sandbox up")
 
 
-def _document(each: Status) -> dict[str, Any]:
-    """A sandbox for programs; `metadata.name` is what `-o name` prints."""
+def _document(each: SandboxStatus) -> dict[str, Any]:
+    """The status as a document for `-o`; `-o name` prints `metadata.name`."""
     fields = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(each).items()}
     return {"kind": "Sandbox", "metadata": {"name": each.name}, **fields}
 
 
-def _print(each: Status) -> None:
+def _print(each: SandboxStatus) -> None:
     total = sum(process.memory for process in each.processes) >> 20
     state = "ready" if each.ready else "not ready"
-    versions = catalogue.generation(each.generation).versions
+    versions = generations.generation(each.generation).versions
     extra = f", with {', '.join(f'{name} {versions[name]}' for name in each.addons)}" if each.addons else ""
     click.echo(f"{each.name}: {state}, {each.url}, {total} MiB{extra}")
     click.echo(f"  kubeconfig  {each.kubeconfig}")
     click.echo(f"  logs        {each.directory / 'logs'}")
     for process in each.processes:
-        memory = f"{process.memory >> 20} MiB" if process.alive else "ended"
+        memory = f"{process.memory >> 20} MiB" if process.alive else "exited"
         click.echo(f"  {process.name:<24} pid {process.pid:<8} {memory}")
 
 
 @sandbox.command()
 @name_option
 def env(name: str) -> None:
-    """Print the export of KUBECONFIG, for the shell.
+    """Print a shell command that sets KUBECONFIG.
 
     Use it as: eval "$(kaiwo sandbox env)"
     """
@@ -203,21 +196,23 @@ def env(name: str) -> None:
     show_default=True,
     callback=_addon_names,
     metavar="LIST",
-    help="Controllers whose programs are wanted as well; '' for none.",
+    help="Addons to build as well, separated by commas; '' for none.",
 )
 @generation_option
 @binaries_option
 def build(addons: tuple[str, ...], generation: str, binaries: Path | None) -> None:
-    """Make sure that the programs are there."""
-    found = binaries_module.ensure(addons, directory=binaries, generation=generation, say=_say)
+    """Build the programs, or find them in the cache or in another source."""
+    found = binaries_module.ensure(addons, directory=binaries, generation=generation, progress=_progress)
     for program, path in sorted(found.programs.items()):
-        _say(f"{program:<24} {path}")
+        _progress(f"{program:<24} {path}")
 
 
 def _existing(name: str) -> Sandbox:
     running = Sandbox.find(name)
     if running is None:
         raise kit.Failure(
-            f"the sandbox {name!r} is not up", f"kaiwo sandbox up --name {name}", code=kit.NOT_FOUND
+            f'sandbox "{name}" is not running',
+            f"start it with kaiwo sandbox up --name {name}",
+            code=kit.NOT_FOUND,
         )
     return running

@@ -1,8 +1,7 @@
 """The command lines and configuration files of etcd, the Kubernetes programs and kwok.
 
-Every program listens on 127.0.0.1. All of them use the administrator's kubeconfig: the controller-manager
-starts quicker than with an account per controller, and roles are tested with the account of the program under
-test.
+All programs listen on 127.0.0.1 and use the administrator's kubeconfig. With it the controller-manager starts
+faster than with one service account per controller.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from kaiwo_sandbox.catalogue import NEWER, OLDER
 from kaiwo_sandbox.certs import ADMIN, ADMIN_GROUP, FRONT_PROXY
+from kaiwo_sandbox.generations import NEWER, OLDER
 from kaiwo_sandbox.ports import LOOPBACK
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FAKE_NODE = ("kwok.x-k8s.io/node", "fake")
-"""The annotation that makes kwok play a node's kubelet."""
+"""The annotation of the nodes that kwok simulates."""
 
 PACKING_SCHEDULER = "kaiwo-scheduler"
 GPU_KEYS = ("amd.com/gpu", "nvidia.com/gpu")
@@ -29,12 +28,12 @@ GPU_KEYS = ("amd.com/gpu", "nvidia.com/gpu")
 PORT_NAMES = ("etcd", "etcd_peer", "apiserver", "kubelet")
 
 _QPS, _BURST = 500, 1000
-"""Limits per second on the client side; the defaults (20, 50) would be measured instead of the API server."""
+"""Client-side rate limits. The defaults (20, 50) would limit benchmarks more than the API server does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one sandbox's files lie, which ports its programs have, and its addons' generation."""
+    """The files and ports of one sandbox, and the generation of its addons."""
 
     directory: Path
     ports: Mapping[str, int]
@@ -47,7 +46,7 @@ class Layout:
 
     @property
     def pki(self) -> Path:
-        """Keys and certificates, a copy of the cached ones."""
+        """The directory of keys and certificates, a copy of the cached one."""
         return self.directory / "pki"
 
     @property
@@ -62,12 +61,12 @@ class Layout:
 
     @property
     def url(self) -> str:
-        """The API server's address."""
+        """The URL of the API server."""
         return f"https://{LOOPBACK}:{self.ports['apiserver']}"
 
 
 def etcd(binary: Path, layout: Layout) -> list[str]:
-    """Command of etcd, without fsync: the data are thrown away anyway, and need not survive a power cut."""
+    """The command of etcd, without fsync, because the data need not survive a power failure."""
     client = f"http://{LOOPBACK}:{layout.ports['etcd']}"
     peer = f"http://{LOOPBACK}:{layout.ports['etcd_peer']}"
     return [
@@ -85,7 +84,7 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
 
 
 def apiserver(binary: Path, layout: Layout) -> list[str]:
-    """Command of kube-apiserver, with aggregator routing: a Service without pods may lead to a webhook."""
+    """The command of kube-apiserver. Aggregator routing lets Services without pods lead to webhooks."""
     pki = layout.pki
     return [
         str(binary),
@@ -93,7 +92,7 @@ def apiserver(binary: Path, layout: Layout) -> list[str]:
         f"--bind-address={LOOPBACK}",
         f"--secure-port={layout.ports['apiserver']}",
         f"--advertise-address={LOOPBACK}",
-        # A loopback address is not allowed in the endpoints of the service "kubernetes".
+        # The endpoints of the Service "kubernetes" cannot contain a loopback address.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={pki / 'apiserver.crt'}",
         f"--tls-private-key-file={pki / 'apiserver.key'}",
@@ -119,7 +118,7 @@ def apiserver(binary: Path, layout: Layout) -> list[str]:
 
 
 def controller_manager(binary: Path, layout: Layout) -> list[str]:
-    """Command of kube-controller-manager, with dynamic host-path volumes."""
+    """The command of kube-controller-manager, with dynamic host-path volumes."""
     return [
         str(binary),
         f"--kubeconfig={layout.kubeconfig}",
@@ -128,7 +127,7 @@ def controller_manager(binary: Path, layout: Layout) -> list[str]:
         f"--root-ca-file={layout.pki / 'ca.crt'}",
         f"--service-account-private-key-file={layout.pki / 'service-account.key'}",
         "--enable-hostpath-provisioner=true",
-        # A loaded machine delays heartbeats; nodes that flap would make tests lie.
+        # Heartbeats are late on a loaded machine, and tests must not see nodes become NotReady.
         "--node-monitor-grace-period=120s",
         f"--kube-api-qps={_QPS}",
         f"--kube-api-burst={_BURST}",
@@ -136,12 +135,12 @@ def controller_manager(binary: Path, layout: Layout) -> list[str]:
 
 
 def scheduler(binary: Path, layout: Layout) -> list[str]:
-    """Command of kube-scheduler."""
+    """The command of kube-scheduler."""
     return [str(binary), f"--config={layout.directory / 'scheduler.yaml'}", "--secure-port=0"]
 
 
 def kwok(binary: Path, layout: Layout) -> list[str]:
-    """Command of kwok, which plays the kubelets of the fake nodes."""
+    """The command of kwok, which simulates the kubelets of the fake nodes."""
     port = layout.ports["kubelet"]
     return [
         str(binary),
@@ -160,7 +159,7 @@ def kwok(binary: Path, layout: Layout) -> list[str]:
 
 
 def scheduler_configuration(kubeconfig: Path) -> str:
-    """Two profiles: the default one, and one that fills nodes with GPUs in use before it opens another."""
+    """The scheduler's two profiles: the default one, and one that packs pods by GPU use."""
     packing = {
         "schedulerName": PACKING_SCHEDULER,
         "pluginConfig": [
@@ -170,7 +169,7 @@ def scheduler_configuration(kubeconfig: Path) -> str:
                     "scoringStrategy": {
                         "type": "RequestedToCapacityRatio",
                         "resources": [{"name": key, "weight": 5} for key in GPU_KEYS],
-                        # Scores run from 0 to 10, in percent of what a node has.
+                        # Utilization is in percent, and scores are from 0 to 10.
                         "requestedToCapacityRatio": {
                             "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
                         },
@@ -196,5 +195,5 @@ def scheduler_configuration(kubeconfig: Path) -> str:
 
 
 def token_file(token: str) -> str:
-    """The static token file: token, user, uid, groups."""
+    """The content of the static token file: token, user, uid, groups."""
     return f'{token},{ADMIN},{ADMIN},"{ADMIN_GROUP}"\n'

@@ -1,4 +1,4 @@
-"""The kubeconfig file of a sandbox, with everything inside it so that it can be copied."""
+"""The kubeconfig file of a sandbox. It contains all keys and certificates, so that it can be copied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def write(path: Path, *, name: str, url: str, pki: Path) -> None:
     """Write an administrator's kubeconfig for the API server at `url`, readable by its owner alone."""
 
-    def inline(file: str) -> str:
+    def encoded(file: str) -> str:
         return base64.b64encode((pki / file).read_bytes()).decode()
 
     context = f"kaiwo-sandbox-{name}"
@@ -22,14 +22,14 @@ def write(path: Path, *, name: str, url: str, pki: Path) -> None:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": context, "cluster": {"server": url, "certificate-authority-data": inline("ca.crt")}}
+            {"name": context, "cluster": {"server": url, "certificate-authority-data": encoded("ca.crt")}}
         ],
         "users": [
             {
                 "name": context,
                 "user": {
-                    "client-certificate-data": inline("admin.crt"),
-                    "client-key-data": inline("admin.key"),
+                    "client-certificate-data": encoded("admin.crt"),
+                    "client-key-data": encoded("admin.key"),
                 },
             }
         ],

@@ -1,4 +1,4 @@
-"""Starting a sandbox's programs in order, and stopping them."""
+"""Start the programs of a sandbox in order, stop them, and reset their data."""
 
 from __future__ import annotations
 
@@ -13,38 +13,47 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from kaiwo_sandbox import addons, certs, control_plane, kubeconfig, objects, process, readiness, template
-from kaiwo_sandbox.api import Api
+from kaiwo_sandbox import (
+    addons,
+    certs,
+    control_plane,
+    etcd_template,
+    kubeconfig,
+    objects,
+    process,
+    readiness,
+)
+from kaiwo_sandbox.api import ApiClient
 from kaiwo_sandbox.control_plane import Layout
 from kaiwo_sandbox.ports import wait_until_free
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.addons.base import Addon
     from kaiwo_sandbox.process import Process
-    from kaiwo_sandbox.state import State
+    from kaiwo_sandbox.state import SandboxState
 
 _LOG_LINE = "2026-01-01T00:00:00.0Z stdout F This pod is simulated: nothing was computed.\n"
-"""What `kubectl logs` shows of every fake pod, in the format that container runtimes write."""
+"""The log of every fake pod, in the format of container runtimes (CRI)."""
 
 WATCHDOG = "watchdog"
 
 
-def layout(directory: Path, state: State) -> Layout:
-    """Where the files and ports of this sandbox are."""
+def layout(directory: Path, state: SandboxState) -> Layout:
+    """The files and ports of this sandbox."""
     return Layout(directory, state.ports, state.generation)
 
 
-def write_files(directory: Path, state: State) -> None:
-    """Write keys, kubeconfig and configuration files of a new sandbox."""
-    place = layout(directory, state)
-    shutil.copytree(certs.ensure(), place.pki, dirs_exist_ok=True)
-    kubeconfig.write(place.kubeconfig, name=state.name, url=place.url, pki=place.pki)
+def write_files(directory: Path, state: SandboxState) -> None:
+    """Write the keys, the kubeconfig and the configuration files of a new sandbox."""
+    files = layout(directory, state)
+    shutil.copytree(certs.ensure(), files.pki, dirs_exist_ok=True)
+    kubeconfig.write(files.kubeconfig, name=state.name, url=files.url, pki=files.pki)
     token = secrets.token_urlsafe(32)
     for name, text in (("token", token), ("tokens.csv", control_plane.token_file(token))):
         path = directory / name
         path.touch(mode=0o600)
         path.write_text(text)
-    (directory / "scheduler.yaml").write_text(control_plane.scheduler_configuration(place.kubeconfig))
+    (directory / "scheduler.yaml").write_text(control_plane.scheduler_configuration(files.kubeconfig))
     (directory / "pod.log").write_text(_LOG_LINE)
     stages = resources.files("kaiwo_sandbox").joinpath("stages.yaml").read_text(encoding="utf-8")
     logs = {
@@ -55,123 +64,129 @@ def write_files(directory: Path, state: State) -> None:
     }
     (directory / "kwok.yaml").write_text(f"{stages}---\n{yaml.safe_dump(logs)}")
     for addon in addons.load(state.addons):
-        addon.configure(place)
+        addon.write_files(files)
 
 
-def start(directory: Path, state: State) -> None:
-    """Start everything; etcd's data come from the template when there is one, else the template is made.
+def start(directory: Path, state: SandboxState) -> None:
+    """Start all programs. Restore etcd's data from the template, or create the template.
 
     Raises:
-        SandboxError: a program ended or did not become ready.
+        SandboxError: a program exited or did not become ready.
     """
-    place = layout(directory, state)
-    restored = template.restore(Path(state.template), place.data)
-    etcd = process.start("etcd", control_plane.etcd(Path(state.programs["etcd"]), place), directory=directory)
+    files = layout(directory, state)
+    template = Path(state.template)
+    restored = etcd_template.restore(template, files.data)
+    template_ports = etcd_template.ports(template)
+    etcd = process.start("etcd", control_plane.etcd(Path(state.programs["etcd"]), files), directory=directory)
     start_api_server(directory, state)
-    chosen = addons.load(state.addons)
-    addon_ports = [name for addon in chosen for name in addon.port_names]
-    with closing(Api(place.url, place.pki)) as api:
+    selected = addons.load(state.addons)
+    addon_ports = [name for addon in selected for name in addon.port_names]
+    with closing(ApiClient(files.url, files.pki)) as api:
         if not restored:
-            _fill(api, directory, state, chosen)
-            _wire(api, directory, state, chosen)
-            template.save(Path(state.template), etcd, place.data, state.ports)
-        elif any(template.ports(Path(state.template)).get(name) != state.ports[name] for name in addon_ports):
-            _wire(api, directory, state, chosen)
+            _create_initial_objects(api, directory, state, selected)
+            _apply_webhook_objects(api, directory, state, selected)
+            etcd_template.save(template, etcd, files.data, state.ports)
+        elif any(template_ports.get(name) != state.ports[name] for name in addon_ports):
+            _apply_webhook_objects(api, directory, state, selected)
         for name, command in (
             ("kube-controller-manager", control_plane.controller_manager),
             ("kube-scheduler", control_plane.scheduler),
             ("kwok", control_plane.kwok),
         ):
-            process.start(name, command(Path(state.programs[name]), place), directory=directory)
+            process.start(name, command(Path(state.programs[name]), files), directory=directory)
         objects.create_all(api, state.nodes)
-        _start_addons(directory, state, chosen)
+        _start_addons(directory, state, selected)
         readiness.wait_for_nodes(api, [item["metadata"]["name"] for item in state.nodes])
         readiness.wait_for_service_account(api, "default")
 
 
-def start_api_server(directory: Path, state: State) -> Process:
+def start_api_server(directory: Path, state: SandboxState) -> Process:
     """Start the API server and wait until it is ready.
 
     Raises:
-        SandboxError: it ended or did not become ready.
+        SandboxError: it exited or did not become ready.
     """
-    place = layout(directory, state)
-    command = control_plane.apiserver(Path(state.programs["kube-apiserver"]), place)
+    files = layout(directory, state)
+    command = control_plane.apiserver(Path(state.programs["kube-apiserver"]), files)
     server = process.start("kube-apiserver", command, directory=directory)
-    with closing(Api(place.url, place.pki)) as api:
+    with closing(ApiClient(files.url, files.pki)) as api:
         readiness.wait_until(
-            "the API server is ready",
+            "the API server",
             lambda: readiness.api_is_ready(api),
             directory=directory,
-            watched=server,
+            program=server,
         )
     return server
 
 
-def _fill(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
-    """Create what every fresh sandbox with these addons has."""
+def _create_initial_objects(
+    api: ApiClient, directory: Path, state: SandboxState, selected: list[Addon]
+) -> None:
+    """Create the objects of every new sandbox with these addons."""
     items = [objects.STORAGE_CLASS]
-    for addon in chosen:
-        items += addon.objects(Path(state.manifests[addon.name]))
+    for addon in selected:
+        items += addon.static_objects(Path(state.manifests[addon.name]))
     objects.create_all(api, items)
     definitions = [item for item in items if item["kind"] == "CustomResourceDefinition"]
-    server = process.recorded(directory)["kube-apiserver"]
-    readiness.wait_until(
-        "the addons' kinds are served",
-        lambda: readiness.served(api, definitions),
-        directory=directory,
-        watched=server,
-    )
+    readiness.wait_for_crds(api, definitions, directory=directory)
 
 
-def _wire(api: Api, directory: Path, state: State, chosen: list[Addon]) -> None:
-    """Write this sandbox's ports into the objects that hold them."""
-    place = layout(directory, state)
-    objects.apply_all(
-        api, [item for addon in chosen for item in addon.wiring(Path(state.manifests[addon.name]), place)]
-    )
+def _apply_webhook_objects(
+    api: ApiClient, directory: Path, state: SandboxState, selected: list[Addon]
+) -> None:
+    """Apply the objects that contain ports of this sandbox."""
+    files = layout(directory, state)
+    items = []
+    for addon in selected:
+        items += addon.webhook_objects(Path(state.manifests[addon.name]), files)
+    objects.apply_all(api, items)
 
 
-def _start_addons(directory: Path, state: State, chosen: list[Addon]) -> None:
-    """Start all of them, then wait for each; they need not wait for each other's kinds."""
-    place = layout(directory, state)
-    for name, command in (each for addon in chosen for each in addon.companions(place).items()):
+def _start_addons(directory: Path, state: SandboxState, selected: list[Addon]) -> None:
+    """Start all addons, then wait until all of them are ready."""
+    files = layout(directory, state)
+    for name, command in (each for addon in selected for each in addon.sidecars(files).items()):
         process.start(name, command, directory=directory)
     running = [
         process.start(
             addon.name,
-            addon.command(Path(state.programs[addon.program]), place),
+            addon.command(Path(state.programs[addon.program]), files),
             directory=directory,
-            environment={**addon.environment(place), "KUBECONFIG": str(place.kubeconfig)},
+            environment={**addon.environment(files), "KUBECONFIG": str(files.kubeconfig)},
         )
-        for addon in chosen
+        for addon in selected
     ]
-    for addon, controller in zip(chosen, running, strict=True):
+    for addon, controller in zip(selected, running, strict=True):
         readiness.wait_until(
-            f"{addon.name} is ready",
-            partial(addon.ready, Path(state.manifests[addon.name]), place),
+            addon.name,
+            partial(addon.ready, Path(state.manifests[addon.name]), files),
             directory=directory,
-            watched=controller,
+            program=controller,
         )
+
+
+def is_running(directory: Path) -> bool:
+    """Whether any program of the sandbox runs, apart from its watchdog."""
+    return any(each.alive() for each in process.recorded(directory).values() if each.name != WATCHDOG)
 
 
 def stop(directory: Path, *, keep: tuple[str, ...] = ()) -> None:
-    """End every process of the sandbox but those in `keep`: first the programs, etcd last.
+    """Stop all processes of the sandbox except those in `keep`; the API server and etcd last.
 
     Raises:
-        SandboxError: one of them cannot be ended.
+        SandboxError: a process does not end.
     """
     running = process.recorded(directory)
     for name in sorted(running, key=lambda name: (name == "etcd", name == "kube-apiserver", name)):
         if name in keep:
             continue
-        if running[name].pid != os.getpid():  # the watchdog takes down what it belongs to
+        if running[name].pid != os.getpid():  # the watchdog runs this code too
             running[name].kill()
         (directory / "pids" / f"{name}.json").unlink(missing_ok=True)
 
 
-def restart_api_server(directory: Path, state: State) -> None:
-    """Kill the API server and start it again on the same port, while everything else goes on.
+def restart_api_server(directory: Path, state: SandboxState) -> None:
+    """Kill the API server and start it again on the same port; the other programs keep running.
 
     Raises:
         SandboxError: it did not become ready again.
@@ -183,10 +198,10 @@ def restart_api_server(directory: Path, state: State) -> None:
     start_api_server(directory, state)
 
 
-def reset(directory: Path, state: State) -> None:
-    """Go back to the state right after `up`: all objects that were made since are gone.
+def reset(directory: Path, state: SandboxState) -> None:
+    """Restore the state right after `up`; objects created since then are deleted.
 
-    Programs under test must be started again, because time goes back for them.
+    Clients must be restarted, because resource versions go back.
 
     Raises:
         SandboxError: a program did not become ready.

@@ -1,4 +1,4 @@
-"""A lock between processes, released by the kernel when its holder dies."""
+"""A lock between processes. The kernel releases it when the process that holds it ends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def locked(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock file `path`, calling `on_wait` once if somebody else has it.
+    """Hold the lock file `path`, and call `on_wait` once if another process holds it.
 
-    Its holder may remove the file; who waited for it meanwhile notices and locks the new one.
+    The holder may remove the file. A process that waited for the removed file then locks the new one.
     """
     while True:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -28,12 +28,12 @@ def locked(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator
                     on_wait()
                     on_wait = None
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            if _still_there(path, handle.fileno()):
+            if _is_same_file(path, handle.fileno()):
                 yield
                 return
 
 
-def _still_there(path: Path, descriptor: int) -> bool:
+def _is_same_file(path: Path, descriptor: int) -> bool:
     try:
         return path.stat().st_ino == os.fstat(descriptor).st_ino
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Fake nodes: builders, presets and reading them from a file.
+"""Fake nodes: builders, presets, and nodes from a file.
 
-Capacity and labels are those of common machines: eight MI300X (192 GB each) and eight H100 (80 GB each), with
-the labels that AMD's node labeller and NVIDIA's feature discovery write.
+The presets have the capacity of common machines, eight MI300X (192 GB each) and eight H100 (80 GB each), and
+the labels of AMD's node labeller and NVIDIA's feature discovery.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def node(
     extended: Mapping[str, int] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Object:
-    """A fake node with `cpu` cores, `memory`, and counts of `extended` resources such as ``amd.com/gpu``."""
+    """Build a fake node; `extended` has counts of extended resources such as ``amd.com/gpu``."""
     capacity = {
         "cpu": str(cpu),
         "memory": memory,
@@ -57,7 +57,7 @@ def node(
 
 
 def amd_node(name: str, *, gpus: int = 8) -> Object:
-    """A node with `gpus` AMD Instinct MI300X, 96 cores and 1 TiB."""
+    """Build a node with `gpus` AMD Instinct MI300X, 96 cores and 1 TiB."""
     return node(
         name,
         cpu=96,
@@ -74,7 +74,7 @@ def amd_node(name: str, *, gpus: int = 8) -> Object:
 
 
 def nvidia_node(name: str, *, gpus: int = 8) -> Object:
-    """A node with `gpus` NVIDIA H100, 96 cores and 1 TiB."""
+    """Build a node with `gpus` NVIDIA H100, 96 cores and 1 TiB."""
     return node(
         name,
         cpu=96,
@@ -90,7 +90,7 @@ def nvidia_node(name: str, *, gpus: int = 8) -> Object:
 
 
 def cpu_node(name: str) -> Object:
-    """A node without GPUs, 32 cores and 128 GiB."""
+    """Build a node without GPUs, with 32 cores and 128 GiB."""
     return node(name)
 
 
@@ -103,13 +103,13 @@ def _amd_nvidia() -> list[Object]:
 
 
 def _bench() -> list[Object]:
-    """Room for 5,000 pods with a GPU each: the benchmark measures the operator, not a full cluster."""
-    many = {"pods": "2000", "amd.com/gpu": "2000", "cpu": "4000", "memory": "16Ti"}
+    """Nodes for 5,000 pods with a GPU each, so that benchmarks never wait for capacity."""
+    capacity = {"pods": "2000", "amd.com/gpu": "2000", "cpu": "4000", "memory": "16Ti"}
     nodes = [amd_node(f"amd-{number}") for number in range(1, 5)]
     for each in nodes:
         for part in ("capacity", "allocatable"):
-            each["status"][part].update(many)
-        each["metadata"]["labels"]["beta.amd.com/gpu.family.AI"] = many["amd.com/gpu"]
+            each["status"][part].update(capacity)
+        each["metadata"]["labels"]["beta.amd.com/gpu.family.AI"] = capacity["amd.com/gpu"]
     return nodes
 
 
@@ -119,33 +119,37 @@ PRESETS: dict[str, Callable[[], list[Object]]] = {
     "amd-nvidia": _amd_nvidia,
     "bench": _bench,
 }
-"""What `--nodes` accepts by name; `amd-nvidia`: two machines of AMD's, one of NVIDIA's, one without GPUs."""
+"""The presets of `--nodes` by name."""
 
 
-def resolve(choice: str) -> list[Object]:
-    """The nodes of a preset, or those in the YAML file that `choice` names.
+def load(source: str) -> list[Object]:
+    """Load the nodes of a preset or of a YAML file.
 
     Raises:
-        SandboxError: neither a preset nor a file of Node objects.
+        SandboxError: `source` is neither a preset nor a readable file of Node objects.
     """
-    if choice in PRESETS:
-        return PRESETS[choice]()
-    path = Path(choice)
+    if source in PRESETS:
+        return PRESETS[source]()
+    path = Path(source)
     try:
         documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise SandboxError(
-            f"--nodes {choice}: neither a preset nor a file that can be read.",
-            why=str(error),
-            next_step=f"Use one of {', '.join(PRESETS)}, or the path of a YAML file with Node objects.",
+            f"--nodes {source}: expected a preset ({', '.join(PRESETS)}) or a readable YAML file",
+            detail=str(error),
+            hint="use a preset, or write a file with kubectl get nodes -o yaml",
         ) from error
     except yaml.YAMLError as error:
-        raise SandboxError(f"{path}: not YAML.", why=str(error)) from error
+        raise SandboxError(
+            f"{path}: invalid YAML",
+            detail=str(error),
+            hint="write the file with kubectl get nodes -o yaml",
+        ) from error
     found: list[Object] = []
     for number, document in enumerate(documents, start=1):
         if document is not None:
             items = document["items"] if _is_list(document) else [document]
-            found.extend(_as_fake(item, f"{path}, document {number}") for item in items)
+            found.extend(_to_fake_node(item, f"{path}, document {number}") for item in items)
     return found
 
 
@@ -157,23 +161,24 @@ def _is_list(document: Any) -> bool:
     )
 
 
-def _as_fake(given: Any, where: str) -> Object:
-    """A copy of a Node for kwok to play: annotated, and allocatable equal to capacity unless given."""
-    named = (
-        isinstance(given, dict) and given.get("kind") == "Node" and isinstance(given.get("metadata"), dict)
+def _to_fake_node(document: Any, where: str) -> Object:
+    """Copy a Node for kwok: with its annotation, and allocatable equal to capacity unless specified."""
+    is_node = (
+        isinstance(document, dict)
+        and document.get("kind") == "Node"
+        and isinstance(document.get("metadata"), dict)
     )
-    if not named or not isinstance(given["metadata"].get("name"), str):
+    if not is_node or not isinstance(document["metadata"].get("name"), str):
         raise SandboxError(
-            f"{where}: not a Node with a metadata.name.",
-            why="Only Node objects (apiVersion v1) can become fake nodes.",
-            next_step="Write the file as 'kubectl get nodes -o yaml' prints it.",
+            f"{where}: expected a Node (apiVersion v1) with metadata.name",
+            hint="write the file with kubectl get nodes -o yaml",
         )
-    node_: Object = copy.deepcopy(given)
-    node_["apiVersion"] = "v1"
+    fake: Object = copy.deepcopy(document)
+    fake["apiVersion"] = "v1"
     kept = ("name", "labels", "annotations")
-    node_["metadata"] = {key: node_["metadata"][key] for key in kept if node_["metadata"].get(key)}
-    node_["metadata"].setdefault("annotations", {})[FAKE_NODE[0]] = FAKE_NODE[1]
-    status = node_.get("status") or {}
+    fake["metadata"] = {key: fake["metadata"][key] for key in kept if fake["metadata"].get(key)}
+    fake["metadata"].setdefault("annotations", {})[FAKE_NODE[0]] = FAKE_NODE[1]
+    status = fake.get("status") or {}
     capacity = status.get("capacity") or {}
-    node_["status"] = {"capacity": capacity, "allocatable": status.get("allocatable") or dict(capacity)}
-    return node_
+    fake["status"] = {"capacity": capacity, "allocatable": status.get("allocatable") or dict(capacity)}
+    return fake

@@ -1,4 +1,4 @@
-"""Where the sandbox keeps its files: a cache that may be deleted, and state per running sandbox."""
+"""The directories of the sandbox: a cache that may be deleted, and one state directory per sandbox."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ def _xdg(variable: str, default: str) -> Path:
 
 
 def cache_dir() -> Path:
-    """Binaries, certificates and prepared data: `$XDG_CACHE_HOME/kaiwo/sandbox` (default `~/.cache`)."""
+    """Binaries, certificates and etcd templates: `$XDG_CACHE_HOME/kaiwo/sandbox` (default `~/.cache`)."""
     return _xdg("XDG_CACHE_HOME", ".cache")
 
 
 def state_root() -> Path:
-    """The directories of all sandboxes: `$XDG_STATE_HOME/kaiwo/sandbox` (default `~/.local/state`)."""
+    """Parent of all state directories: `$XDG_STATE_HOME/kaiwo/sandbox` (default `~/.local/state`)."""
     return _xdg("XDG_STATE_HOME", ".local/state")
 
 
 def state_dir(name: str) -> Path:
-    """The directory of the sandbox `name`: its data, logs, pid files and kubeconfig.
+    """State directory of the sandbox `name`: its data, logs, pid files and kubeconfig.
 
     Raises:
-        SandboxError: the name is not made of lower-case letters, digits and inner dashes, at most 40.
+        SandboxError: the name is invalid.
     """
     if not _NAME.fullmatch(name):
         raise SandboxError(
-            f"{name!r} is not a name for a sandbox.",
-            why="A name has 1 to 40 lower-case letters, digits and dashes, with no dash at either end.",
-            next_step="Choose a name such as 'dev'.",
+            f'invalid sandbox name "{name}": expected 1 to 40 lower-case letters, digits and inner dashes',
+            hint="choose a name such as dev",
         )
     return state_root() / name
 

@@ -1,4 +1,4 @@
-"""What the host sees of the sandbox: one command."""
+"""The hooks of the sandbox plugin."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ KAIWO_API = 1
 
 @hookimpl
 def kaiwo_commands() -> list[Command]:
-    """The command group `kaiwo sandbox`."""
+    """Add the command group `kaiwo sandbox` and the command `kaiwo demo`."""
     return [
         Command(
             name="sandbox",
             load="kaiwo_sandbox.commands:sandbox",
-            help="A real control plane with fake GPU nodes on this machine.",
-        )
+            help="Run a Kubernetes control plane with fake GPU nodes on this machine.",
+        ),
+        Command(
+            name="demo",
+            load="kaiwo_sandbox.demo:demo",
+            help="See workloads run, queue and fail in a guided demo.",
+        ),
     ]

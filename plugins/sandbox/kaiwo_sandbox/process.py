@@ -1,7 +1,7 @@
-"""Starting programs that outlive this process, and stopping exactly those again.
+"""Start programs that outlive this process, and stop them by their pid files.
 
-A pid alone is no identity, because the kernel reuses numbers: a pid file also keeps the start time in clock
-ticks since boot, field 22 of ``/proc/PID/stat`` in proc(5), and only a process with both is ever signalled.
+The kernel reuses pids. A pid file therefore also records the start time in clock ticks since boot (field 22
+of ``/proc/PID/stat``, proc(5)), and a signal is sent only to a process that matches both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG_TAIL_BYTES = 4000
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A program that was started: its name in the sandbox, pid and start time in clock ticks since boot."""
+    """A started program: its name in the sandbox, its pid, and its start time in clock ticks since boot."""
 
     name: str
     pid: int
@@ -44,9 +44,9 @@ class Process:
         return fields if int(fields[_STAT_START_TIME]) == self.started else None
 
     def alive(self) -> bool:
-        """Whether it still runs; one that ended and waits to be collected does not.
+        """Whether it still runs; a zombie does not.
 
-        After SIGKILL the first thread may be over while others still hold the program's ports and files.
+        After SIGKILL the first thread may have ended while others still hold the program's ports and files.
         """
         stat = self._stat()
         if stat is None:
@@ -54,7 +54,7 @@ class Process:
         return stat[_STAT_STATE] not in {"Z", "X"} or int(stat[_STAT_THREADS]) > 1
 
     def memory(self) -> int:
-        """Resident memory in bytes, 0 when it has ended."""
+        """Resident memory in bytes; 0 after the process has ended."""
         stat = self._stat()
         return int(stat[_STAT_RSS]) * os.sysconf("SC_PAGE_SIZE") if stat else 0
 
@@ -65,7 +65,11 @@ class Process:
                 os.kill(self.pid, number)
 
     def kill(self, timeout: float = 20.0) -> None:
-        """End it at once and wait until it is gone; its data is thrown away or made to survive that."""
+        """Send SIGKILL and wait until the process has ended.
+
+        Raises:
+            SandboxError: it still runs after `timeout` seconds.
+        """
         self.signal(signal.SIGKILL)
         deadline = time.monotonic() + timeout
         while self.alive() and time.monotonic() < deadline:
@@ -74,9 +78,8 @@ class Process:
             os.waitpid(self.pid, os.WNOHANG)
         if self.alive():
             raise SandboxError(
-                f"{self.name} (pid {self.pid}) did not end within {timeout:.0f} s of SIGKILL.",
-                why="The kernel has not released it, which happens while a disk does not answer.",
-                next_step="Run 'kaiwo sandbox down' again.",
+                f"{self.name} (pid {self.pid}) still runs {timeout:.0f} s after SIGKILL",
+                hint="run kaiwo sandbox down again; a blocked disk can delay the end of a process",
             )
 
 
@@ -86,13 +89,13 @@ def _start_time(pid: int) -> int:
 
 
 def _inheritable() -> list[int]:
-    """Descriptors beyond the standard ones that this process got from its parent, such as make's pipe.
+    """Inheritable descriptors beyond the standard ones, such as a pipe of make's.
 
-    A program that outlives us and keeps such a pipe open would make its reader wait for ever.
+    The reader of such a pipe would wait until the started program ends.
     """
     found = []
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are wanted, not paths
-        with contextlib.suppress(OSError):  # the descriptor of the listing itself is closed again
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself is closed by now
             if int(entry) > _STANDARD_ERROR and os.get_inheritable(int(entry)):
                 found.append(int(entry))
     return found
@@ -106,10 +109,10 @@ def start(
     environment: Mapping[str, str] | None = None,
     stdin: int | None = None,
 ) -> Process:
-    """Start `command` in a session of its own, with a log and a pid file under `directory`.
+    """Start `command` in a new session, with a log and a pid file under `directory`.
 
-    A session of its own keeps Ctrl-C in the terminal from reaching it. It inherits no other descriptors,
-    and of the environment only what every program needs.
+    The new session keeps Ctrl-C in the terminal away from it. It inherits no descriptors but the standard
+    ones, and of the environment only PATH, HOME, TMPDIR and LANG.
 
     Raises:
         SandboxError: the program cannot be executed.
@@ -118,7 +121,7 @@ def start(
     logs.mkdir(parents=True, exist_ok=True, mode=0o700)
     pids.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = str(logs / f"{name}.log")
-    given = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR", "LANG") if key in os.environ}
+    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR", "LANG") if key in os.environ}
     stdin_action = (
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
         if stdin is None
@@ -128,7 +131,7 @@ def start(
         pid = os.posix_spawn(
             command[0],
             list(command),
-            {**given, **(environment or {})},
+            {**inherited, **(environment or {})},
             file_actions=[
                 stdin_action,
                 (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -139,9 +142,9 @@ def start(
         )
     except OSError as error:
         raise SandboxError(
-            f"{name} could not be started from {command[0]}.",
-            why=f"{error.strerror}.",
-            next_step="Run 'kaiwo sandbox build' to make the binaries for this machine.",
+            f"cannot start {name} from {command[0]}",
+            detail=error.strerror or str(error),
+            hint="build the programs for this machine with kaiwo sandbox build",
         ) from error
     process = Process(name, pid, _start_time(pid))
     record = pids / f"{name}.json"
@@ -151,7 +154,7 @@ def start(
 
 
 def recorded(directory: Path) -> dict[str, Process]:
-    """The processes that pid files under `directory` name, ended ones included."""
+    """Read the pid files under `directory`: processes by name, including ended ones."""
     found = {}
     for path in sorted((directory / "pids").glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -161,7 +164,7 @@ def recorded(directory: Path) -> dict[str, Process]:
 
 
 def log_tail(directory: Path, name: str) -> str:
-    """The last lines that `name` printed, for an error message."""
+    """The last lines of the log of `name`."""
     try:
         with (directory / "logs" / f"{name}.log").open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))

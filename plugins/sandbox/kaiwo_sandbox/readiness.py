@@ -1,4 +1,4 @@
-"""Waiting for programs and objects to become ready, and saying what went wrong when they do not."""
+"""Wait for programs and objects to become ready, and report the log of a program that does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import process
-from kaiwo_sandbox.api import Api, ApiError
+from kaiwo_sandbox.api import ApiClient, SandboxApiError
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -17,47 +17,78 @@ if TYPE_CHECKING:
     from kaiwo_sandbox.process import Process
 
 START_SECONDS = 120.0
-"""How long any one step of a start may take; on a quiet machine the longest takes three."""
+"""Timeout of each step of a start. On an idle machine the longest step takes three seconds."""
 
 _POLL_SECONDS = 0.1
+_CONTROLLER_LOGS = "see logs/kwok.log and logs/kube-controller-manager.log in the sandbox's directory"
 
 
-def wait_until(what: str, ready: Callable[[], bool], *, directory: Path, watched: Process) -> None:
-    """Return when `ready` does, asking every 0.1 s while `watched` lives.
+def wait_until(
+    subject: str,
+    ready: Callable[[], bool],
+    *,
+    directory: Path,
+    program: Process,
+    hint: str = "run kaiwo sandbox down, then kaiwo sandbox up; the machine may be overloaded",
+) -> None:
+    """Poll `ready` every 0.1 s until it is true, as long as `program` runs.
+
+    Args:
+        subject: what becomes ready, for error messages.
+        ready: the condition.
+        directory: the sandbox's directory.
+        program: the process that makes it ready.
+        hint: what to do after a failure.
 
     Raises:
-        SandboxError: the process ended, or the time is up; with the last lines of its log.
+        SandboxError: the process exited, or the timeout expired. It has the last lines of the log.
     """
     deadline = time.monotonic() + START_SECONDS
     while True:
         if ready():
             return
-        if not watched.alive():
-            raise _failure(f"{watched.name} ended before {what}.", directory, watched)
+        if not program.alive():
+            raise _start_error(f"{program.name} exited before {subject} was ready", directory, program, hint)
         if time.monotonic() > deadline:
-            raise _failure(f"{what}: not so after {START_SECONDS:.0f} s.", directory, watched)
+            raise _start_error(
+                f"{subject} is not ready after {START_SECONDS:.0f} s", directory, program, hint
+            )
         time.sleep(_POLL_SECONDS)
 
 
-def _failure(what: str, directory: Path, watched: Process) -> SandboxError:
+def _start_error(message: str, directory: Path, program: Process, hint: str) -> SandboxError:
     return SandboxError(
-        what,
-        why=process.log_tail(directory, watched.name) or "It printed nothing.",
-        next_step="Run 'kaiwo sandbox down' and 'kaiwo sandbox up' again; the machine may be overloaded.",
+        message,
+        detail=process.log_tail(directory, program.name) or "its log is empty",
+        hint=hint,
     )
 
 
-def api_is_ready(api: Api) -> bool:
-    """Whether the API server's /readyz says so."""
+def api_is_ready(api: ApiClient) -> bool:
+    """Whether /readyz of the API server answers with success."""
     try:
         api.get("/readyz")
-    except (OSError, ApiError):
+    except (OSError, SandboxApiError):
         return False
     return True
 
 
-def served(api: Api, definitions: Collection[Object]) -> bool:
-    """Whether discovery lists the kinds that all these CRDs define; big schemas take seconds."""
+def wait_for_crds(api: ApiClient, definitions: Collection[Object], *, directory: Path) -> None:
+    """Wait until the API server of the sandbox in `directory` serves all these CRDs.
+
+    Raises:
+        SandboxError: the API server exited, or the timeout expired.
+    """
+    wait_until(
+        "discovery of the CRDs",
+        lambda: crds_are_served(api, definitions),
+        directory=directory,
+        program=process.recorded(directory)["kube-apiserver"],
+    )
+
+
+def crds_are_served(api: ApiClient, definitions: Collection[Object]) -> bool:
+    """Whether discovery lists the resources of all these CRDs; large schemas take seconds."""
     groups: dict[str, set[str]] = {}
     for definition in definitions:
         spec = definition["spec"]
@@ -68,53 +99,51 @@ def served(api: Api, definitions: Collection[Object]) -> bool:
     for path, plurals in groups.items():
         try:
             found = {resource["name"] for resource in api.get(path)["resources"]}
-        except (OSError, ApiError):
+        except (OSError, SandboxApiError):
             return False
         if not plurals <= found:
             return False
     return True
 
 
-def wait_for_nodes(api: Api, names: Collection[str]) -> None:
-    """Watch until all these nodes are Ready and pods without tolerations may run on them.
+def wait_for_nodes(api: ApiClient, names: Collection[str]) -> None:
+    """Watch until all these nodes are Ready and have no not-ready taint.
 
     Raises:
-        SandboxError: the time is up.
+        SandboxError: the timeout expired.
     """
     waiting = set(names)
     if not waiting:
         return
     for event in api.watch("/api/v1/nodes", timeout=START_SECONDS):
-        if _usable(event["object"]):
+        if _is_usable(event["object"]):
             waiting.discard(event["object"]["metadata"]["name"])
         if not waiting:
             return
     raise SandboxError(
-        f"Nodes not Ready after {START_SECONDS:.0f} s: {', '.join(sorted(waiting))}.",
-        why="kwok has not set their conditions, or the controller-manager has not removed their taints.",
-        next_step="Look at logs/kwok.log and logs/kube-controller-manager.log in the sandbox's directory.",
+        f"nodes are not Ready after {START_SECONDS:.0f} s: {', '.join(sorted(waiting))}",
+        hint=_CONTROLLER_LOGS,
     )
 
 
-def _usable(node: Object) -> bool:
+def _is_usable(node: Object) -> bool:
     conditions = node.get("status", {}).get("conditions") or []
     ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
     taints = node.get("spec", {}).get("taints") or []
     return ready and not any(taint["key"].startswith("node.kubernetes.io/not-ready") for taint in taints)
 
 
-def wait_for_service_account(api: Api, namespace: str) -> None:
-    """Watch until the namespace's service account `default` exists; pods are refused before.
+def wait_for_service_account(api: ApiClient, namespace: str) -> None:
+    """Watch until the namespace has its service account `default`; until then it accepts no pods.
 
     Raises:
-        SandboxError: the time is up.
+        SandboxError: the timeout expired.
     """
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts?fieldSelector=metadata.name%3Ddefault"
     for event in api.watch(path, timeout=START_SECONDS):
         if event["type"] == "ADDED":
             return
     raise SandboxError(
-        f"Namespace {namespace} has no service account 'default' after {START_SECONDS:.0f} s.",
-        why="The controller-manager makes it, and does not keep up.",
-        next_step="Look at logs/kube-controller-manager.log in the sandbox's directory.",
+        f'namespace "{namespace}" has no service account "default" after {START_SECONDS:.0f} s',
+        hint=_CONTROLLER_LOGS,
     )

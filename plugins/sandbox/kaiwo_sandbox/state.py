@@ -1,4 +1,4 @@
-"""What is known of a sandbox between two commands: a small JSON file in its directory."""
+"""The record of a sandbox: a JSON file in its directory that later commands read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from kaiwo_sandbox.catalogue import NEWER
+from kaiwo_sandbox.generations import NEWER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,18 +17,18 @@ _FILE = "sandbox.json"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """One sandbox.
+class SandboxState:
+    """What a sandbox was started with.
 
     Attributes:
         name: its name.
-        ports: port per program.
-        addons: controllers besides Kubernetes.
-        programs: path per binary.
-        manifests: directory of manifests per addon.
-        template: the directory with the copy of etcd's data that a reset goes back to.
-        nodes: the nodes it began with, made again by a reset.
-        generation: of its addons.
+        ports: port by name.
+        addons: names of its addons.
+        programs: path by program name.
+        manifests: directory of manifests by addon name.
+        template: path of the etcd template that a reset restores.
+        nodes: the nodes that `up` and a reset create.
+        generation: generation of its addons.
     """
 
     name: str
@@ -41,15 +41,15 @@ class State:
     generation: str = NEWER.name
 
     def save(self, directory: Path) -> None:
-        """Write the file in one step."""
+        """Write the file atomically."""
         fresh = directory / f"{_FILE}.new"
         fresh.write_text(json.dumps(asdict(self)))
         fresh.rename(directory / _FILE)
 
 
-def load(directory: Path) -> State | None:
-    """Read the file; None when there is no sandbox, or an unfinished one, in `directory`."""
+def load(directory: Path) -> SandboxState | None:
+    """Read the file; None when `directory` holds no sandbox or an incomplete one."""
     try:
-        return State(**json.loads((directory / _FILE).read_text()))
+        return SandboxState(**json.loads((directory / _FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None

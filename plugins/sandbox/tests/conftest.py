@@ -1,4 +1,4 @@
-"""Fixtures: directories of the test's own, and a stand-in for the Go command."""
+"""Fixtures: directories of the test's own, and a fake Go command."""
 
 from __future__ import annotations
 

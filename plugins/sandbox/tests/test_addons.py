@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo_sandbox import addons
-from kaiwo_sandbox.api import ApiError
+from kaiwo_sandbox.api import SandboxApiError
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.sandbox import Sandbox
 
@@ -205,7 +205,7 @@ def test_what_an_app_wrapper_wraps_cannot_be_changed(full: Sandbox) -> None:
     patch = "application/merge-patch+json"
     full.api.request("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, content_type=patch)
     changed = [{"template": {**made["spec"]["components"][0]["template"], "metadata": {"name": "other"}}}]
-    with pytest.raises(ApiError, match="attempt to change immutable field"):
+    with pytest.raises(SandboxApiError, match="attempt to change immutable field"):
         full.api.request("PATCH", path, {"spec": {"components": changed}}, content_type=patch)
 
 
@@ -213,7 +213,7 @@ def test_what_an_app_wrapper_wraps_cannot_be_changed(full: Sandbox) -> None:
 @pytest.mark.matrix
 def test_app_wrappers_are_checked_and_labelled_when_they_are_made(full: Sandbox) -> None:
     """Nested ones are refused; accepted ones carry who made them."""
-    with pytest.raises(ApiError, match="Nested AppWrappers are forbidden"):
+    with pytest.raises(SandboxApiError, match="Nested AppWrappers are forbidden"):
         full.api.create(WRAPPERS, _wrapper("outer", _wrapper("nested", _plain_job("x"))))
     made = full.api.create(WRAPPERS, _wrapper("labelled", _plain_job("labelled")))
     assert made["metadata"]["labels"]["workload.codeflare.dev/user"] == "kaiwo-sandbox-admin"

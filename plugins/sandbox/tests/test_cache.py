@@ -1,4 +1,4 @@
-"""The cache of binaries: a key for exactly one content, and places that are whole or absent."""
+"""The cache of binaries: one key per content, and directories that are complete or absent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo_sandbox.binaries import cache
-from kaiwo_sandbox.catalogue import CORE, GENERATIONS, SETS, BinarySet, Generation, Program, generation
+from kaiwo_sandbox.builds.binary_sets import CORE, SETS, BinarySet, Program
 from kaiwo_sandbox.errors import SandboxError
+from kaiwo_sandbox.generations import GENERATIONS, Generation, generation
 from kaiwo_sandbox.paths import state_dir
-from kaiwo_sandbox.state import State
+from kaiwo_sandbox.state import SandboxState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +99,7 @@ def _made(binary_set: BinarySet, home: Path) -> Path:
 
 
 def test_an_earlier_definition_with_the_same_programs_needs_no_build(home: Path, module: Path) -> None:
-    """Nobody compiles Kubernetes again because a set no longer has a program that nobody asks it for."""
+    """The removal of a program from a set is no reason to compile Kubernetes again."""
     before = _set(module, programs=(Program("hello", "example.test/hello"), Program("b", "example.test/b")))
     place = _made(before, home)
     after = _set(module)
@@ -116,12 +117,14 @@ def test_a_new_build_removes_what_earlier_versions_left(home: Path, module: Path
     assert (old.exists(), other.exists(), new.exists()) == (False, True, True)
 
 
-def test_programs_that_a_sandbox_runs_from_are_kept(home: Path, module: Path) -> None:
+def test_programs_of_a_running_sandbox_are_kept(home: Path, module: Path) -> None:
     """Its API server may be started again from there."""
     old = _made(_set(module), home)
     directory = state_dir("running")
     directory.mkdir(parents=True)
-    running = State("running", {}, [], {"hello": str(old / "bin" / "hello")}, {}, template="", nodes=[])
+    running = SandboxState(
+        "running", {}, [], {"hello": str(old / "bin" / "hello")}, {}, template="", nodes=[]
+    )
     running.save(directory)
     _made(_set(module, ldflags="-w"), home)
     assert old.exists()
@@ -146,9 +149,9 @@ def test_each_generation_is_built_from_the_versions_that_it_says(column: Generat
         assert f"{module} v{version}" in binary_set.files["go.mod"].decode()
 
 
-def test_a_generation_that_is_none_is_refused() -> None:
+def test_an_unknown_generation_is_rejected() -> None:
     """With the names that exist."""
-    with pytest.raises(SandboxError, match="newer and older"):
+    with pytest.raises(SandboxError, match="known: newer, older"):
         generation("oldest")
 
 

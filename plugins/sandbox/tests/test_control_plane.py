@@ -1,4 +1,4 @@
-"""What a sandbox promises about its Kubernetes, seen through its API server."""
+"""The behaviour of the sandbox's Kubernetes, observed through its API server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo_sandbox import nodes
-from kaiwo_sandbox.api import NOT_FOUND, ApiError
+from kaiwo_sandbox.api import NOT_FOUND, SandboxApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ def test_the_server_says_which_kubernetes_it_is(control_plane: Sandbox) -> None:
 
 
 def test_the_default_nodes_are_ready_with_their_gpus(control_plane: Sandbox) -> None:
-    """The first thing that vendor plugins look at."""
+    """Vendor plugins read the allocatable GPUs of nodes first."""
     listed = {item["metadata"]["name"]: item for item in control_plane.api.get("/api/v1/nodes")["items"]}
     for name, key in (("amd-1", "amd.com/gpu"), ("amd-2", "amd.com/gpu"), ("nvidia-1", "nvidia.com/gpu")):
         assert listed[name]["status"]["allocatable"][key] == "8"
@@ -156,7 +156,7 @@ def test_an_exit_code_ends_in_a_real_terminated_state(control_plane: Sandbox, na
 
 
 def test_an_image_that_cannot_be_pulled_waits_with_its_reason(control_plane: Sandbox, namespace: str) -> None:
-    """Until the annotation goes, as when the image has been pushed after all."""
+    """Until the annotation is removed, as after the push of the image."""
     make_job(control_plane, namespace, "pull", image_pull_error='tag "9" not found')
     selector = "labelSelector=job-name%3Dpull"
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -265,7 +265,7 @@ def test_volumes_are_made_on_demand(control_plane: Sandbox, namespace: str) -> N
 def test_a_node_that_joins_later_takes_the_pod_that_waited_for_it(
     control_plane: Sandbox, namespace: str
 ) -> None:
-    """A vendor nobody has yet: the pod is unschedulable, then the node comes."""
+    """Here with GPUs of a new vendor: the pod is unschedulable, then the node joins."""
     make_pod(control_plane, namespace, "waits", pod_spec(acme=1))
 
     def unschedulable(pod: Object) -> bool:
@@ -282,9 +282,9 @@ def test_a_node_that_joins_later_takes_the_pod_that_waited_for_it(
         control_plane.api.request("DELETE", f"/api/v1/nodes/{name}")
 
 
-def test_an_error_of_the_server_is_told_in_its_words(control_plane: Sandbox) -> None:
+def test_an_api_error_contains_the_message_of_the_server(control_plane: Sandbox) -> None:
     """With the request and the code, so that a failing test explains itself."""
-    with pytest.raises(ApiError, match='404 namespaces "nope" not found') as caught:
+    with pytest.raises(SandboxApiError, match='404 namespaces "nope" not found') as caught:
         control_plane.api.get("/api/v1/namespaces/nope")
     assert caught.value.status == NOT_FOUND
 

@@ -1,4 +1,4 @@
-"""Building with Go: announced, shown, done once, and cleaned up. The Go command here is a stand-in."""
+"""Builds with Go: announced, reported, done once, and cleaned up. The Go command is a fake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo_sandbox.binaries import cache, ensure, go_build
-from kaiwo_sandbox.catalogue import CORE, KUBERAY
+from kaiwo_sandbox.builds.binary_sets import CORE, KUBERAY
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -65,16 +65,16 @@ def modules(tmp_path: Path) -> Path:
 def test_a_build_announces_its_length_before_it_starts(
     home: Path, fake_go: Callable[[str], Path], modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person who waits ten minutes must know it in the first second, and what for."""
+    """Users see the duration and the reason of a long build in the first second."""
     del home
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
     fake_go(BUILDS.format(modules=str(modules)))
-    said: list[str] = []
-    ensure(["kuberay"], say=said.append)
-    assert "about 11 minutes together" in said[0]
-    assert "about 9 minutes" in said[1]
-    assert "etcd" in said[1]
-    built = [line for line in said if " built, " in line and line.startswith("  ")]
+    lines: list[str] = []
+    ensure(["kuberay"], progress=lines.append)
+    assert "about 11 minutes in total" in lines[0]
+    assert "about 9 minutes" in lines[1]
+    assert "etcd" in lines[1]
+    built = [line for line in lines if " built, " in line and line.startswith("  ")]
     assert len(built) == 7  # one line per binary
     assert all("of about" in line for line in built)
 
@@ -93,7 +93,7 @@ def test_a_successful_build_leaves_binaries_and_manifests_and_nothing_else(
 ) -> None:
     """The compiler cache of 3.4 GB is not kept."""
     fake_go(BUILDS.format(modules=str(modules)))
-    found = ensure(["kueue", "kuberay", "appwrapper"], say=lambda _line: None)
+    found = ensure(["kueue", "kuberay", "appwrapper"], progress=lambda _line: None)
     assert sorted(path.name for path in found.programs.values()) == sorted(found.programs)
     assert all(path.is_file() for path in found.programs.values())
     assert set(found.manifests) == {"kueue", "kuberay", "appwrapper"}
@@ -105,31 +105,31 @@ def test_two_ups_at_once_build_once(home: Path, fake_go: Callable[[str], Path], 
     """The second waits for the first, says so, and uses its result."""
     del home
     calls = fake_go(BUILDS.format(modules=str(modules)))
-    said: list[str] = []
-    threads = [threading.Thread(target=ensure, kwargs={"say": said.append}) for _ in range(2)]
+    lines: list[str] = []
+    threads = [threading.Thread(target=ensure, kwargs={"progress": lines.append}) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert calls.read_text().split().count("build") == 1
-    assert sum("waiting for it" in line for line in said) == 1
+    assert sum("waiting for it" in line for line in lines) == 1
 
 
 def test_a_second_start_needs_no_go_at_all(
     home: Path, fake_go: Callable[[str], Path], modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was built once is used for ever, without asking anybody."""
+    """Programs in the cache need neither Go nor the network."""
     del home
     fake_go(BUILDS.format(modules=str(modules)))
-    first = ensure(say=lambda _line: None)
+    first = ensure(progress=lambda _line: None)
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert ensure(say=lambda _line: None) == first
+    assert ensure(progress=lambda _line: None) == first
 
 
-def test_a_failed_build_says_what_the_compiler_said_and_keeps_its_cache(
+def test_a_failed_build_shows_the_compiler_errors_and_keeps_the_compiler_cache(
     home: Path, fake_go: Callable[[str], Path]
 ) -> None:
-    """The next try goes on from there; nothing half-made counts as built."""
+    """The next attempt continues from there, and an incomplete set does not count as built."""
     fake_go(FAILS)
     with pytest.raises(SandboxError, match="undefined: Y") as caught:
         go_build.build([KUBERAY], lambda _line: None)
@@ -143,17 +143,17 @@ def test_without_go_the_other_sources_are_named(home: Path, monkeypatch: pytest.
     del home
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SandboxError) as caught:
-        ensure(say=lambda _line: None)
-    for way in ("Install Go 1.26", "KUBEBUILDER_ASSETS", "KAIWO_SANDBOX_IMAGES"):
-        assert way in caught.value.next_step
+        ensure(progress=lambda _line: None)
+    for way in ("install Go 1.26", "KUBEBUILDER_ASSETS", "KAIWO_SANDBOX_IMAGES"):
+        assert way in caught.value.hint
 
 
 def test_without_go_a_program_of_our_own_source_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of images does not help there, and must not be advised."""
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("KAIWO_SANDBOX_IMAGES", str(home / "images.yaml"))
-    with pytest.raises(SandboxError, match="appwrapper-controller is not there") as caught:
-        ensure(["appwrapper"], say=lambda _line: None)
+    with pytest.raises(SandboxError, match="appwrapper-controller is not in the cache") as caught:
+        ensure(["appwrapper"], progress=lambda _line: None)
     assert "KAIWO_SANDBOX_IMAGES" not in str(caught.value)
 
 
@@ -164,7 +164,9 @@ def test_a_generation_is_built_beside_the_other_one(
     del home
     calls = fake_go(BUILDS.format(modules=str(modules)))
     addons = ["kueue", "kuberay", "appwrapper"]
-    found = [ensure(addons, generation=each, say=lambda _line: None) for each in ("newer", "older", "newer")]
+    found = [
+        ensure(addons, generation=each, progress=lambda _line: None) for each in ("newer", "older", "newer")
+    ]
     assert calls.read_text().split().count("build") == 6
     newer, older, again = found
     assert newer == again
@@ -176,15 +178,15 @@ def test_a_generation_is_built_beside_the_other_one(
     }
 
 
-def test_an_old_go_is_refused_before_anything_is_downloaded(
+def test_an_old_go_is_rejected_before_any_download(
     home: Path, fake_go: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would fail minutes later with an error about go.mod."""
     del home
     calls = fake_go("")
     monkeypatch.setenv("FAKE_GO_VERSION", "go1.24.1")
-    with pytest.raises(SandboxError, match=r"go1\.24\.1, older than Go 1\.26"):
-        ensure(say=lambda _line: None)
+    with pytest.raises(SandboxError, match=r"expected Go 1\.26 or newer, got go1\.24\.1"):
+        ensure(progress=lambda _line: None)
     assert calls.read_text().split() == ["env"]
 
 
@@ -196,13 +198,13 @@ def test_a_full_disk_is_noticed_before_the_build(
     fake_go("")
     monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 1 << 30}))
     with pytest.raises(SandboxError, match=r"1\.0 GiB free"):
-        ensure(say=lambda _line: None)
+        ensure(progress=lambda _line: None)
 
 
 def test_an_explicit_directory_is_used_before_everything_else(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Binaries that somebody has anyway need no cache, no network and no Go."""
+    """Existing binaries need no cache, no network and no Go."""
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
     directory = home / "assets"
     directory.mkdir()
@@ -211,16 +213,16 @@ def test_an_explicit_directory_is_used_before_everything_else(
         (directory / name).chmod(0o755)
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(directory))
-    from_environment = ensure(say=lambda _line: None)
+    from_environment = ensure(progress=lambda _line: None)
     assert {path.parent for path in from_environment.programs.values()} == {directory}
     monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nonexistent")
-    assert ensure(directory=directory, say=lambda _line: None) == from_environment
+    assert ensure(directory=directory, progress=lambda _line: None) == from_environment
 
 
 def test_an_explicit_directory_that_is_not_there_is_an_error(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody who names a directory does not want a build of ten minutes instead."""
+    """A wrong directory must not lead to a build of ten minutes."""
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(home / "nothing"))
     with pytest.raises(SandboxError, match="KUBEBUILDER_ASSETS"):
-        ensure(say=lambda _line: None)
+        ensure(progress=lambda _line: None)

@@ -1,4 +1,4 @@
-"""Programs out of container images, against a registry on this machine that speaks the distribution API."""
+"""Programs from container images, tested with a local registry that serves the distribution API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kaiwo_sandbox.binaries import ensure, oci, registry
+from kaiwo_sandbox.binaries import ensure, image_registry, images
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FakeRegistry:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            def log_message(self, format: str, *args: Any) -> None:
                 """Keep the test's output clean."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -137,7 +137,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
 
 def fetch(file: Path) -> bytes:
     """Fetch etcd as the file says and return its bytes."""
-    return (oci.ensure(file, ["etcd"], [], lambda _line: None) / "bin" / "etcd").read_bytes()
+    return (images.ensure(file, ["etcd"], [], lambda _line: None) / "bin" / "etcd").read_bytes()
 
 
 @pytest.mark.parametrize("compressed", [True, False])
@@ -159,10 +159,10 @@ def test_all_programs_of_a_start_come_from_images_when_the_setting_names_them(
     digest = fake.add_image(layer({f"usr/local/bin/{name}": PROGRAM for name in PROGRAMS}))
     monkeypatch.setenv("KAIWO_SANDBOX_IMAGES", str(fake.write(home / "images.yaml", digest)))
     monkeypatch.setenv("PATH", "/nonexistent")
-    found = ensure(say=lambda _line: None)
+    found = ensure(progress=lambda _line: None)
     assert {path.read_bytes() for path in found.programs.values()} == {PROGRAM}
     asked = len(fake.seen)
-    assert ensure(say=lambda _line: None) == found
+    assert ensure(progress=lambda _line: None) == found
     assert len(fake.seen) == asked
 
 
@@ -199,7 +199,7 @@ def test_a_file_that_an_upper_layer_deleted_is_not_found(
 
 
 def test_content_that_does_not_match_its_digest_is_refused(home: Path, fake: FakeRegistry) -> None:
-    """A registry, or somebody on the way, cannot hand out another program."""
+    """A registry or a proxy cannot replace a program."""
     good = layer({"etcd": PROGRAM})
     digest = fake.add_image(good)
     fake.content[f"sha256:{hashlib.sha256(good).hexdigest()}"] = layer({"etcd": b"evil"})
@@ -225,8 +225,8 @@ def test_an_image_for_another_processor_is_refused(home: Path, fake: FakeRegistr
 def test_a_nonsensical_manifest_is_an_error_and_no_crash(
     home: Path, fake: FakeRegistry, document: object
 ) -> None:
-    """Registries answer all sorts of things."""
-    with pytest.raises(SandboxError, match="could not be read"):
+    """Registries may return any content."""
+    with pytest.raises(SandboxError, match="cannot read image"):
         fetch(fake.write(home / "images.yaml", fake.add_json(document)))
 
 
@@ -239,7 +239,7 @@ def test_a_layer_that_is_no_archive_is_an_error(home: Path, fake: FakeRegistry) 
 
 def test_a_missing_image_says_which(home: Path, fake: FakeRegistry) -> None:
     """And what the registry answered."""
-    with pytest.raises(SandboxError, match=r"team/tools.*\n.*404"):
+    with pytest.raises(SandboxError, match=r"team/tools.*404"):
         fetch(fake.write(home / "images.yaml", "sha256:" + "1" * 64))
 
 
@@ -256,7 +256,7 @@ def test_a_missing_image_says_which(home: Path, fake: FakeRegistry) -> None:
 def test_only_images_by_digest_are_accepted(reference: str) -> None:
     """A tag may name another image tomorrow."""
     with pytest.raises(SandboxError, match="by digest"):
-        registry.parse(reference, where="images.yaml: programs.etcd.image")
+        image_registry.parse(reference, field="images.yaml: programs.etcd.image")
 
 
 @pytest.mark.parametrize(
@@ -266,11 +266,11 @@ def test_only_images_by_digest_are_accepted(reference: str) -> None:
         ("programs: []", "programs"),
         ("programs: {}", r"programs\.etcd\.image"),
         ("programs: {etcd: {}}", r"programs\.etcd\.image"),
-        ("{", "cannot be read"),
+        ("{", "cannot read .* as YAML"),
     ],
 )
 def test_a_faulty_list_of_images_names_the_field(home: Path, text: str, field: str) -> None:
-    """The user wrote the file by hand and needs to know where to look."""
+    """Users write the file by hand, and the message must lead them to the error."""
     file = home / "images.yaml"
     file.write_text(text)
     with pytest.raises(SandboxError, match=field):
@@ -282,9 +282,9 @@ def test_addons_need_a_directory_of_manifests(home: Path, fake: FakeRegistry) ->
     digest = fake.add_image(layer({"manager": PROGRAM}))
     file = fake.write(home / "images.yaml", digest)
     with pytest.raises(SandboxError, match=r"manifests\.kueue"):
-        oci.ensure(file, [], ["kueue"], lambda _line: None)
+        images.ensure(file, [], ["kueue"], lambda _line: None)
     (home / "kueue").mkdir()
     (home / "kueue" / "crds.yaml").write_text("kind: CustomResourceDefinition")
     file.write_text(f"{file.read_text()}manifests: {{kueue: kueue}}\n")
-    place = oci.ensure(file, [], ["kueue"], lambda _line: None)
+    place = images.ensure(file, [], ["kueue"], lambda _line: None)
     assert (place / "manifests" / "kueue" / "crds.yaml").is_file()

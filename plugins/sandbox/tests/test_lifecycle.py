@@ -1,4 +1,4 @@
-"""Starting, disturbing, resetting and stopping a sandbox."""
+"""Starting, restarting, resetting and deleting a sandbox."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo_sandbox import nodes, process
-from kaiwo_sandbox.api import Api, ApiError
+from kaiwo_sandbox.api import ApiClient, SandboxApiError
 from kaiwo_sandbox.errors import SandboxError
-from kaiwo_sandbox.sandbox import Sandbox, down
+from kaiwo_sandbox.sandbox import Sandbox
+from kaiwo_sandbox.teardown import down
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def test_a_sandbox_can_be_found_used_and_taken_down_by_name(sandbox: Sandbox, st
     assert found is not None
     assert found.status().ready
     assert Sandbox.names() == ["mine"]
-    with pytest.raises(SandboxError, match="already up"):
+    with pytest.raises(SandboxError, match="already running"):
         Sandbox.up("mine")
     running = process.recorded(sandbox.directory)
     assert set(running) >= {
@@ -85,7 +86,7 @@ def test_the_api_server_restarts_under_load_without_losing_what_it_acknowledged(
     failed: list[Exception] = []
 
     def load(thread: int) -> None:
-        api = Api(sandbox.url, sandbox.directory / "pki")
+        api = ApiClient(sandbox.url, sandbox.directory / "pki")
         number = 0
         while not stop.is_set():
             name = f"load-{thread}-{number}"
@@ -95,7 +96,7 @@ def test_the_api_server_restarts_under_load_without_losing_what_it_acknowledged(
                     "/api/v1/namespaces/default/configmaps",
                     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}},
                 )
-            except (OSError, ApiError) as error:
+            except (OSError, SandboxApiError) as error:
                 failed.append(error)
                 stop.wait(0.05)
             else:
@@ -123,14 +124,14 @@ def test_the_api_server_restarts_under_load_without_losing_what_it_acknowledged(
 
 
 def test_a_program_that_cannot_run_is_shown_and_nothing_stays(state: Path, tmp_path: Path) -> None:
-    """The error carries what the program said, and the half-started sandbox is gone."""
+    """The error contains the log of the program, and the incomplete sandbox is deleted."""
     assets = tmp_path / "assets"
     assets.mkdir()
     broken = assets / "kube-apiserver"
     broken.write_text("#!/bin/sh\necho 'no such flag: --etcd-servers'\nexit 2\n")
     broken.chmod(0o755)
-    with pytest.raises(SandboxError, match="kube-apiserver ended before") as caught:
+    with pytest.raises(SandboxError, match="kube-apiserver exited before") as caught:
         Sandbox.up("broken", binaries=assets, owned=True)
-    assert "no such flag" in caught.value.why
+    assert "no such flag" in caught.value.detail
     assert Sandbox.names() == []
     assert not list(state.rglob("*"))

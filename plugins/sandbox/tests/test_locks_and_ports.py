@@ -29,13 +29,13 @@ with locked(Path(sys.argv[1])):
 
 
 def test_a_lock_waits_for_another_process_and_says_so(tmp_path: Path) -> None:
-    """Two commands that would make the same thing do it once, and the second tells why it waits."""
+    """Of two commands that need the same result, the second waits and reports that it waits."""
     path = tmp_path / "lock"
-    said: list[str] = []
+    lines: list[str] = []
     entered = threading.Event()
 
     def enter() -> None:
-        with locked(path, on_wait=lambda: said.append("waiting")):
+        with locked(path, on_wait=lambda: lines.append("waiting")):
             entered.set()
 
     with subprocess.Popen(
@@ -49,7 +49,7 @@ def test_a_lock_waits_for_another_process_and_says_so(tmp_path: Path) -> None:
         holder.kill()  # the kernel releases what a dead process held
         assert entered.wait(10)
         waiter.join()
-    assert said == ["waiting"]
+    assert lines == ["waiting"]
 
 
 def test_a_lock_whose_file_its_holder_removed_still_excludes(tmp_path: Path) -> None:
@@ -109,12 +109,10 @@ def test_earlier_ports_are_claimed_by_one_start_only(home: Path) -> None:
         assert not claim(ports)
 
 
-def test_a_note_of_a_start_that_is_surely_over_does_not_count(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A start that was killed leaves its notes behind; so does a damaged file."""
+def test_an_expired_reservation_does_not_count(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed start leaves reservations behind; a damaged file counts as empty."""
     ports = free_ports(1)
-    monkeypatch.setattr("kaiwo_sandbox.ports._NOTE_SECONDS", 0.0)
+    monkeypatch.setattr("kaiwo_sandbox.ports._RESERVATION_SECONDS", 0.0)
     assert claim(ports)
     (home / "cache" / "kaiwo" / "sandbox" / "ports.json").write_text("[1, 2")
     assert claim(ports)
@@ -126,5 +124,5 @@ def test_a_port_that_stays_taken_is_reported(home: Path) -> None:
     with socket.socket() as sock:
         sock.bind((LOOPBACK, free_ports(1)[0]))
         sock.listen()
-        with pytest.raises(SandboxError, match="still taken"):
+        with pytest.raises(SandboxError, match="still in use"):
             wait_until_free(sock.getsockname()[1], timeout=0.2)

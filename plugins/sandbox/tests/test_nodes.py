@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def test_default_preset_is_the_promised_mixed_cluster() -> None:
     """Two AMD machines and one NVIDIA machine of eight GPUs, and one machine without."""
-    found = nodes.resolve(nodes.DEFAULT_PRESET)
+    found = nodes.load(nodes.DEFAULT_PRESET)
     gpus = [
         (item["status"]["capacity"].get("amd.com/gpu"), item["status"]["capacity"].get("nvidia.com/gpu"))
         for item in found
@@ -29,15 +29,15 @@ def test_default_preset_is_the_promised_mixed_cluster() -> None:
 @pytest.mark.parametrize("preset", sorted(nodes.PRESETS))
 def test_every_node_of_a_preset_is_played_by_kwok_and_offers_all_it_has(preset: str) -> None:
     """A node without the annotation would never become Ready; allocatable is what schedulers count."""
-    for item in nodes.resolve(preset):
+    for item in nodes.load(preset):
         assert item["metadata"]["annotations"]["kwok.x-k8s.io/node"] == "fake"
         assert item["status"]["allocatable"] == item["status"]["capacity"]
 
 
 def test_each_call_gives_nodes_that_may_be_changed() -> None:
     """A test that edits a preset's node must not change the next test's."""
-    nodes.resolve("small")[0]["metadata"]["name"] = "changed"
-    assert nodes.resolve("small")[0]["metadata"]["name"] == "amd-1"
+    nodes.load("small")[0]["metadata"]["name"] = "changed"
+    assert nodes.load("small")[0]["metadata"]["name"] == "amd-1"
 
 
 def test_a_file_as_kubectl_prints_it_becomes_fake_nodes(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_file_as_kubectl_prints_it_becomes_fake_nodes(tmp_path: Path) -> None:
     }
     file = tmp_path / "nodes.yaml"
     file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [real]}))
-    (item,) = nodes.resolve(str(file))
+    (item,) = nodes.load(str(file))
     assert item["metadata"] == {
         "name": "acme-1",
         "labels": {"a": "b"},
@@ -69,13 +69,13 @@ def test_a_document_that_is_no_node_is_refused_with_its_number(tmp_path: Path, t
     file = tmp_path / "nodes.yaml"
     file.write_text(f"kind: Node\nmetadata: {{name: fine}}\n---\n{text}\n")
     with pytest.raises(SandboxError, match=r"nodes\.yaml, document 2"):
-        nodes.resolve(str(file))
+        nodes.load(str(file))
 
 
 def test_a_wrong_preset_names_the_right_ones() -> None:
     """Somebody who mistypes a preset sees what there is."""
     with pytest.raises(SandboxError, match="small, amd-nvidia, bench"):
-        nodes.resolve("amd-nvida")
+        nodes.load("amd-nvida")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -85,7 +85,7 @@ def test_no_file_can_crash_it(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "nodes.yaml"
     file.write_bytes(data)
     try:
-        found = nodes.resolve(str(file))
+        found = nodes.load(str(file))
     except SandboxError:
         return
     assert all(item["kind"] == "Node" for item in found)

@@ -1,4 +1,4 @@
-"""Only processes that the sandbox started are ever signalled, and they are really gone afterwards."""
+"""The sandbox signals only processes that it started, and they have ended afterwards."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_kill_ends_a_program_that_ignores_the_polite_signal(tmp_path: Path) -> N
 
 
 def test_a_reused_pid_is_not_signalled() -> None:
-    """A pid file that outlived a reboot may name somebody else's process: here, this test itself."""
-    stranger = Process("etcd", os.getpid(), started=1)
-    assert not stranger.alive()
-    stranger.signal(signal.SIGKILL)
-    stranger.kill()
+    """After a reboot a pid file may name another process: here, the process of this test."""
+    other = Process("etcd", os.getpid(), started=1)
+    assert not other.alive()
+    other.signal(signal.SIGKILL)
+    other.kill()
 
 
 def test_a_program_does_not_inherit_descriptors_or_the_environment(

@@ -44,13 +44,13 @@ def test_second(control_plane, namespace):
 def test_a_reused_sandbox_that_is_not_up_is_explained(
     home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable is easily forgotten in a shell; the error names it and what to do."""
+    """The error names the variable, because users forget it in a shell, and the next step."""
     del home
     monkeypatch.setenv("KAIWO_SANDBOX_REUSE", "ghost")
     pytester.makepyfile(USES_BOTH)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["*KAIWO_SANDBOX_REUSE names the sandbox 'ghost'*"])
+    result.stdout.fnmatch_lines(['*KAIWO_SANDBOX_REUSE: sandbox "ghost" is not running*'])
 
 
 def test_collecting_tests_starts_nothing(home: Path, pytester: pytest.Pytester) -> None:
@@ -64,7 +64,7 @@ def test_collecting_tests_starts_nothing(home: Path, pytester: pytest.Pytester) 
 def test_the_header_says_which_versions_run(
     home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A report of the version matrix must tell its columns apart."""
+    """The header distinguishes the runs of the version matrix."""
     del home
     for generation, version in (("", "kueue 0.18.2 (newer)"), ("older", "kueue 0.12.3 (older)")):
         monkeypatch.setenv("KAIWO_SANDBOX_GENERATION", generation)
@@ -81,7 +81,7 @@ def test_a_generation_that_does_not_exist_ends_the_session(
     pytester.makepyfile(USES_BOTH)
     result = pytester.runpytest_subprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*no generation 'olden'*", "*newer and older*"])
+    result.stderr.fnmatch_lines(['*unknown generation "olden" (known: newer, older)*'])
     pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(errors=2)
 
 
@@ -113,7 +113,7 @@ def test_of_the_sandboxes_to_reuse_the_platform_is_one_that_fits(
     finally:
         for sandbox in sandboxes:
             sandbox.down()
-    assert not _left(own_state)
+    assert not _remaining_files(own_state)
 
 
 @pytest.mark.cluster
@@ -124,12 +124,12 @@ def test_one_control_plane_serves_a_session_and_is_gone_afterwards(
     pytester.makepyfile(USES_BOTH)
     result = pytester.runpytest_subprocess("-W", "error", "-p", "no:asyncio")
     result.assert_outcomes(passed=2)
-    assert not _left(own_state)
+    assert not _remaining_files(own_state)
 
 
 @pytest.mark.cluster
 def test_a_killed_session_leaves_nothing(own_state: Path, pytester: pytest.Pytester) -> None:
-    """SIGKILL gives the session no chance to clean up; the sandbox goes all the same."""
+    """The watchdog deletes the sandbox even if SIGKILL prevents the session from doing so."""
     pytester.makepyfile(
         """
         import time
@@ -144,16 +144,16 @@ def test_a_killed_session_leaves_nothing(own_state: Path, pytester: pytest.Pytes
         for line in session.stdout:
             if "up" in line.split():
                 break
-        (directory,) = (path for path in _left(own_state) if path.is_dir())
+        (directory,) = (path for path in _remaining_files(own_state) if path.is_dir())
         running = process.recorded(directory)
         session.send_signal(signal.SIGKILL)
     assert {"etcd", "kube-apiserver", "kwok"} <= set(running)
     deadline = time.monotonic() + 30
-    while _left(own_state) or any(each.alive() for each in running.values()):
+    while _remaining_files(own_state) or any(each.alive() for each in running.values()):
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
-def _left(state: Path) -> list[Path]:
-    """What sandboxes have left in the state directory."""
+def _remaining_files(state: Path) -> list[Path]:
+    """The files of sandboxes in the state directory."""
     return list((state / "kaiwo" / "sandbox").glob("*"))

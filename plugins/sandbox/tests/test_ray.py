@@ -1,4 +1,4 @@
-"""The stand-in for Ray heads says what annotations ask for, and never anything that Ray would not say."""
+"""The simulated Ray heads report the outcome that annotations specify, in the terms of Ray."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo_sandbox.api import Api, ApiError
-from kaiwo_sandbox.ray import behaviour
+from kaiwo_sandbox.api import ApiClient, SandboxApiError
+from kaiwo_sandbox.ray import annotations as ray_annotations
 from kaiwo_sandbox.ray.__main__ import make_server
-from kaiwo_sandbox.ray.behaviour import SIMULATED, Behaviour, read
-from kaiwo_sandbox.ray.dashboard import Dashboard
-from kaiwo_sandbox.ray.jobs import Job
+from kaiwo_sandbox.ray.annotations import SIMULATED, SimulatedOutcome, parse
+from kaiwo_sandbox.ray.dashboard import RayDashboard
 from kaiwo_sandbox.ray.objects import RayObjects
+from kaiwo_sandbox.ray.simulated_job import SimulatedJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,53 +34,59 @@ HEAD = "http://c-head-svc.team.svc.cluster.local:8265"
 )
 def test_run_times_are_durations_as_go_writes_them(text: str, seconds: float) -> None:
     """The same as in the annotations of pods."""
-    assert read({behaviour.RUN_TIME: text}).run_time == seconds
+    assert parse({ray_annotations.RUN_TIME: text}).run_time == seconds
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [(behaviour.RUN_TIME, "soon"), (behaviour.JOB_STATUS, "DONE"), (behaviour.APP_STATUS, "FINE")],
+    [
+        (ray_annotations.RUN_TIME, "soon"),
+        (ray_annotations.JOB_STATUS, "DONE"),
+        (ray_annotations.APP_STATUS, "FINE"),
+    ],
 )
-def test_a_mistake_in_an_annotation_is_said_by_what_it_is_about(key: str, value: str) -> None:
-    """The job fails and the application is not deployed, with the annotation, the value and what would do."""
-    found = read({key: value})
+def test_an_invalid_annotation_fails_the_job_and_the_application(key: str, value: str) -> None:
+    """The message contains the annotation, the value and the expected values."""
+    found = parse({key: value})
     assert (found.job_status, found.app_status) == ("FAILED", "DEPLOY_FAILED")
     assert key in found.message
     assert repr(value) in found.message
 
 
-@given(st.dictionaries(st.sampled_from([behaviour.RUN_TIME, behaviour.JOB_STATUS, "x"]), st.text()))
+@given(
+    st.dictionaries(st.sampled_from([ray_annotations.RUN_TIME, ray_annotations.JOB_STATUS, "x"]), st.text())
+)
 def test_no_annotation_can_break_it(annotations: dict[str, str]) -> None:
-    """Whatever stands there, there is a behaviour of known words."""
-    found = read(annotations, None)
-    assert found.job_status in behaviour.JOB_STATUSES
-    assert found.app_status in behaviour.DEPLOYMENT_OF_APP
+    """Any text leads to an outcome with known statuses."""
+    found = parse(annotations, None)
+    assert found.job_status in ray_annotations.JOB_STATUSES
+    assert found.app_status in ray_annotations.DEPLOYMENT_OF_APP
 
 
 def test_the_object_overrides_its_head_group() -> None:
     """A template may set what most jobs do, and one job something else."""
-    template = {behaviour.RUN_TIME: "9s", behaviour.JOB_STATUS: "FAILED"}
-    found = read({behaviour.JOB_STATUS: "SUCCEEDED"}, template)
+    template = {ray_annotations.RUN_TIME: "9s", ray_annotations.JOB_STATUS: "FAILED"}
+    found = parse({ray_annotations.JOB_STATUS: "SUCCEEDED"}, template)
     assert (found.run_time, found.job_status) == (9, "SUCCEEDED")
 
 
 @pytest.mark.parametrize("text", ["", "disk full"])
 def test_every_message_says_that_it_is_simulated(text: str) -> None:
-    """Nobody must take a made-up result for a real one."""
-    message = read({behaviour.MESSAGE: text}).message
+    """A simulated result must not look like a real one."""
+    message = parse({ray_annotations.MESSAGE: text}).message
     assert SIMULATED.lower().rstrip(".") in message.lower()
     assert text in message
 
 
 def test_a_job_waits_for_its_submitter_then_runs_its_time_and_ends_for_good() -> None:
-    """The order in which a real Ray job goes through its states."""
-    job, wanted = Job("team", "id", "head"), Behaviour(run_time=2)
+    """The order of states is that of a real Ray job."""
+    job, wanted = SimulatedJob("team", "id", "head"), SimulatedOutcome(run_time=2)
     seen = []
     for now, submitted in ((0, False), (10, True), (11, True), (12.1, True)):
         job.advance(wanted, now, submitted=submitted)
         seen.append(job.status)
     assert seen == ["PENDING", "RUNNING", "RUNNING", "SUCCEEDED"]
-    job.advance(Behaviour(job_status="FAILED"), 20, submitted=True)
+    job.advance(SimulatedOutcome(job_status="FAILED"), 20, submitted=True)
     assert (job.status, job.document()["start_time"], job.document()["end_time"]) == (
         "SUCCEEDED",
         10_000,
@@ -91,16 +97,16 @@ def test_a_job_waits_for_its_submitter_then_runs_its_time_and_ends_for_good() ->
 @pytest.mark.parametrize("status", ["PENDING", "RUNNING"])
 def test_a_job_can_be_held_in_a_state_that_is_no_end(status: str) -> None:
     """Until the annotation changes."""
-    job = Job("team", "id", "head")
-    job.advance(Behaviour(run_time=0, job_status=status), 1, submitted=True)
-    job.advance(Behaviour(run_time=0, job_status=status), 1000, submitted=True)
+    job = SimulatedJob("team", "id", "head")
+    job.advance(SimulatedOutcome(run_time=0, job_status=status), 1, submitted=True)
+    job.advance(SimulatedOutcome(run_time=0, job_status=status), 1000, submitted=True)
     assert job.status == status
-    job.advance(Behaviour(run_time=0), 1001, submitted=True)
+    job.advance(SimulatedOutcome(run_time=0), 1001, submitted=True)
     assert job.status == "SUCCEEDED"
 
 
 class _Cluster:
-    """The look-ups of `RayObjects`, with what a test puts there."""
+    """A fake `RayObjects` with the objects of a test."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, Object] = {}
@@ -140,9 +146,9 @@ def timers() -> list[Callable[[], None]]:
 
 
 @pytest.fixture
-def dashboard(cluster: _Cluster, timers: list[Callable[[], None]]) -> Dashboard:
+def dashboard(cluster: _Cluster, timers: list[Callable[[], None]]) -> RayDashboard:
     """A dashboard over that cluster."""
-    return Dashboard(cast("RayObjects", cluster), lambda _seconds, action: timers.append(action))
+    return RayDashboard(cast("RayObjects", cluster), lambda _seconds, action: timers.append(action))
 
 
 def _owner(name: str, mode: str = "K8sJobMode", **annotations: str) -> Object:
@@ -154,54 +160,54 @@ def _owner(name: str, mode: str = "K8sJobMode", **annotations: str) -> Object:
 
 
 def test_the_submitter_of_a_job_ends_with_it(
-    dashboard: Dashboard, cluster: _Cluster, timers: list[Callable[[], None]]
+    dashboard: RayDashboard, cluster: _Cluster, timers: list[Callable[[], None]]
 ) -> None:
-    """Also when nobody asks: KubeRay acts on the end of the submitter, without waiting for its next look."""
+    """Also without a request: KubeRay acts on the end of the submitter, without waiting for its next poll."""
     cluster.jobs["id"] = _owner("train", run_time="0s", job_status="RUNNING")
-    assert dashboard.answer("GET", f"{HEAD}/api/jobs/id", b"").document["status"] == "PENDING"
+    assert dashboard.handle("GET", f"{HEAD}/api/jobs/id", b"").document["status"] == "PENDING"
     cluster.submitted_jobs.add("train")
-    assert dashboard.answer("GET", f"{HEAD}/api/jobs/id", b"").document["status"] == "RUNNING"
+    assert dashboard.handle("GET", f"{HEAD}/api/jobs/id", b"").document["status"] == "RUNNING"
     assert not cluster.ended
     cluster.jobs["id"] = _owner("train", run_time="0s")
     (timer,) = timers
     timer()
     assert cluster.ended == ["train"]
-    assert dashboard.answer("GET", f"{HEAD}/api/jobs/id", b"").document["status"] == "SUCCEEDED"
+    assert dashboard.handle("GET", f"{HEAD}/api/jobs/id", b"").document["status"] == "SUCCEEDED"
 
 
 def test_jobs_over_http_are_submitted_once_and_can_be_stopped(
-    dashboard: Dashboard, cluster: _Cluster
+    dashboard: RayDashboard, cluster: _Cluster
 ) -> None:
-    """KubeRay asks first, submits on 404, and knows the answer to a name that is taken."""
+    """KubeRay requests the job first, submits it on 404, and handles the conflict of a duplicate ID."""
     cluster.jobs["id"] = _owner("train", "HTTPMode", job_status="RUNNING")
     cluster.submitted_jobs.add("train")
-    assert dashboard.answer("GET", f"{HEAD}/api/jobs/id", b"").status == 404
+    assert dashboard.handle("GET", f"{HEAD}/api/jobs/id", b"").status == 404
     submission = json.dumps({"submission_id": "id", "entrypoint": "python train.py"}).encode()
-    assert dashboard.answer("POST", f"{HEAD}/api/jobs/", submission).document["job_id"] == "id"
-    again = dashboard.answer("POST", f"{HEAD}/api/jobs/", submission)
+    assert dashboard.handle("POST", f"{HEAD}/api/jobs/", submission).document["job_id"] == "id"
+    again = dashboard.handle("POST", f"{HEAD}/api/jobs/", submission)
     assert again.status == 500
     assert "Please use a different submission_id" in again.document
-    assert dashboard.answer("POST", f"{HEAD}/api/jobs/id/stop", b"").document == {"stopped": True}
-    (listed,) = dashboard.answer("GET", f"{HEAD}/api/jobs/", b"").document
+    assert dashboard.handle("POST", f"{HEAD}/api/jobs/id/stop", b"").document == {"stopped": True}
+    (listed,) = dashboard.handle("GET", f"{HEAD}/api/jobs/", b"").document
     assert (listed["status"], listed["entrypoint"]) == ("STOPPED", "python train.py")
-    assert SIMULATED in dashboard.answer("GET", f"{HEAD}/api/jobs/id/logs", b"").document["logs"]
-    dashboard.answer("DELETE", f"{HEAD}/api/jobs/id", b"")
-    assert dashboard.answer("GET", f"{HEAD}/api/jobs/id", b"").status == 404
+    assert SIMULATED in dashboard.handle("GET", f"{HEAD}/api/jobs/id/logs", b"").document["logs"]
+    dashboard.handle("DELETE", f"{HEAD}/api/jobs/id", b"")
+    assert dashboard.handle("GET", f"{HEAD}/api/jobs/id", b"").status == 404
 
 
 def test_applications_are_those_of_the_config_in_the_state_that_is_asked_for(
-    dashboard: Dashboard, cluster: _Cluster
+    dashboard: RayDashboard, cluster: _Cluster
 ) -> None:
     """Before the config arrives there are none; an annotation makes them unhealthy, its removal heals."""
     url = f"{HEAD}/api/serve/applications/"
     asked = f"{url}?api_type=declarative"
-    assert dashboard.answer("GET", asked, b"").document["applications"] == {}
+    assert dashboard.handle("GET", asked, b"").document["applications"] == {}
     config = {"applications": [{"name": "llm", "route_prefix": "/", "deployments": [{"name": "Model"}]}]}
-    assert dashboard.answer("PUT", url, json.dumps(config).encode()).status == 200
+    assert dashboard.handle("PUT", url, json.dumps(config).encode()).status == 200
     seen = []
     for asked_for in ({}, {"app_status": "UNHEALTHY", "message": "replica died"}, {}):
         cluster.services["c-head-svc"] = _owner("serve", **asked_for)
-        app = dashboard.answer("GET", asked, b"").document["applications"]["llm"]
+        app = dashboard.handle("GET", asked, b"").document["applications"]["llm"]
         seen.append((app["status"], app["deployments"]["Model"]["status"], "replica died" in app["message"]))
     healthy = ("RUNNING", "HEALTHY", False)
     assert seen == [healthy, ("UNHEALTHY", "UNHEALTHY", True), healthy]
@@ -224,9 +230,9 @@ def test_applications_are_those_of_the_config_in_the_state_that_is_asked_for(
 )
 def test_no_request_can_break_it(method: str, path: str, host: str, body: bytes) -> None:
     """Whatever is asked, there is an answer in JSON."""
-    dashboard = Dashboard(cast("RayObjects", _Cluster()), lambda _seconds, _action: None)
+    dashboard = RayDashboard(cast("RayObjects", _Cluster()), lambda _seconds, _action: None)
     for _ in range(2):
-        json.dumps(dashboard.answer(method, f"{host}{path}", body).document)
+        json.dumps(dashboard.handle(method, f"{host}{path}", body).document)
 
 
 class _Recording:
@@ -243,14 +249,14 @@ class _Recording:
             return {"items": [self.item]}
         if path.endswith("/rayjobs/train"):
             return self.item
-        raise ApiError(404, "not found", path)
+        raise SandboxApiError(404, "not found", path)
 
 
 @pytest.mark.parametrize(("submission_id", "lists"), [("train-x2fb9", 0), ("mine", 1)])
 def test_a_namespace_full_of_jobs_is_not_listed_for_each_question(submission_id: str, lists: int) -> None:
-    """KubeRay asks every three seconds for every job; a list each time would grow with the square."""
+    """KubeRay polls every job every three seconds; a list each time would be quadratic."""
     api = _Recording(submission_id)
-    objects = RayObjects(cast("Api", api))
+    objects = RayObjects(cast("ApiClient", api))
     for _ in range(3):
         assert objects.job("team", submission_id) == api.item
     assert sum(path.endswith("/rayjobs") for path in api.asked) == lists
@@ -262,14 +268,14 @@ class _Down:
     def get(self, path: str) -> Any:
         """Fail as a connection does, or as a server."""
         if "services" in path:
-            raise ApiError(500, "no", path)
+            raise SandboxApiError(500, "no", path)
         raise ConnectionRefusedError
 
 
 @pytest.mark.parametrize("path", ["/api/jobs/x", "/api/serve/applications/"])
 def test_while_the_api_server_is_away_it_says_so(path: str) -> None:
-    """KubeRay asks again; the connection to it stays usable."""
-    server = make_server(cast("Api", _Down()), 0)
+    """KubeRay repeats the request on the same connection."""
+    server = make_server(cast("ApiClient", _Down()), 0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

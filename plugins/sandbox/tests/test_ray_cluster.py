@@ -1,4 +1,4 @@
-"""KubeRay itself, asking the stand-in for Ray heads, brings Ray jobs and services to their ends."""
+"""KubeRay completes Ray jobs and services with the simulated Ray heads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Field types of download items: what may be written, checked alike by the API server and the command line.
+"""Field types of download items, validated alike by the API server and the command line.
 
-Every text has a bound, and patterns use only what both Go's and Rust's regular expressions know.
+Every string has a maximum length, and patterns use only the syntax that Go and Rust share.
 """
 
 from __future__ import annotations
@@ -13,62 +13,60 @@ from pydantic import AfterValidator, Field, StringConstraints
 from kaiwo.api.scalars import HTTP_URL, RELATIVE_PATH
 
 _BUCKET: Final = re.compile(r"[A-Za-z0-9_$][A-Za-z0-9._:-]*")
-"""What any store allows: ``$`` begins Azure's own containers, ``:`` follows a tenant of Ceph."""
+"""What any store allows: ``$`` begins system containers of Azure, ``:`` follows a tenant of Ceph."""
 
 
-def _inside(path: str) -> str:
+def _check_relative(path: str) -> str:
     if ".." in path.split("/"):
         raise ValueError("leaves the volume; write a path without '..'")
     return path
 
 
-def _a_bucket(name: str) -> str:
+def _check_bucket(name: str) -> str:
     if not _BUCKET.fullmatch(name):
-        raise ValueError("is no name of a bucket or container; use letters, digits, '-', '_' and '.'")
+        raise ValueError("invalid bucket or container name; use letters, digits, '-', '_' and '.'")
     return name
 
 
-def _without_credentials(url: str) -> str:
+def _check_no_credentials(url: str) -> str:
     if "@" in url.partition("//")[2].partition("/")[0]:
-        raise ValueError(
-            "has credentials in it, which everybody who may read the workload sees; use a Secret"
-        )
+        raise ValueError("must not contain credentials; store them in a Secret")
     return url
 
 
-def _a_file(path: str) -> str:
+def _check_file(path: str) -> str:
     if path.endswith("/"):
-        raise ValueError("ends in '/' and names a folder; name a file")
+        raise ValueError("ends with '/' and names a folder; expected a file")
     return path
 
 
 Url: TypeAlias = Annotated[
-    str, StringConstraints(max_length=2048, pattern=HTTP_URL), AfterValidator(_without_credentials)
+    str, StringConstraints(max_length=2048, pattern=HTTP_URL), AfterValidator(_check_no_credentials)
 ]
-"""An http or https URL without credentials; nothing else is ever fetched from."""
+"""An http or https URL without credentials."""
 
 Path: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 """A name inside a store; 1024 bytes is the longest object key of S3, GCS and Azure."""
 
-ObjectPath: TypeAlias = Annotated[Path, AfterValidator(_a_file)]
+ObjectPath: TypeAlias = Annotated[Path, AfterValidator(_check_file)]
 """A name of one object inside a store."""
 
 Prefix: TypeAlias = Annotated[str, StringConstraints(max_length=1024)]
 """A folder inside a store; empty or ``.`` is the whole bucket."""
 
 TargetPath: TypeAlias = Annotated[
-    str, StringConstraints(max_length=1024, pattern=RELATIVE_PATH), AfterValidator(_inside)
+    str, StringConstraints(max_length=1024, pattern=RELATIVE_PATH), AfterValidator(_check_relative)
 ]
-"""Where a download goes, relative to the volume; it cannot leave it."""
+"""The target of a download, relative to the volume; it cannot leave the volume."""
 
-TargetFile: TypeAlias = Annotated[TargetPath, AfterValidator(_a_file)]
-"""Where one file goes."""
+TargetFile: TypeAlias = Annotated[TargetPath, AfterValidator(_check_file)]
+"""The target of one file."""
 
 Glob: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 """A shell pattern relative to a folder."""
 
 BucketName: TypeAlias = Annotated[
-    str, StringConstraints(min_length=1, max_length=255), AfterValidator(_a_bucket)
+    str, StringConstraints(min_length=1, max_length=255), AfterValidator(_check_bucket)
 ]
 """A bucket or container; the longest (an old S3 bucket in us-east-1) has 255 characters."""
 
@@ -76,13 +74,13 @@ Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$
 """A SHA-256 digest in hexadecimal."""
 
 Region: TypeAlias = Annotated[str, StringConstraints(max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
-"""A region's name, as ``us-east-1``."""
+"""The name of a region, as ``us-east-1``."""
 
 GitRef: TypeAlias = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^-\s]\S*$")]
-"""A branch, tag or revision; one that starts with ``-`` would be taken for an option."""
+"""A branch, tag or revision; one that starts with ``-`` would be parsed as an option."""
 
-Commit: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{7,64}$")]
-"""A commit hash of SHA-1 or SHA-256."""
+Commit: TypeAlias = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$")]
+"""A full commit hash of SHA-1 or SHA-256; an abbreviated one may come to name another commit."""
 
 RepoId: TypeAlias = Annotated[
     str,

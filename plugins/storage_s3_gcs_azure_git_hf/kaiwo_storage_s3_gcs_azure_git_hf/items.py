@@ -1,4 +1,4 @@
-"""What a user may ask to be downloaded: one model per source."""
+"""Download items: one model per source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from kaiwo.api.base import Model
+from kaiwo.api.base_model import Model
 from kaiwo.api.errors import Problem
 from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     BucketName,
@@ -81,9 +81,9 @@ class CloudDownloadBucket(Model):
     ] = None
 
     @model_validator(mode="after")
-    def _something_to_fetch(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if not self.files and not self.folders:
-            raise ValueError("names nothing to fetch; list files or folders (path '.' for everything)")
+            raise ValueError("expected files or folders; use a folder with path '.' for everything")
         return self
 
 
@@ -104,9 +104,9 @@ class S3DownloadItem(Model):
     ]
 
     @model_validator(mode="after")
-    def _keys_come_in_pairs(self) -> Self:
+    def _check_key_pair(self) -> Self:
         if (self.access_key_id is None) != (self.secret_key is None):
-            raise ValueError("has one of accessKeyId and secretKey; give both, or none for anonymous access")
+            raise ValueError("expected both accessKeyId and secretKey; remove both for anonymous access")
         return self
 
 
@@ -146,7 +146,8 @@ class GitDownloadItem(Model):
         Field(description="Branch to take; by default the repository's own. It wins over commit."),
     ] = None
     commit: Annotated[
-        Commit | None, Field(description="Exact commit to check out; ignored when branch is given.")
+        Commit | None,
+        Field(description="Full hash of the commit to check out; ignored when branch is given."),
     ] = None
     username: Annotated[ValueReference | None, Field(description="User name for private repositories.")] = (
         None
@@ -158,10 +159,14 @@ class GitDownloadItem(Model):
         TargetPath | None, Field(description="Only this path of the repository; by default all of it.")
     ] = None
     target_path: Annotated[TargetPath, Field(description="Folder to write to, relative to the data volume.")]
+    lfs: Annotated[
+        bool | None,
+        Field(description="Download the files of Git LFS; by default their pointers are left as they are."),
+    ] = None
 
     @property
     def part(self) -> str | None:
-        """The path without what changes nothing in it; None when all of the repository is wanted."""
+        """The normalised path; None when all of the repository is wanted."""
         names = [name for name in (self.path or "").split("/") if name not in ("", ".")]
         return "/".join(names) or None
 
@@ -172,7 +177,7 @@ class GitDownloadItem(Model):
 
 
 def git_warnings(item: Mapping[str, Any]) -> Iterator[Problem]:
-    """A commit beside a branch counts for nothing."""
+    """Warn about a commit that is ignored because a branch is set."""
     if item.get("branch") and item.get("commit"):
         yield Problem(
             "commit", "is ignored: the branch decides", "remove branch to check out exactly this commit"

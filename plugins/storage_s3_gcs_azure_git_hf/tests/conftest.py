@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Http
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.serve(key)
 
-    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+    do_HEAD = do_GET
 
     def serve(self, key: str) -> None:
         objects = self.server.objects
@@ -186,6 +186,29 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "cert.pem", tmp_path / "key.pem"
 
 
+@pytest.fixture
+def ftp() -> Iterator[tuple[str, list[bytes]]]:
+    """URL of an FTP server on loopback, and what it was sent; ``b""`` stands for a connection."""
+    received: list[bytes] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # the listener was shut down
+            while True:
+                client, _ = listener.accept()
+                received.append(b"")
+                with client:
+                    client.sendall(b"220 ready\r\n")
+                    received.append(client.recv(100))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"ftp://127.0.0.1:{listener.getsockname()[1]}/secret", received
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    listener.close()
+
+
 @dataclass
 class Outcome:
     """What a run left behind."""
@@ -264,6 +287,7 @@ class Runner:
         assert "; " in outcome.line, "a next step is missing"
         assert "Debug source" not in outcome.err
         assert "Traceback" not in outcome.err
+        assert "CANARY" not in outcome.err + outcome.out
         assert self.files() == {}
 
     def process(self, items: dict[str, Any], before: Sequence[str] = ()) -> Outcome:
@@ -326,7 +350,7 @@ def moto() -> Iterator[str]:
 def _wait(url: str) -> None:
     for _ in range(480):
         try:
-            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - a loopback server of this test
+            urllib.request.urlopen(url, timeout=5).close()
         except OSError:
             time.sleep(0.25)
         else:

@@ -1,4 +1,4 @@
-"""What stores answer when something is wrong that will not pass, told with the step that helps."""
+"""Permanent errors of stores, each reported with the step that helps."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def without_length(handler: Any) -> bool:
 @pytest.mark.parametrize(
     ("fault", "code", "words"),
     [
-        (answers(301), 2, ("another region", "give the item its region")),
+        (answers(301), 2, ("another region", "set region")),
         (when_read(answers(400, "AuthorizationHeaderMalformed")), 2, ("another region", "region")),
         (answers(403), 3, ("HTTP 403", "check that it exists")),
         (answers(400), 3, ("HTTP 400", "check region and endpoint")),
         (when_read(answers(403, "InvalidObjectState")), 3, ("archived", "restore it")),
         (when_read(answers(409, "BlobArchived")), 3, ("archived", "rehydrate")),
         (when_read(answers(403, "RequestTimeTooSkewed")), 3, ("clock", "set the clock")),
-        (answers(307, Location="/bucket/a"), 3, ("redirects in a circle",)),
-        (without_length, 3, ("does not tell the size",)),
+        (answers(307, Location="/bucket/a"), 3, ("redirects in a loop",)),
+        (without_length, 3, ("does not report the size",)),
     ],
     ids=lambda value: None if callable(value) else str(value),
 )
-def test_what_stays_is_told_at_once_with_its_cause(
+def test_what_stays_is_reported_at_once_with_its_cause(
     download: Any, objects: Any, fault: Callable[[Any], bool], code: int, words: tuple[str, ...]
 ) -> None:
     """No minutes of retries for an answer that will be the same."""
@@ -67,11 +67,11 @@ def test_what_stays_is_told_at_once_with_its_cause(
 
 
 def test_a_web_site_is_no_object_store(download: Any, objects: Any) -> None:
-    """A wrong endpoint that answers every request is told as such."""
+    """A wrong endpoint that answers every request is reported as such."""
     download.limits["retrySeconds"] = 600
     objects.content = {"site/bucket": b"<!doctype html><html><br>sign in"}
     outcome = download(download.s3(f"{objects.url}/bucket/site", folders=[{"path": ".", "targetPath": "."}]))
-    download.assert_failed(outcome, 2, "none of an object store", "check the endpoint")
+    download.assert_failed(outcome, 2, "not one of an object store", "check the endpoint")
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def untrusted(objects: Any, certificate: Any) -> str:
     return str(objects.url.replace("http://", "https://"))
 
 
-def test_a_certificate_that_is_not_trusted_is_told(download: Any, untrusted: str) -> None:
-    """At once, with where certificates are looked for."""
+def test_a_certificate_that_is_not_trusted_is_reported(download: Any, untrusted: str) -> None:
+    """At once, and names where certificates are read from."""
     download.limits["retrySeconds"] = 600
     outcome = download(download.one(untrusted))
     download.assert_failed(outcome, 2, "certificate is not trusted", "SSL_CERT_FILE")
@@ -121,20 +121,20 @@ def test_a_certificate_that_is_not_trusted_is_told(download: Any, untrusted: str
 def test_git_trusts_what_the_other_clients_trust(
     download: Any, untrusted: str, certificate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows another variable; where nothing is trusted the cause is told at once."""
+    """It knows another variable; where nothing is trusted the cause is reported at once."""
     download.limits["retrySeconds"] = 600
     items = {"git": [{"repository": f"{untrusted}/bucket/x.git", "targetPath": "x"}]}
     download.assert_failed(download(items), 2, "certificate is not trusted", "SSL_CERT_FILE")
     monkeypatch.delenv("GIT_SSL_CAINFO", raising=False)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    download.assert_failed(download(items), 3, "does not exist")
+    download.assert_failed(download(items), 3, "repository not found")
 
 
-def test_a_server_without_tls_is_told(download: Any, objects: Any) -> None:
+def test_a_server_without_tls_is_reported(download: Any, objects: Any) -> None:
     """An https URL for a server of plain http."""
     download.limits["retrySeconds"] = 600
     outcome = download(download.one(objects.url.replace("http://", "https://")))
-    download.assert_failed(outcome, 2, "does not speak TLS", "http://")
+    download.assert_failed(outcome, 2, "does not support TLS", "http://")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, space
+from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, free_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +22,12 @@ def test_a_plan_larger_than_the_volume_is_refused_before_the_first_byte(
 ) -> None:
     """Exit 5, with both sizes."""
     objects.content["a"] = BODY
-    monkeypatch.setattr(space, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(free_space, "free_bytes", lambda _: 1000)
     download.assert_failed(download(download.one(objects.url)), 5, "1000 B", "256.0 KiB")
     assert objects.sent == 0
 
 
-def test_a_volume_that_fills_up_is_told_as_such(
+def test_a_volume_that_fills_up_is_reported_as_such(
     download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit 5 when others take the room meanwhile."""
@@ -37,28 +37,28 @@ def test_a_volume_that_fills_up_is_told_as_such(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwritev", full)
-    download.assert_failed(download(download.one(objects.url)), 5, "files[0]", "room")
+    download.assert_failed(download(download.one(objects.url)), 5, "files[0]", "no space left")
 
 
-def test_what_is_told_as_done_is_on_the_disk(
+def test_what_is_reported_as_done_is_on_the_disk(
     download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every file has its name before the volume is synced, and is told as done after that."""
+    """Every file has its name before the volume is synced, and is reported as done after that."""
     objects.content = {f"d/{number}": BODY for number in range(3)}
     seen: list[tuple[int, str]] = []
-    real = disk.sync
+    real = disk.sync_filesystem
 
     def noted(folder: str) -> None:
         seen.append((len(download.files()), capsys.readouterr().err))
         real(folder)
 
-    monkeypatch.setattr(disk, "sync", noted)
+    monkeypatch.setattr(disk, "sync_filesystem", noted)
     items = download.s3(objects.url, folders=[{"path": "d", "targetPath": "d"}])
     outcome = download(items)
     assert outcome.code == 0
-    ((files, told),) = seen
+    ((files, output),) = seen
     assert files == 3
-    assert "done" not in told
+    assert "done" not in output
     assert "done: 3 files" in outcome.err
     assert download(items).code == 0
     assert len(seen) == 1, "nothing was written the second time"
@@ -73,10 +73,10 @@ def test_a_volume_that_cannot_be_synced_is_no_success(
     def broken(_: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(disk, "sync", broken)
+    monkeypatch.setattr(disk, "sync_filesystem", broken)
     outcome = download(download.one(objects.url))
     assert outcome.code == 5, outcome.err
-    assert "cannot be written (Input/output error); make the volume" in outcome.line
+    assert "sync failed: Input/output error; increase storageSize" in outcome.line
 
 
 @pytest.fixture
@@ -135,27 +135,27 @@ def test_a_volume_that_others_fill_meanwhile(
     assert not (download.volume / "b.part").exists(), "what did not fit takes the room of others"
     (download.volume / "others").unlink(missing_ok=True)
     (download.volume / "a").unlink(missing_ok=True)
-    download.assert_failed(outcome, 5, "files[1]", "/bucket/b", "room", "larger")
+    download.assert_failed(outcome, 5, "files[1]", "/bucket/b", "no space left", "increase storageSize")
 
 
-def test_a_small_volume_is_told_before_the_first_byte(
+def test_a_small_volume_is_reported_before_the_first_byte(
     download: Any, objects: Any, small: tuple[list[str], bool]
 ) -> None:
     """Exit 5; the free space of the real file system counts."""
     before, mounted = small
     objects.content["a"] = BODY * 8
-    download.assert_failed(download.process(download.one(objects.url), before), 5, "larger")
+    download.assert_failed(download.process(download.one(objects.url), before), 5, "increase storageSize")
     assert not mounted or objects.sent == 0
 
 
-def test_a_volume_that_cannot_be_written_is_told_and_no_crash(download: Any, objects: Any) -> None:
+def test_a_volume_that_cannot_be_written_is_reported_and_no_crash(download: Any, objects: Any) -> None:
     """Exit 2 with the place and the user, as of a volume that belongs to somebody else."""
     objects.content["a"] = BODY
     download.volume.mkdir()
     (download.volume / ".kaiwo-download").write_text("in the way")
     outcome = download(download.one(objects.url))
     (download.volume / ".kaiwo-download").unlink()
-    download.assert_failed(outcome, 2, ".kaiwo-download", "cannot be written", f"user {os.getuid()}")
+    download.assert_failed(outcome, 2, ".kaiwo-download", "write failed", f"user {os.getuid()}")
 
 
 def test_what_a_killed_run_left_goes_with_the_next(download: Any, objects: Any) -> None:

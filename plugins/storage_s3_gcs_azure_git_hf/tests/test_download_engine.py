@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import addresses, globs, journal
@@ -31,8 +31,8 @@ def bucket(moto: str) -> str:
 
     def put(path: str, body: bytes = b"") -> None:
         url = f"{moto}/{urllib.parse.quote(path)}"
-        request = urllib.request.Request(url, data=body, method="PUT", headers=headers)  # noqa: S310 - loopback
-        urllib.request.urlopen(request).close()  # noqa: S310 - loopback
+        request = urllib.request.Request(url, data=body, method="PUT", headers=headers)
+        urllib.request.urlopen(request).close()
 
     put("bucket")
     for key, body in NAMES.items():
@@ -113,7 +113,7 @@ def test_a_rerun_transfers_nothing_and_a_changed_object_is_fetched_anew(download
 
 def test_a_killed_run_goes_on_where_it_was(download: Any, objects: Any) -> None:
     """At most the parts in flight are transferred twice, and the content is right."""
-    body = random.Random(1).randbytes(12 * MIB)  # noqa: S311 - content, no secret
+    body = random.Random(1).randbytes(12 * MIB)
     objects.content["a"] = body
     objects.etags["a"] = '"multipart-2"'
     objects.delay = 0.05
@@ -187,7 +187,7 @@ def test_two_runs_do_not_write_to_one_volume(download: Any, objects: Any) -> Non
 )
 def test_globs_match_as_shells_do(glob: str, yes: list[str], no: list[str]) -> None:
     """A star stays inside a folder, two stars cross folders."""
-    matches = globs.compiled(glob).fullmatch
+    matches = globs.compile_glob(glob).fullmatch
     assert [name for name in yes if not matches(name)] == []
     assert [name for name in no if matches(name)] == []
 
@@ -196,11 +196,12 @@ def test_globs_match_as_shells_do(glob: str, yes: list[str], no: list[str]) -> N
 def test_no_glob_crashes(glob: str, name: str) -> None:
     """A pattern works or is refused with a reason."""
     try:
-        globs.compiled(glob).fullmatch(name)
+        globs.compile_glob(glob).fullmatch(name)
     except ValueError as error:
         assert "glob" in str(error)  # noqa: PT017 - either outcome is right
 
 
+@settings(deadline=None)  # a busy machine is no defect
 @given(st.binary(max_size=200))
 def test_a_torn_journal_costs_a_transfer_and_nothing_else(tail: bytes) -> None:
     """A crash in the middle of a line leaves the rest readable."""
@@ -223,10 +224,25 @@ def test_a_torn_journal_costs_a_transfer_and_nothing_else(tail: bytes) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["169.254.169.254", "fe80::1", "::ffff:169.254.1.1", "64:ff9b::a9fe:a9fe", "fd00:ec2::254", "0.0.0.0"],  # noqa: S104
+    [
+        "169.254.169.254",
+        "fe80::1",
+        "::ffff:169.254.1.1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "64:ff9b:1:ffff::1",
+        "::169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "2002:a9fe:a9fe::1",
+        "2001:0:4136:e378:8000:63bf:5601:5601",
+        "fd00:ec2::254",
+        "0.0.0.0",
+        "::",
+    ],
 )
 def test_some_addresses_are_never_reached(address: str) -> None:
     """Whatever is allowed otherwise."""
-    found = addresses.literal(address)
+    found = addresses.parse_address(address)
     assert found is not None
-    assert addresses.refusal(found, private=True, loopback=True)
+    assert addresses.blocked_reason(found, private=True, loopback=True)

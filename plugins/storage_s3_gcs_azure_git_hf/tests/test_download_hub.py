@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors, hub_blobs, progress
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, errors, hub_blobs, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Hub
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def _reply(self, status: int, body: bytes = b"", **headers: str) -> None:
@@ -79,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         etag = hashlib.sha1(body, usedforsecurity=False).hexdigest()
         return self._reply(200, body, **{"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
 
-    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+    do_HEAD = do_GET
 
     def _cdn(self) -> None:
         body, status, extra = self.server.large, 200, {}
@@ -153,10 +154,10 @@ def _served(server: Hub) -> Iterator[Hub]:
     thread.join()
 
 
-def run(download: Any, hub: Hub, item: dict[str, Any], **environment: str) -> Any:
+def run(download: Any, hub: Hub, *items: dict[str, Any], **environment: str) -> Any:
     """The program in a process of its own: its client reads the environment when it is imported."""
     env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}", **environment}
-    command = download.command({"huggingFace": [item]})
+    command = download.command({"huggingFace": list(items)})
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert "CANARY" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -180,7 +181,7 @@ def assert_failed(download: Any, done: Any, code: int, *words: str) -> None:
 
 def test_a_killed_run_goes_on_where_it_was(download: Any, hub: Hub, cdn: Hub) -> None:
     """What came before is not fetched again, and the content is right."""
-    hub.model = cdn.large = random.Random(1).randbytes(20 * 1024**2)  # noqa: S311 - content, no secret
+    hub.model = cdn.large = random.Random(1).randbytes(20 * 1024**2)
     cdn.pause = 0.01
     item = {"repoId": "a/b", "files": ["model.safetensors"]}
     env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}"}
@@ -201,6 +202,20 @@ def test_a_killed_run_goes_on_where_it_was(download: Any, hub: Hub, cdn: Hub) ->
     assert not list((download.root / "hf" / ".kaiwo-download").glob("hub-*"))
 
 
+@pytest.mark.parametrize("repo", ["a/c", "a/b"], ids=["other repository", "same repository"])
+def test_items_that_share_a_large_file_do_not_collide(download: Any, hub: Hub, cdn: Hub, repo: str) -> None:
+    """Two repositories with the same file, or two items of one repository, are downloaded at once."""
+    hub.model = cdn.large = random.Random(3).randbytes(20 * 1024**2)
+    cdn.pause = 0.005
+    wanted = [{"repoId": "a/b", "files": ["model.safetensors"]}, {"repoId": repo}]
+    done = run(download, hub, *wanted)
+    assert done.returncode == 0, done.stderr
+    for name in {"a--b", repo.replace("/", "--")}:
+        snapshots = download.root / "hf" / "hub" / f"models--{name}" / "snapshots"
+        assert (snapshots / COMMIT / "model.safetensors").read_bytes() == hub.model
+    assert not list((download.root / "hf" / ".kaiwo-download").glob("hub-*"))
+
+
 @pytest.mark.parametrize("fault", ["content", "short", "redirect"])
 def test_large_files_fail_as_others_do(download: Any, hub: Hub, cdn: Hub, fault: str) -> None:
     """Wrong content, an answer that ends too early, a redirect to the metadata server."""
@@ -214,6 +229,17 @@ def test_large_files_fail_as_others_do(download: Any, hub: Hub, cdn: Hub, fault:
     code, word = {"content": (4, "sha256"), "short": (6, "early"), "redirect": (2, "metadata")}[fault]
     done = run(download, hub, {"repoId": "a/b", "files": ["model.safetensors"]})
     assert_failed(download, done, code, "model.safetensors of a/b", word)
+
+
+def test_a_redirect_to_another_protocol_is_refused(
+    download: Any, hub: Hub, cdn: Hub, ftp: tuple[str, list[bytes]]
+) -> None:
+    """A large file that is redirected to an FTP server: exit 2, and nothing connects to it."""
+    hub.model = cdn.large = bytes(20 * 1024**2)
+    hub.redirect, received = ftp
+    done = run(download, hub, {"repoId": "a/b", "files": ["model.safetensors"]})
+    assert received == []
+    assert_failed(download, done, 2, "model.safetensors of a/b", "ftp://")
 
 
 def test_a_repository_comes_into_the_cache_through_the_cdn(download: Any, hub: Hub, cdn: Hub) -> None:
@@ -238,28 +264,30 @@ def test_large_files_are_read_once_to_be_checked(download: Any, monkeypatch: pyt
     """What was checked when it came is marked, so the check of the whole snapshot passes over it."""
     download.config({})
     blobs = download.root / "hf" / "hub" / "models--a--b" / "blobs"
-    kept = download.root / f"hub-{OID}"
+    run = SimpleNamespace(
+        stop=threading.Event(), retry=lambda action: action(), lock=lambda _: contextlib.nullcontext()
+    )
+    blob = hub_blobs.HubBlob("huggingFace[0]", "x", "http://x", OID, len(LARGE), blobs / OID)
+    kept = hub_blobs._partial_path(download.root, blob)
     kept.write_bytes(LARGE)
-    run = SimpleNamespace(stop=threading.Event(), retried=lambda action: action())
-    blob = hub_blobs.Blob("huggingFace[0]", "x", "http://x", OID, len(LARGE), blobs / OID)
     read: list[str] = []
-    real = checks.sha256_of
+    real = checksums.sha256_of
 
     def noted(path: Path) -> str:
         read.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(checks, "sha256_of", noted)
-    hub_blobs.fetch([blob], download.root, cast("Any", run), progress.Progress("json"))
+    monkeypatch.setattr(checksums, "sha256_of", noted)
+    hub_blobs.fetch([blob], download.root, cast("Any", run), progress.DownloadProgress("json"))
     hub_blobs.verify("huggingFace[0]", "x", blobs / OID)
     assert read == [kept.name]
     (blobs / OID).write_bytes(b"touched")
-    with pytest.raises(errors.IntegrityError, match=f"and the Hub says {OID}"):
+    with pytest.raises(errors.IntegrityError, match=f"expected sha256 {OID}"):
         hub_blobs.verify("huggingFace[0]", "x", blobs / OID)
 
 
 def test_only_the_named_files(download: Any, hub: Hub) -> None:
-    """And a file that is not there is told."""
+    """A file that is not there is reported."""
     assert run(download, hub, {"repoId": "a/b", "files": ["config.json"]}).returncode == 0
     assert snapshot(download) == {"config.json": b'{"a": 1}'}
     done = run(download, hub, {"repoId": "a/b", "files": ["none.json"]})
@@ -305,14 +333,25 @@ def test_a_repository_larger_than_the_volume_is_refused_before_the_first_byte(
     download: Any, hub: Hub, cdn: Hub
 ) -> None:
     """Exit 5, as for objects of stores."""
-    hub.claimed = 2**60
-    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 5, "are needed", "larger")
+    hub.claimed = 2**41
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 5, "required", "increase storageSize")
+    assert not cdn.sent
+
+
+@pytest.mark.parametrize("flag", ["--max-files=2", "--max-bytes=1000"])
+def test_a_repository_beyond_a_limit_is_refused_before_the_first_byte(
+    download: Any, hub: Hub, cdn: Hub, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    """Exit 2 with the flag that sets the limit."""
+    command = type(download).command
+    monkeypatch.setattr(type(download), "command", lambda self, items: command(self, items, flag))
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, flag.partition("=")[0])
     assert not cdn.sent
 
 
 def test_a_private_repository_that_was_renamed(download: Any, hub: Hub, cdn: Hub) -> None:
     """Its large files too; the Hub's own redirects keep the token, the CDN does not see it."""
-    hub.model = cdn.large = random.Random(2).randbytes(20 * 1024**2)  # noqa: S311 - content, no secret
+    hub.model = cdn.large = random.Random(2).randbytes(20 * 1024**2)
     done = run(download, hub, {"repoId": "old/name"}, HF_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
     [link] = (download.root / "hf" / "hub" / "models--old--name").rglob("model.safetensors")

@@ -59,7 +59,7 @@ def test_an_object_and_the_marker_of_a_folder_of_its_name(download: Any, objects
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"d": b"1", "d/x": b"2"}, ("d/x", "no volume can hold", "glob")),
+        ({"d": b"1", "d/x": b"2"}, ("d/x", "both a file and a folder", "glob")),
         ({"a": b"1", "/a": b"22"}, ("'a'", "slashes", "rename")),
     ],
 )

@@ -74,7 +74,7 @@ def test_nobody_listening_is_a_network_failure(download: Any) -> None:
     """Exit 6."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    download.assert_failed(download(download.one(f"http://127.0.0.1:{port}")), 6, "files[0]", "no answer")
+    download.assert_failed(download(download.one(f"http://127.0.0.1:{port}")), 6, "files[0]", "no response")
 
 
 @pytest.mark.parametrize("how", ["seconds", "date"])
@@ -161,7 +161,7 @@ def test_a_name_that_resolves_to_loopback_is_refused(
     assert not objects.requests
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "0.0.0.0"])  # noqa: S104
+@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "0.0.0.0"])
 def test_metadata_addresses_are_refused_as_endpoints(download: Any, host: str) -> None:
     """However they are written."""
     download.assert_failed(download(download.one(f"http://{host}")), 2, "s3[0]")

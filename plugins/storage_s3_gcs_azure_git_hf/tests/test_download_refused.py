@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 import pytest
@@ -32,9 +34,22 @@ def test_wrong_credentials_are_refused_at_once(download: Any, objects: Any) -> N
     items["s3"][0]["accessKeyId"] = download.secret("id", "CANARYKEY")
     items["s3"][0]["secretKey"] = download.secret("key", "CANARYSECRET")
     outcome = download(items)
-    download.assert_failed(outcome, 3, "s3[0]", "refused", "credentials")
+    download.assert_failed(outcome, 3, "s3[0]", "access denied", "credentials")
     assert len(objects.requests) == 1
     assert "CANARY" not in outcome.err + outcome.out
+
+
+def test_a_local_file_that_vanishes_is_not_reported_as_a_missing_object(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the write, and not the permission to list the bucket."""
+    objects.content["a"] = BODY
+
+    def vanished(*_: Any) -> int:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(os, "pwritev", vanished)
+    download.assert_failed(download(download.one(objects.url)), 2, "files[0]", "write failed")
 
 
 def test_a_prefix_without_match_is_an_error(download: Any, objects: Any) -> None:
@@ -89,7 +104,7 @@ def test_a_link_out_of_the_volume_is_not_followed(download: Any, objects: Any) -
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("a: [", "no YAML"),
+        ("a: [", "invalid YAML"),
         ("[]", "version"),
         ("version: 2\nitems: {}", "version"),
         ("version: 1\nitems: {oci: [{}]}", "oci"),

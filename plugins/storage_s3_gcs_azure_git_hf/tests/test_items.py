@@ -22,6 +22,7 @@ BUCKET = {"name": "data", "files": [FILE]}
 S3 = {"endpointUrl": "https://s3.us-east-1.amazonaws.com", "buckets": [BUCKET]}
 GIT = {"repository": "https://github.com/user/repo.git", "targetPath": "src"}
 DIGEST = "a" * 64
+COMMIT = "0123456789" * 4
 
 VALID: dict[str, list[dict[str, Any]]] = {
     "s3": [
@@ -38,8 +39,9 @@ VALID: dict[str, list[dict[str, Any]]] = {
     "azure_blob": [{"connectionString": SECRET, "containers": [BUCKET]}],
     "git": [
         GIT,
-        {**GIT, "branch": "main", "commit": "deadbeef", "path": "examples", "targetPath": ""},
-        {**GIT, "commit": "0123456789" * 4, "username": SECRET, "token": SECRET},
+        {**GIT, "branch": "main", "commit": COMMIT, "path": "examples", "targetPath": ""},
+        {**GIT, "commit": COMMIT.upper(), "username": SECRET, "token": SECRET},
+        {**GIT, "commit": "ab" * 32, "lfs": True},
     ],
     "hugging_face": [
         {"repoId": "meta-llama/Llama-2-7b-chat-hf"},
@@ -78,6 +80,10 @@ INVALID: dict[str, list[dict[str, Any]]] = {
         {**GIT, "repository": "ext::sh -c id"},
         {**GIT, "branch": "--upload-pack=id"},
         {**GIT, "commit": "main"},
+        {**GIT, "commit": "deadbeef"},
+        {**GIT, "commit": "a" * 39},
+        {**GIT, "commit": "a" * 41},
+        {**GIT, "lfs": "yes"},
         {**GIT, "path": "../other"},
         {**GIT, "token": "plain-text-token"},
     ],
@@ -93,7 +99,7 @@ INVALID: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("source", testing.plugins(plugin).sources, ids=lambda source: source.name)
 def test_every_source_keeps_the_contract_and_refuses_what_cannot_be_fetched(source: Any) -> None:
-    """Items as the documents show them are taken, and mistakes are told before anything runs."""
+    """Items as the documents show them are taken, and mistakes are reported before anything runs."""
     testing.assert_source_contract(source, valid=VALID[source.name], invalid=INVALID[source.name])
 
 
@@ -125,9 +131,9 @@ def test_the_plugin_loads_without_what_only_the_download_container_has() -> None
 
 def test_a_commit_is_ignored_when_a_branch_is_given() -> None:
     """The branch wins, as documented."""
-    both = items.GitDownloadItem.parse({**GIT, "branch": "main", "commit": "deadbeef"})
+    both = items.GitDownloadItem.parse({**GIT, "branch": "main", "commit": COMMIT})
     assert both.exact_commit is None
-    assert items.GitDownloadItem.parse({**GIT, "commit": "deadbeef"}).exact_commit == "deadbeef"
+    assert items.GitDownloadItem.parse({**GIT, "commit": COMMIT}).exact_commit == COMMIT
 
 
 @settings(deadline=None)  # a busy machine is no defect

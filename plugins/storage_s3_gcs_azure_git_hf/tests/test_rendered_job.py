@@ -17,15 +17,13 @@ from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, SECRET
 from kaiwo.plugin.loader import load as load_plugins
-from kaiwo.testing.local_node import run_pod
 from kaiwo.testing.operator import OperatorProcess, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from kaiwo.engine.resource import Object
-    from kaiwo.testing.local_download import Ended
 
 pytestmark = pytest.mark.cluster
 
@@ -65,7 +63,7 @@ async def operator(served: Any, namespace: str) -> AsyncIterator[OperatorProcess
         kubeconfig=served.kubeconfig,
         leader_election=False,
         lease_name=f"kaiwo-{secrets.token_hex(4)}",
-        env={"KAIWO_PLUGINS_DISABLED": "kueue"},
+        env={"KAIWO_PLUGINS_DISABLED": "kueue,node_pools"},
     ).start()
     await asyncio.to_thread(process.wait_ready)
     yield process
@@ -75,8 +73,11 @@ async def operator(served: Any, namespace: str) -> AsyncIterator[OperatorProcess
 class Kubelet:
     """Runs the download pod of one workload here, and reports it as a kubelet does."""
 
-    def __init__(self, client: Client, namespace: str, root: Path) -> None:
+    def __init__(
+        self, client: Client, namespace: str, root: Path, run_pod: Callable[[Object, Path], Any]
+    ) -> None:
         self.client = client
+        self._run_pod = run_pod
         self.namespace = namespace
         self.root = root
         self.pod: Object = {}
@@ -103,17 +104,19 @@ class Kubelet:
         status: Object = found["status"]
         return status
 
-    async def runs(self) -> Ended | None:
+    async def runs(self) -> Any:
         """Mount, run, report; None when a volume cannot be mounted."""
-        return await run_pod(self.client, self.pod, self.root)
+        return await asyncio.to_thread(self._run_pod, self.pod, self.root)
 
 
 @pytest.fixture
-def kubelet(client: Client, namespace: str, tmp_path: Path) -> Kubelet:
+def kubelet(
+    client: Client, namespace: str, tmp_path: Path, run_download_pod: Callable[[Object, Path], Any]
+) -> Kubelet:
     """A stand-in for the node that the pod is on."""
     root = tmp_path / "pod"
     root.mkdir()
-    return Kubelet(client, namespace, root)
+    return Kubelet(client, namespace, root, run_download_pod)
 
 
 @pytest.fixture
@@ -139,8 +142,8 @@ def bucket(moto: str) -> str:
     }
     for key, body in content.items():
         url = f"{moto}/{name}/{key}".rstrip("/")
-        request = urllib.request.Request(url, data=body, method="PUT", headers=headers)  # noqa: S310  loopback
-        urllib.request.urlopen(request, timeout=30).close()  # noqa: S310  loopback
+        request = urllib.request.Request(url, data=body, method="PUT", headers=headers)
+        urllib.request.urlopen(request, timeout=30).close()
     return name
 
 
@@ -197,7 +200,7 @@ def texts_below(root: Path) -> dict[str, str]:
     }
 
 
-async def nowhere(kubelet: Kubelet, process: OperatorProcess, ended: Ended) -> None:
+async def nowhere(kubelet: Kubelet, process: OperatorProcess, ended: Any) -> None:
     """Check that no value of a Secret is in an object, an output, a log, or a file that nobody mounted."""
     texts = {"output": ended.out + ended.err + ended.message, "operator": process.log}
     for resource in KINDS:
@@ -239,7 +242,7 @@ async def test_what_does_not_exist_ends_the_workload_with_the_programs_line(
     assert ended.code == 3, ended.err
     failed = await kubelet.gone_to("tune", "FAILED")
     assert failed["reason"] == "DownloadUnavailable"
-    for words in ("s3[0].", f"{bucket}/none.json does not exist", "check bucket and path"):
+    for words in ("s3[0].", f"{bucket}/none.json: not found", "check bucket and path"):
         assert words in failed["message"]
     assert files(kubelet.root / "workload") == {}
     await nowhere(kubelet, operator, ended)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import gate, headers, objects, signing
+from kaiwo_storage_s3_gcs_azure_git_hf.download import (
+    egress_proxy,
+    http_client,
+    object_headers,
+    objects,
+    signing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,19 +53,20 @@ def test_a_store_that_checks_signatures_accepts_those_of_the_right_key(
     store: str, name: str, key: str, accepted: bool
 ) -> None:
     """Whatever characters a name has; the answer is about the object that was meant."""
-    with contextlib.closing(gate.Gate(private=True)) as way:
-        signed = signing.signer("CANARYID", key, "us-east-1")
-        address = objects._checksums(store, signed)
-        with contextlib.closing(headers.Headers(way, address, 60)) as asking:
-            assert asking.of(name).get("content-length") == (str(len(name.encode())) if accepted else None)
+    with contextlib.closing(egress_proxy.EgressProxy(private=True)) as proxy:
+        sign = signing.request_signer("CANARYID", key, "us-east-1")
+        head_request = objects._checksum_request(store, sign)
+        with contextlib.closing(http_client.HttpClient(proxy, 60)) as client:
+            reader = object_headers.HeaderReader(client, head_request)
+            assert reader.read(name).get("content-length") == (str(len(name.encode())) if accepted else None)
 
 
 def test_what_asks_for_a_checksum_is_part_of_the_signature_and_the_key_is_not_shown() -> None:
     """S3 refuses headers of its own that are not."""
-    signed: Any = signing.signer("CANARYID", "CANARYKEY", "eu-west-1")
-    _, fields = objects._checksums("https://s3.eu-west-1.amazonaws.com/bucket", signed)("a")
+    sign: Any = signing.request_signer("CANARYID", "CANARYKEY", "eu-west-1")
+    _, fields = objects._checksum_request("https://s3.eu-west-1.amazonaws.com/bucket", sign)("a")
     fields = {name.lower(): value for name, value in fields.items()}
     assert fields["host"] == "s3.eu-west-1.amazonaws.com"
     assert "/eu-west-1/s3/aws4_request" in fields["authorization"]
     assert ";x-amz-checksum-mode;" in fields["authorization"]
-    assert "CANARYKEY" not in repr((signed, fields))
+    assert "CANARYKEY" not in repr((sign, fields))

@@ -27,9 +27,9 @@ def configured(download: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     module = types.ModuleType("kaiwo_elsewhere")
     module.fetch = fetch  # type: ignore[attr-defined] # a module made here
     monkeypatch.setitem(sys.modules, "kaiwo_elsewhere", module)
-    from kaiwo_storage_s3_gcs_azure_git_hf.download import main
+    from kaiwo_storage_s3_gcs_azure_git_hf.download import downloaders
 
-    monkeypatch.setitem(main.FIRST_PARTY, "http", "kaiwo_elsewhere:fetch")
+    monkeypatch.setitem(downloaders.FIRST_PARTY, "http", "kaiwo_elsewhere:fetch")
     return download
 
 
@@ -61,7 +61,7 @@ def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objec
 
 def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objects: Any) -> None:
     """Many serve none; the file is larger than a part, and its content is checked all the same."""
-    body = random.Random(1).randbytes(500_000)  # noqa: S311 - content, no secret
+    body = random.Random(1).randbytes(500_000)
     objects.content["file"] = body
 
     def plain(handler: Any) -> bool:
@@ -84,3 +84,83 @@ def test_what_it_cannot_fetch_has_the_same_exit_codes(
     outcome = configured({"http": [item(configured, url.format(url=objects.url), b"")]})
     assert outcome.code == code, outcome.err
     assert "http[0]" in outcome.line
+
+
+def _raise(error: BaseException) -> Any:
+    """A downloader with a defect."""
+
+    def broken(items: list[dict[str, Any]], downloads: Downloads) -> None:  # noqa: ARG001 - the signature
+        raise error
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("url"), ("KeyError", "url", "test_third_party.py:")),
+        (RuntimeError("two\nlines"), ("RuntimeError", "two lines")),
+        (SystemExit(7), ("SystemExit", "7")),
+        (AssertionError(), ("AssertionError",)),
+    ],
+)
+def test_a_downloader_that_raises_anything_fails_the_job_at_once(
+    configured: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, words: tuple[str, ...]
+) -> None:
+    """Exit 2 with one line that names the downloader; the same again would help nobody."""
+    monkeypatch.setattr(sys.modules["kaiwo_elsewhere"], "fetch", _raise(error))
+    outcome = configured({"http": [{}]})
+    configured.assert_failed(outcome, 2, "http: ", "kaiwo_elsewhere:fetch", *words)
+
+
+def test_a_downloader_that_is_not_a_function_is_named(
+    configured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 2."""
+    monkeypatch.setattr(sys.modules["kaiwo_elsewhere"], "fetch", None)
+    configured.assert_failed(configured({"http": [{}]}), 2, "http: ", "kaiwo_elsewhere:fetch")
+
+
+def test_a_downloader_whose_module_fails_to_import_is_named(
+    configured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 2 with the error of the import."""
+    folder = configured.root / "modules"
+    folder.mkdir()
+    (folder / "kaiwo_broken.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(folder))
+    from kaiwo_storage_s3_gcs_azure_git_hf.download import downloaders
+
+    monkeypatch.setitem(downloaders.FIRST_PARTY, "http", "kaiwo_broken:fetch")
+    outcome = configured({"http": [{}]})
+    configured.assert_failed(outcome, 2, "http: ", "kaiwo_broken:fetch", "ZeroDivisionError")
+
+
+def test_a_task_that_raises_anything_ends_in_one_line(
+    configured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transfer with a defect is exit 1, without a traceback."""
+
+    class Task:
+        where = "http[0]"
+        summary = "a transfer"
+
+        def run(self, progress: Any) -> None:  # noqa: ARG002 - the signature
+            raise LookupError("defect")
+
+    def adding(items: Any, downloads: Any) -> None:  # noqa: ARG001 - the signature
+        downloads.volume("data")
+        downloads.tasks.append(Task())
+
+    monkeypatch.setattr(sys.modules["kaiwo_elsewhere"], "fetch", adding)
+    configured.assert_failed(configured({"http": [{}]}), 1, "http[0]", "internal error: LookupError: defect")
+
+
+def test_a_defect_of_the_program_ends_in_one_line(configured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit 1 with the line that raised, also in the termination message."""
+    from kaiwo_storage_s3_gcs_azure_git_hf.download import session
+
+    monkeypatch.setattr(session.DownloadSession, "plan", lambda _: {}["defect"])
+    (configured.root / "termination-log").touch()
+    configured.assert_failed(configured({}), 1, "internal error: KeyError: 'defect' at ")
+    assert "internal error" in (configured.root / "termination-log").read_text()

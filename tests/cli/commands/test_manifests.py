@@ -45,10 +45,10 @@ def test_previous_definitions_are_widened_never_narrowed(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [\n", "before.yaml:2:1: not YAML"),
-        ("kind: ConfigMap\n", "before.yaml: holds no CustomResourceDefinition"),
-        ("kind: List\nitems: 5\n", "before.yaml: holds no CustomResourceDefinition"),
-        ("", "before.yaml: holds no CustomResourceDefinition"),
+        ("a: [\n", "before.yaml:2:1: invalid YAML"),
+        ("kind: ConfigMap\n", "before.yaml: no CustomResourceDefinition in this file"),
+        ("kind: List\nitems: 5\n", "before.yaml: no CustomResourceDefinition in this file"),
+        ("", "before.yaml: no CustomResourceDefinition in this file"),
     ],
 )
 def test_a_previous_file_that_cannot_be_used_is_told(cli: Cli, content: str, message: str) -> None:

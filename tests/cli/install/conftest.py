@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import yaml
 
+from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.resource import Resource
-from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess, until
 
@@ -32,7 +32,14 @@ RBAC = "rbac.authorization.k8s.io"
 ACCESS_REVIEW = Resource(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
-CLUSTER_SCOPED = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+CLUSTER_SCOPED = {
+    "Namespace",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 
 BACK_ENDS = "batch_job,deployment,gpu_amd,gpu_nvidia,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
 
@@ -59,6 +66,13 @@ class Site:
         """One of the installed objects."""
         (found,) = [o for o in self.objects if o["kind"] == kind and o["metadata"]["name"] == name]
         return found
+
+    def applied(self, manifests: str) -> Site:
+        """Apply rendered objects; gives the cluster with these installed."""
+        objects: tuple[Object, ...] = tuple(yaml.safe_load_all(manifests))
+        for obj in objects:
+            self.control_plane.api.apply(path_of(obj), obj)
+        return replace(self, objects=objects)
 
     def token(self, account: str) -> str:
         """A token of an installed service account, asked for as the kubelet does."""
@@ -151,7 +165,7 @@ def team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
 @pytest.fixture
 def selection(control_plane: Sandbox) -> str:
     """Plugins to install: without Kueue its plugin would let nothing start."""
-    return f"{BACK_ENDS},kueue" if "kueue" in control_plane.addons else BACK_ENDS
+    return f"{BACK_ENDS},kueue,node_pools" if "kueue" in control_plane.addons else BACK_ENDS
 
 
 @pytest.fixture
@@ -183,7 +197,8 @@ def path_of(obj: Object) -> str:
     """URL path of an object."""
     group, _, version = obj["apiVersion"].rpartition("/")
     namespaced = obj["kind"] not in CLUSTER_SCOPED
-    kind = Resource(group, version, obj["kind"], f"{obj['kind'].lower()}s", namespaced=namespaced)
+    plural = f"{obj['kind'].lower()}s".replace("policys", "policies")
+    kind = Resource(group, version, obj["kind"], plural, namespaced=namespaced)
     return kind.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
 
 

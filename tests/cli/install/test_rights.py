@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
 from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, POD, SECRET, SERVICE
-from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -64,6 +64,27 @@ async def test_the_operator_does_its_work_with_the_rights_it_is_given(site: Any,
     assert await admin.get(LEASE, site.namespace, "kaiwo-operator")
 
 
+async def test_one_namespace_is_enough_for_the_operator(
+    site: Any, cli: Any, selection: str, tmp_path: Path
+) -> None:
+    """Rendered for one namespace, it runs workloads there and has no rights to those of others."""
+    if "kueue" in selection:
+        pytest.skip("the kueue plugin's controllers work on the whole cluster")
+    result = cli(
+        "manifests", "rbac", "operator",
+        "--plugins", selection, "--namespace", site.namespace, "--watch-namespace", site.team,
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    async with site.applied(result.out).operating(tmp_path) as requests:
+        await site.admin.create(KAIWO_JOB, site.workload("KaiwoJob", "train", gpus=1))
+        await site.reaches(KAIWO_JOB, "train", "COMPLETE")
+    assert [request for request in requests if request[2] in (401, 403)] == []
+    user = f"system:serviceaccount:{site.namespace}:kaiwo-operator"
+    for resource in ("jobs.batch", f"kaiwojobs.{KAIWO_JOB.group}/status"):
+        assert await site.may(user, "patch", resource)
+        assert not await site.may(user, "patch", resource, "default")
+
+
 async def test_downloads_take_no_rights_beyond_those_that_are_given(site: Any, tmp_path: Path) -> None:
     """ConfigMap, download Job, its replacement, its log: all as the operator's own account."""
     admin, team = site.admin, site.team
@@ -111,6 +132,62 @@ async def test_the_operators_account_may_not_do_more(site: Any) -> None:
     async with Client(site.connection("kaiwo-operator")) as client:
         with pytest.raises(Forbidden):
             await client.get(SECRET, site.namespace, "any")
+
+
+async def test_the_operators_account_writes_neither_to_kube_system_nor_beside_itself(site: Any) -> None:
+    """Its token makes no Job there and changes no label of these namespaces; elsewhere it does its work."""
+    job = {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"name": "intruder"},
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}},
+        },
+    }
+    denied = "does not write to kube-system"
+    async with Client(site.connection("kaiwo-operator")) as client:
+        await _until_forbidden(client, JOB, "kube-system", job)
+        for namespace in ("kube-system", site.namespace):
+            with pytest.raises(Forbidden, match=denied):
+                await client.create(JOB, {**job, "metadata": {**job["metadata"], "namespace": namespace}})
+        created = await client.create(JOB, {**job, "metadata": {"name": "intruder", "namespace": site.team}})
+        assert created["metadata"]["uid"]
+
+
+async def test_a_workload_in_kube_system_reports_where_it_can_run(site: Any, tmp_path: Path) -> None:
+    """Its status has the reason and the message of the policy, and no object is created for it."""
+    name = f"{site.team[-20:].strip('-')}-system"
+    workload = {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": KAIWO_JOB.kind,
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"image": "registry.example/train:1"},
+    }
+    async with site.operating(tmp_path):
+        await site.admin.create(KAIWO_JOB, workload)
+        try:
+            stopped = await until(
+                site.admin, KAIWO_JOB, "kube-system", name,
+                lambda obj: ((obj or {}).get("status") or {}).get("status") == "ERROR", timeout=60.0,
+            )  # fmt: skip
+        finally:
+            await site.admin.delete(KAIWO_JOB, "kube-system", name)
+    assert stopped is not None
+    assert stopped["status"]["reason"] == "Forbidden"
+    assert "create the workload in another namespace" in stopped["status"]["message"]
+
+
+async def _until_forbidden(client: Client, kind: Any, namespace: str, obj: Object) -> None:
+    """Wait until a policy that was just applied is in force."""
+    body = {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
+    for _ in range(60):
+        try:
+            await client.create(kind, body, dry_run=True)
+        except Forbidden:
+            return
+        await asyncio.sleep(0.5)
+    raise AssertionError("the policy is not in force after 30 s")
 
 
 async def test_both_programs_run_under_restricted_pod_security(site: Any) -> None:

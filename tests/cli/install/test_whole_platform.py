@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.resource import Resource
-from kaiwo.host.kinds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.testing.operator import until
 from kaiwo_ray_service.kinds import RAY_SERVICE
 

@@ -1,31 +1,62 @@
-"""``--watch`` shows what changed, and goes on."""
+"""``--watch`` shows what changed, does not flicker, and outlives an API server that is away for a moment."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
+import pytest
 
 from kaiwo.cli.output import watching
-
-if TYPE_CHECKING:
-    import pytest
+from kaiwo.engine.errors import ConnectionBroken, Forbidden
 
 
-def test_a_pipe_gets_each_change_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+def test_a_pipe_gets_each_change_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is repeated for a reader that keeps everything."""
-    monkeypatch.setattr("kaiwo.cli.output.watching.INTERVAL", 0)
-    texts = ["a", "a", "b", "b", "a"]
-    watching.watch(lambda: click.echo(texts.pop(0)), on_terminal=False, rounds=5)
+    texts = iter("aabba")
+    watching.watch(lambda: next(texts), click.echo, lambda _: True, on_terminal=False, rounds=5)
     assert capsys.readouterr().out == "a\nb\na\n"
 
 
-def test_a_terminal_is_drawn_anew(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every look starts at the top of an empty screen."""
-    monkeypatch.setattr("kaiwo.cli.output.watching.INTERVAL", 0)
-    watching.watch(lambda: click.echo("x"), on_terminal=True, rounds=2)
-    assert capsys.readouterr().out == "\x1b[H\x1b[Jx\n" * 2
+def test_a_terminal_is_overwritten_in_place(capsys: pytest.CaptureFixture[str]) -> None:
+    """The screen is never empty in between: lines are overwritten, and only the rest below is erased."""
+    texts = iter(["one\ntwo", "one"])
+    watching.watch(lambda: next(texts), click.echo, lambda _: True, on_terminal=True, rounds=2)
+    assert capsys.readouterr().out == "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J\x1b[Hone\x1b[K\n\x1b[J"
+
+
+def test_nothing_is_read_while_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ages are drawn anew from what was read before."""
+    reads: list[int] = []
+    answers = iter([False, False, True, False])
+    watching.watch(
+        lambda: reads.append(1),
+        lambda _: click.echo("x"),
+        lambda _: next(answers),
+        on_terminal=True,
+        rounds=5,
+    )
+    assert len(reads) == 2
+    assert capsys.readouterr().out.count("x") == 5
+
+
+def test_an_answer_that_fails_for_a_moment_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning says that it is tried again; what cannot heal by itself is an error."""
+    answers: list[str | Exception] = [ConnectionBroken("refused"), "a"]
+
+    def read() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
+    captured = capsys.readouterr()
+    assert captured.out == "a\n"
+    assert captured.err == "warning: no answer from the API server: refused; trying again\n"
+    answers.append(Forbidden(403, "Forbidden", "no rights"))
+    with pytest.raises(Forbidden):
+        watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)

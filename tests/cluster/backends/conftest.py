@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.resource import EVENT, POD
-from kaiwo.host.kinds import WORKLOADS
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class User:
         resource: Resource,
         name: str,
         holds: Callable[[Object], Any],
-        timeout: float = 90.0,  # noqa: ASYNC109  handed on
+        timeout: float = 90.0,
     ) -> Object:
         """Wait until something holds for an object."""
         found = await until(
@@ -60,7 +60,7 @@ class User:
         assert found is not None
         return found
 
-    async def gone(self, resource: Resource, name: str, timeout: float = 90.0) -> None:  # noqa: ASYNC109  handed on
+    async def gone(self, resource: Resource, name: str, timeout: float = 90.0) -> None:
         """Wait until there is no such object."""
         await until(self.client, resource, self.namespace, name, lambda obj: obj is None, timeout=timeout)
 
@@ -71,7 +71,7 @@ class User:
         *words: str,
         reason: str = "",
         generation: int = 0,
-        timeout: float = 90.0,  # noqa: ASYNC109  handed on
+        timeout: float = 90.0,
     ) -> Object:
         """Wait until a workload has one of the statuses, of a reason and generation if given; its status."""
 
@@ -87,7 +87,7 @@ class User:
         status: Object = found["status"]
         return status
 
-    async def pods(self, count: int, timeout: float = 90.0) -> list[Object]:  # noqa: ASYNC109  one number for the caller
+    async def pods(self, count: int, timeout: float = 90.0) -> list[Object]:
         """Wait until the namespace has that many pods; the pods."""
         end = time.monotonic() + timeout
         while True:

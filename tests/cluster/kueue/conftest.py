@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine.errors import Conflict, NotFound
-from kaiwo.engine.resource import JOB, NAMESPACE, NODE
-from kaiwo.host.kinds import KAIWO_CONFIG, KAIWO_JOB
+from kaiwo.engine.resource import EVENT, JOB, NAMESPACE, NODE
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
 
 _log = logging.getLogger(__name__)
-PLUGINS = "batch_job,gpu_amd,gpu_nvidia,kueue"
+PLUGINS = "batch_job,gpu_amd,gpu_nvidia,kueue,node_pools"
 _CLEARED = (
     *(KAIWO_JOB, JOB, WORKLOAD, QUEUE_CONFIG, KAIWO_CONFIG),
     *(LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, PRIORITY_CLASS),
 )
 _KUEUE_SECONDS = 40.0  # for Kueue to take its finalizers away
 _CLEAR_SECONDS = 150.0
-_PATIENCE = 90.0  # seconds until a state that ought to come counts as missing
+_TIMEOUT = 90.0  # seconds until a state that ought to come counts as missing
 
 
 @pytest.fixture(scope="session")
@@ -151,7 +151,7 @@ class Admin:
         name: str,
         holds: Callable[[Object | None], Any],
         namespace: str | None = None,
-        timeout: float = _PATIENCE,  # noqa: ASYNC109  handed on
+        timeout: float = _TIMEOUT,
     ) -> Object:
         """Wait until something holds for an object; the object."""
         found = await until(self.client, kind, namespace, name, lambda obj: bool(holds(obj)), timeout=timeout)
@@ -163,7 +163,7 @@ class Admin:
         reason: str = "",
         *,
         generation: int = 0,
-        timeout: float = _PATIENCE,  # noqa: ASYNC109  handed on
+        timeout: float = _TIMEOUT,
     ) -> Object:
         """Wait until the KaiwoQueueConfig says a word, and its Ready condition a reason; the status."""
 
@@ -179,6 +179,19 @@ class Admin:
         found = await self.sees(QUEUE_CONFIG, "kaiwo", says, timeout=timeout)
         status: Object = found["status"]
         return status
+
+    @staticmethod
+    def condition_of(status: Object, kind: str) -> Object:
+        """A condition of a status."""
+        return next(item for item in status["conditions"] if item["type"] == kind)
+
+    async def sees_event(self, reason: str) -> None:
+        """Wait until there is an event of the KaiwoQueueConfig with a reason."""
+        selector = f"involvedObject.kind={QUEUE_CONFIG.kind},reason={reason}"
+        end = time.monotonic() + _TIMEOUT
+        while not [event async for event in self.client.list(EVENT, field_selector=selector)]:
+            assert time.monotonic() < end, f"no event {reason}"
+            await asyncio.sleep(0.2)
 
     async def label_namespace(self, name: str, **labels: str | None) -> None:
         """Label a namespace."""

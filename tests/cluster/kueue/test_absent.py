@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.testing.operator import until
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, GROUP, LOCAL_QUEUE, QUEUE_CONFIG
 

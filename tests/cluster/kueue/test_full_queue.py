@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_SERVICE
 from kaiwo.engine.resource import EVENT, NODE, POD
-from kaiwo.host.kinds import KAIWO_SERVICE
 from kaiwo.testing.operator import until
 from kaiwo_sandbox.nodes import amd_node
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
 
-PLUGINS = "batch_job,deployment,gpu_amd,gpu_nvidia,kueue"
-_PATIENCE = 90.0
+PLUGINS = "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,node_pools"
+_TIMEOUT = 90.0
 
 
 async def serve(client: Client, namespace: str, name: str, **spec: Any) -> None:
@@ -46,7 +46,7 @@ async def ready(client: Client, namespace: str, name: str, generation: int = 1) 
         status = (obj or {}).get("status") or {}
         return status.get("status") == "READY" and status.get("observedGeneration", 0) >= generation
 
-    found = await until(client, KAIWO_SERVICE, namespace, name, holds, timeout=_PATIENCE)
+    found = await until(client, KAIWO_SERVICE, namespace, name, holds, timeout=_TIMEOUT)
     assert found is not None
     status: Object = found["status"]
     return status
@@ -128,7 +128,7 @@ async def test_a_service_that_kueue_does_not_manage_runs_and_says_that_no_quota_
         status = await ready(client, namespace, "loose")
         admitted = next(item for item in status["conditions"] if item["type"] == "Admitted")
         assert (admitted["status"], admitted["reason"]) == ("Unknown", "NotManagedByQueue")
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _TIMEOUT
         while "NotManagedByQueue" not in await warnings(client, namespace, "loose"):
             assert time.monotonic() < end  # events leave behind everything else
             await asyncio.sleep(0.5)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.resource import JOB, NAMESPACE
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo_kueue.kinds import LOCAL_QUEUE
 
@@ -65,7 +65,7 @@ async def test_a_job_waits_for_quota_and_starts_when_another_ends(
 async def test_jobs_submitted_together_to_a_new_namespace_all_start(
     operator: Start, admin: Any, lab: Any, quota: Callable[..., Object]
 ) -> None:
-    """The LocalQueue that the first of them brings about wakes those that are being looked at just then."""
+    """The LocalQueue created for the first of them requeues those that are being reconciled just then."""
     await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota(cpu="32")}], resourceFlavors=FLAVORS)
     await operator()
     await admin.status("READY")

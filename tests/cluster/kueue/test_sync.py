@@ -1,4 +1,4 @@
-"""KaiwoQueueConfig against real Kueue: made, kept, healed, replaced, and told about."""
+"""KaiwoQueueConfig against real Kueue: created, kept, healed, replaced, and reported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.engine.resource import NODE, POD
-from kaiwo.host.kinds import KAIWO_JOB
+from kaiwo.engine.resource import NODE
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -18,25 +17,17 @@ from kaiwo_kueue.kinds import (
     RESOURCE_FLAVOR,
     TOPOLOGY,
 )
-from kaiwo_sandbox.nodes import amd_node
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
-    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
 
 pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
-
-
-def told(status: Object, kind: str) -> Object:
-    """A condition of the KaiwoQueueConfig."""
-    return next(item for item in status["conditions"] if item["type"] == kind)
 
 
 async def test_the_default_configuration_comes_from_the_nodes_and_follows_them(
@@ -84,45 +75,6 @@ async def test_the_default_configuration_comes_from_the_nodes_and_follows_them(
     finally:
         await admin.cordon("amd-1", cordoned=False)
     await admin.sees(CLUSTER_QUEUE, "kaiwo", gpus("16"))
-
-
-async def test_gpu_nodes_are_tainted_on_request_and_the_taint_is_taken_back(
-    operator: Start, admin: Any, client: Client
-) -> None:
-    """The flavor shows the taint too, so that Kueue admits only what tolerates it."""
-    key = "kaiwo.silogen.ai/gpu"
-
-    def tainted(obj: Object | None) -> bool:
-        return any(taint["key"] == key for taint in (obj or {}).get("spec", {}).get("taints") or ())
-
-    await admin.set(nodes={"addTaintsToGpuNodes": True})
-    await operator()
-    await admin.sees(NODE, "amd-1", tainted)
-    await admin.status("READY")
-    flavor = (await client.get(NODE, None, "amd-1"))["metadata"]["labels"]["kaiwo/nodepool"]
-    live = await client.get(RESOURCE_FLAVOR, None, flavor)
-    assert live["spec"]["nodeTaints"] == [{"key": key, "value": "true", "effect": "NoSchedule"}]
-    assert not tainted(await client.get(NODE, None, "cpu-1"))
-    await admin.set(nodes={"addTaintsToGpuNodes": False})
-    await admin.sees(NODE, "amd-1", lambda obj: not tainted(obj))
-    await admin.sees(RESOURCE_FLAVOR, flavor, lambda obj: obj and not obj["spec"].get("nodeTaints"))
-
-
-async def test_a_node_that_others_write_too_is_tried_again_at_once(
-    operator: Start, admin: Any, proxy: FaultProxy, tmp_path: Path
-) -> None:
-    """A new node is written by kubelet and controllers as well; workloads wait for its labels."""
-    node = amd_node("joining-1")
-    conflicts = proxy.answer(409, method="PATCH", path=r"/nodes/joining-1$", times=2)
-    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
-    await admin.status("READY")
-    await admin.client.create(NODE, node)
-    try:
-        labelled = lambda obj: obj and obj["metadata"]["labels"].get("kaiwo/gpu-model") == "mi300x"  # noqa: E731
-        await admin.sees(NODE, "joining-1", labelled)
-    finally:
-        await admin.client.delete(NODE, None, "joining-1")
-    assert conflicts.struck == 2
 
 
 async def test_objects_heal_and_go_with_their_entries(
@@ -223,7 +175,7 @@ async def test_a_flavor_that_may_not_change_is_replaced(
     assert (await client.get(RESOURCE_FLAVOR, None, "f"))["spec"]["topologyName"] == "t"
 
 
-async def test_mistakes_are_told_and_harm_nobody_else(
+async def test_mistakes_are_reported_and_affect_nothing_else(
     operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
 ) -> None:
     """A quantity that is none, an unknown flavor, a missing namespace: named, and healed by a correction."""
@@ -240,19 +192,19 @@ async def test_mistakes_are_told_and_harm_nobody_else(
     await operator()
     status = await admin.status("FAILED")
     await admin.sees(CLUSTER_QUEUE, "fine", lambda obj: obj is not None)
-    text = told(status, "Ready")["message"]
+    text = admin.condition_of(status, "Ready")["message"]
     for word in ("wrong", "nominalQuota", "nowhere", "nope"):
         assert word in text, text
-    assert told(status, "ClusterQueuesSynced")["status"] == "False"
-    assert told(status, "LocalQueuesSynced")["reason"] == "NamespaceNotFound"
-    assert told(status, "ResourceFlavorsSynced")["status"] == "True"
+    assert admin.condition_of(status, "ClusterQueuesSynced")["status"] == "False"
+    assert admin.condition_of(status, "LocalQueuesSynced")["reason"] == "NamespaceNotFound"
+    assert admin.condition_of(status, "ResourceFlavorsSynced")["status"] == "True"
     spec["clusterQueues"] = [{"name": "wrong", "spec": quota()}, {"name": "fine", "spec": quota()}]
     config = await admin.configure(**spec)
     await admin.status("READY", generation=config["metadata"]["generation"])
     assert await client.get(CLUSTER_QUEUE, None, "wrong")
 
 
-async def test_kueue_that_does_not_answer_is_told_and_heals(
+async def test_kueue_that_does_not_answer_is_reported_and_heals(
     operator: Start, admin: Any, control_plane: Any, quota: Callable[..., Object]
 ) -> None:
     """Its webhook is silent: the status says what could not be written, and is READY once it is back."""
@@ -266,51 +218,10 @@ async def test_kueue_that_does_not_answer_is_told_and_heals(
         spec["clusterQueues"] = [{"name": "q", "spec": quota(cpu="5")}]
         config = await admin.configure(**spec)
         failed = await admin.status("FAILED", generation=config["metadata"]["generation"], timeout=120)
-        assert "ClusterQueue q" in told(failed, "ClusterQueuesSynced")["message"]
+        assert "ClusterQueue q" in admin.condition_of(failed, "ClusterQueuesSynced")["message"]
     finally:
         os.kill(pid, signal.SIGCONT)
     await admin.status("READY", generation=config["metadata"]["generation"], timeout=120)
-
-
-async def test_a_new_pool_waits_for_pods_that_select_the_old_one(
-    operator: Start, admin: Any, client: Client, lab: Any
-) -> None:
-    """A pod on the node keeps the label it was placed by; the node moves as soon as it is gone."""
-    await operator()
-    await admin.status("READY")
-    await lab.submit(
-        "stays",
-        gpus=8,
-        resources={"requests": {"cpu": "1"}},
-        pods={"kaiwo-sandbox/forever": "true"},
-        podTemplateSpecLabels={"find": "me"},
-    )
-    await lab.reaches("stays", "RUNNING")
-    (pod,) = [pod async for pod in client.list(POD, lab.namespace, label_selector="find=me")]
-    name, old = pod["spec"]["nodeName"], pod["spec"]["nodeSelector"]["kaiwo/nodepool"]
-    label = "amd.com/gpu.product-name"
-    before = (await client.get(NODE, None, name))["metadata"]["labels"][label]
-
-    def in_pool(model: str) -> Callable[[Object | None], bool]:
-        return lambda obj: model in (obj or {})["metadata"]["labels"]["kaiwo/nodepool"]
-
-    try:
-        renamed = {"metadata": {"labels": {label: "AMD_Instinct_MI325X_OAM"}}}
-        await client.merge_patch(NODE, None, name, renamed)
-
-        def pending(obj: Object | None) -> bool:
-            conditions = (obj or {}).get("status", {}).get("conditions", ())
-            return any(item["reason"] == "PoolChangePending" for item in conditions)
-
-        found = await admin.sees(QUEUE_CONFIG, "kaiwo", pending)
-        assert name in told(found["status"], "NodePoolsSettled")["message"]
-        assert (await client.get(NODE, None, name))["metadata"]["labels"]["kaiwo/nodepool"] == old
-        await client.delete(KAIWO_JOB, lab.namespace, "stays")
-        await admin.sees(NODE, name, in_pool("mi325x"))
-        await admin.sees(QUEUE_CONFIG, "kaiwo", lambda obj: not pending(obj))
-    finally:
-        await client.merge_patch(NODE, None, name, {"metadata": {"labels": {label: before}}})
-    await admin.sees(NODE, name, in_pool("mi300x"))
 
 
 async def test_another_name_does_not_count(operator: Start, admin: Any, client: Client) -> None:
@@ -325,7 +236,7 @@ async def test_another_name_does_not_count(operator: Start, admin: Any, client: 
     }
     await client.create(QUEUE_CONFIG, other)
     found = await admin.sees(QUEUE_CONFIG, "other", lambda obj: (obj or {}).get("status"))
-    assert told(found["status"], "Ready")["reason"] == "NotTheSingleton"
+    assert admin.condition_of(found["status"], "Ready")["reason"] == "NotTheSingleton"
     assert "never" not in [obj["metadata"]["name"] async for obj in client.list(CLUSTER_QUEUE)]
 
 

@@ -19,7 +19,7 @@ from kaiwo_ray_service.kinds import APP_WRAPPER
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from kaiwo.api.field import WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
 
@@ -133,7 +133,7 @@ class World:
         """The spec of a workload of a form."""
         return {"image": "registry.example/it:1", **form.spec, **more}
 
-    async def sees(self, resource: Resource, name: str, holds: Any, timeout: float = 120.0) -> Any:  # noqa: ASYNC109  handed on
+    async def sees(self, resource: Resource, name: str, holds: Any, timeout: float = 120.0) -> Any:
         """Wait until something holds for an object."""
         namespace = self.namespace if resource.namespaced else None
         return await until(self.client, resource, namespace, name, holds, timeout=timeout)

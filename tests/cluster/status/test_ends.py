@@ -25,8 +25,8 @@ async def test_an_exit_code_is_the_reason_of_the_end(world: Any, form: Any) -> N
     async with world.story(form) as story:
         await story.begin(world.spec(form), {"kaiwo-sandbox/exit-code": "3"})
         await story.sees("FAILED", "ExitCode", message="code 3", times="ended", via=(*form.passes, "RUNNING"))
-        assert len(story.history) <= 3, story.tale()  # one write per transition
-        await story.told()
+        assert len(story.history) <= 3, story.lines()  # one write per transition
+        await story.check_events()
 
 
 @pytest.mark.forms("job")
@@ -36,7 +36,7 @@ async def test_a_deadline_is_the_reason_of_the_end(world: Any, form: Any) -> Non
         await story.begin(world.spec(form, job={"spec": {"activeDeadlineSeconds": 4}}), form.lasts)
         await story.sees(*form.well, times="started", via=form.passes)
         await story.sees("FAILED", "DeadlineExceeded", message="activeDeadlineSeconds", times="ended")
-        await story.told()
+        await story.check_events()
 
 
 @pytest.mark.forms("job")
@@ -47,8 +47,8 @@ async def test_a_deadline_before_the_start_leaves_no_start(world: Any, form: Any
         await story.begin(world.spec(form, job={"spec": {"activeDeadlineSeconds": 4}}), bad)
         await story.sees("STARTING", "ImagePullBackOff", times="none", via=("PENDING",))
         await story.sees("FAILED", "DeadlineExceeded", times="unstarted")
-        story.silent("RUNNING")
-        await story.told("ImagePullBackOff")
+        story.check_absent("RUNNING")
+        await story.check_events("ImagePullBackOff")
 
 
 @pytest.mark.forms("job")
@@ -61,7 +61,7 @@ async def test_what_its_ttl_collects_stays_complete(world: Any, form: Any) -> No
         await world.sees(JOB, "told", lambda job: job is None)
         await asyncio.sleep(2)
         assert len(story.history) == told
-        await story.told()
+        await story.check_events()
 
 
 @pytest.mark.forms("job")
@@ -91,8 +91,8 @@ async def test_a_child_deleted_by_hand_is_made_again(world: Any, form: Any, prop
         await asyncio.sleep(4)  # times are whole seconds, and clocks may differ by two
         await world.client.delete(form.child, world.namespace, "told", propagation=propagation)
         await story.sees(*form.well, times="restarted", via=form.passes, new_child=True)
-        story.silent("ERROR", "FAILED")
-        await story.told()
+        story.check_absent("ERROR", "FAILED")
+        await story.check_events()
 
 
 @pytest.mark.forms("ray-job")
@@ -117,7 +117,7 @@ async def test_rays_own_end_is_the_workloads(
         job = await world.client.get(RAY_JOB, world.namespace, "told")
         await world.sees(RAY_CLUSTER, job["status"]["rayClusterName"], lambda cluster: cluster is None)
         assert len(story.history) == told
-        await story.told()
+        await story.check_events()
 
 
 @pytest.mark.forms("ray-service")
@@ -137,7 +137,7 @@ async def test_a_sick_application_is_an_error_that_heals(world: Any, form: Any) 
             )
             await world.annotate(RAY_SERVICE, "told", ray_app_status=None)
             await story.sees(*form.well, times="kept", via=("RUNNING",))
-        await story.told()
+        await story.check_events()
 
 
 @pytest.mark.forms("ray-service")
@@ -150,4 +150,4 @@ async def test_what_the_wrapper_gives_up_is_the_end(world: Any, form: Any) -> No
         await story.sees(
             "FAILED", "WrapperFailed", message="MissingComponent", times="ended", via=form.passes
         )
-        await story.told()
+        await story.check_events()

@@ -28,11 +28,11 @@ async def test_an_image_that_cannot_be_pulled_is_named_until_it_can(world: Any, 
             "STARTING", "ImagePullBackOff", message="registry.example/it:1.*cannot be pulled",
             times="none", via=("PENDING",),
         )  # fmt: skip
-        story.silent("RUNNING", "READY", "ERROR")
+        story.check_absent("RUNNING", "READY", "ERROR")
         async with world.healing(image_pull_error=None):
             await story.sees(*form.well, times="started", via=form.passes)
-        story.silent("ERROR", "FAILED")
-        await story.told("ImagePullBackOff")
+        story.check_absent("ERROR", "FAILED")
+        await story.check_events("ImagePullBackOff")
 
 
 async def test_no_free_gpu_is_told_in_the_schedulers_words(world: Any, form: Any) -> None:
@@ -49,12 +49,12 @@ async def test_no_free_gpu_is_told_in_the_schedulers_words(world: Any, form: Any
             "STARTING", "Unschedulable", message="Insufficient nvidia.com/gpu", via=("PENDING",),
             times="awaited" if "ray" in form.spec else "none",  # the head of a Ray cluster runs, soon or late
         )  # fmt: skip
-        story.silent("RUNNING", "READY", "ERROR")
+        story.check_absent("RUNNING", "READY", "ERROR")
         await world.client.delete(POD, world.namespace, "blocker")
         if idle:
             await world.annotate(RAY_SERVICE, "told", ray_app_status="RUNNING")
         await story.sees(*form.well, times="started", via=form.passes)
-        await story.told("Unschedulable")
+        await story.check_events("Unschedulable")
 
 
 @pytest.mark.forms("deployment")
@@ -72,8 +72,8 @@ async def test_a_crash_loop_is_told_with_its_exit_code(world: Any, form: Any) ->
         )
         async with world.healing(exit_code=None):
             await story.sees(*form.well, times="kept", via=form.passes)
-        story.silent("ERROR", "FAILED")
-        await story.told("CrashLoopBackOff")
+        story.check_absent("ERROR", "FAILED")
+        await story.check_events("CrashLoopBackOff")
 
 
 @pytest.mark.forms("job")
@@ -91,7 +91,7 @@ async def test_a_job_that_crashes_and_is_retried_ends_with_its_exit_code(world: 
         await story.sees("RUNNING", "Running", times="started", via=("PENDING", "STARTING"))
         await story.sees("STARTING", "CrashLoopBackOff", message="exited with code 3", times="kept")
         await story.sees("FAILED", message="exited with code 3", times="ended", via=("RUNNING",))
-        await story.told("CrashLoopBackOff")
+        await story.check_events("CrashLoopBackOff")
 
 
 async def test_pods_that_may_not_be_created_are_told_with_what_forbids_them(world: Any, form: Any) -> None:
@@ -117,8 +117,8 @@ async def test_pods_that_may_not_be_created_are_told_with_what_forbids_them(worl
         )
         await world.client.delete(QUOTA, world.namespace, "none")
         await story.sees(*form.well, times="started", via=form.passes)
-        story.silent("ERROR", "FAILED")
-        await story.told(said["reason"])
+        story.check_absent("ERROR", "FAILED")
+        await story.check_events(said["reason"])
 
 
 @pytest.mark.forms("deployment")
@@ -135,7 +135,7 @@ async def test_a_rollout_past_its_deadline_is_an_error_that_heals(world: Any, fo
         )
         async with world.healing(image_pull_error=None):
             await story.sees(*form.well, times="started", via=form.passes)
-        await story.told("ImagePullBackOff")
+        await story.check_events("ImagePullBackOff")
 
 
 async def test_a_lost_node_is_no_error_for_what_can_run_elsewhere(world: Any, form: Any) -> None:
@@ -149,7 +149,7 @@ async def test_a_lost_node_is_no_error_for_what_can_run_elsewhere(world: Any, fo
             await story.sees(
                 "FAILED", "NodeLost", message="pod told-.* was deleted.*NoExecute taint", times="ended"
             )
-            await story.told()
+            await story.check_events()
             return
         await story.sees(
             _LAMED[form.child.kind], "Unschedulable", times="kept",
@@ -157,8 +157,8 @@ async def test_a_lost_node_is_no_error_for_what_can_run_elsewhere(world: Any, fo
         )  # fmt: skip
         await world.add_node()
         await story.sees(*form.well, times="kept", via=form.passes)
-        story.silent("ERROR", "FAILED")
-        await story.told("Unschedulable")
+        story.check_absent("ERROR", "FAILED")
+        await story.check_events("Unschedulable")
 
 
 def _blocker(namespace: str, node: str) -> Object:

@@ -27,7 +27,7 @@ RUNS = {**FINE, "Admitted": "True/Admitted"}
 @pytest.fixture(scope="module")
 def plugins() -> str:
     """With queues."""
-    return "batch_job,deployment,ray_job,ray_service,gpu_amd,gpu_nvidia,kueue"
+    return "batch_job,deployment,ray_job,ray_service,gpu_amd,gpu_nvidia,kueue,node_pools"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -105,7 +105,7 @@ async def test_waiting_admission_eviction_and_admission_again(world: Any, form: 
         await story.sees(
             "PENDING", "Pending", message="insufficient unused quota for cpu", times="none", conditions=WAITS
         )
-        story.silent("STARTING", "RUNNING", "READY")
+        story.check_absent("STARTING", "RUNNING", "READY")
         await release(world)
         await story.sees(*form.well, times="started", via=form.passes, conditions=RUNS)
         await asyncio.sleep(2)  # times are whole seconds: the next start is another one
@@ -118,8 +118,8 @@ async def test_waiting_admission_eviction_and_admission_again(world: Any, form: 
         assert "childUID" in evicted
         await release(world)
         await story.sees(*form.well, times="restarted", via=form.passes, conditions=RUNS)
-        story.silent("ERROR", "FAILED")
-        await story.told()
+        story.check_absent("ERROR", "FAILED")
+        await story.check_events()
 
 
 async def test_what_no_wait_can_bring_is_told(world: Any, form: Any, queue: str) -> None:
@@ -131,4 +131,4 @@ async def test_what_no_wait_can_bring_is_told(world: Any, form: Any, queue: str)
             "PENDING", "NoQuota", times="none", conditions={**WAITS, "Admitted": "False/NoQuota"},
             message=f"queue {queue} does not cover ephemeral-storage; it covers cpu, memory",
         )  # fmt: skip
-        story.silent("STARTING", "RUNNING", "READY", "ERROR")
+        story.check_absent("STARTING", "RUNNING", "READY", "ERROR")

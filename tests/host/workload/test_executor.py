@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import kaiwo_batch_job.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.engine.errors import Forbidden, Invalid, NotFound, ServerUnavailable
 from kaiwo.engine.resource import JOB, SERVICE
@@ -68,13 +68,13 @@ def world(*answers: Any, cached: Object | None = None) -> tuple[PlanExecutor, Sn
     store = cache.register(JOB)
     if cached is not None:
         store.observe("ADDED", store.decode(msgspec.json.encode(cached)))
-    engine: Any = SimpleNamespace(cache=cache, writer=writes)
+    manager: Any = SimpleNamespace(cache=cache, writer=writes)
     snapshot = Snapshot(
         Workload.from_object(job(NAME)),
         BackendChoice(BATCH),
         Facts(now=NOW, config=ResolvedConfig.defaults()),
     )
-    return PlanExecutor(engine, "KaiwoJob", lambda _: None), snapshot, writes
+    return PlanExecutor(manager, "KaiwoJob", lambda _: None), snapshot, writes
 
 
 async def test_answers_are_put_where_the_next_plan_sees_them() -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.cached_object import ObjectDecoder, Projection
 from kaiwo.engine.resource import JOB, POD
 from kaiwo.engine.store import Cache, CacheEvent
 from kaiwo.engine.workqueue import Key
-from kaiwo.host.kinds import KAIWO_JOB
 from kaiwo.host.workload.state import ReconcileStates
 from kaiwo.host.workload.watches import on_child_deleted, on_pod_deleted, workload_watches
 from kaiwo.plugin.backends import Backend
@@ -33,8 +33,7 @@ def never(*_: Any) -> Any:
 
 
 BACKEND = Backend(
-    name="jobs", kind="KaiwoJob", child=JOB, fields=(),
-    chosen=never, allocate=never, render=never, observe=never,
+    name="jobs", kind="KaiwoJob", child=JOB, fields=(), implementation=never
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import kaiwo_deployment.plugin
 import kaiwo_ray_job.plugin
 import kaiwo_ray_service.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.observation import Finding
 from kaiwo.testing import config, job, plugins, service

@@ -20,7 +20,7 @@ LOADED = plugins(kaiwo_batch_job.plugin, kaiwo_storage_s3_gcs_azure_git_hf.plugi
 GIT = {"repository": "https://git.example.com/r.git"}
 ITEMS = [
     {**GIT, "targetPath": "a", "branch": "main"},
-    {**GIT, "targetPath": "b", "branch": "main", "commit": "deadbeef"},
+    {**GIT, "targetPath": "b", "branch": "main", "commit": "0123456789" * 4},
 ]
 COMMIT = "spec.storage.data.download.git[1].commit"
 WARNING = f"{COMMIT}: is ignored: the branch decides (remove branch to check out exactly this commit)"

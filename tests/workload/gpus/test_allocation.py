@@ -225,7 +225,7 @@ def test_a_vendor_is_found_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"gpuVendor": "nvidai"}, ["'nvidai'", "amd, nvidia", "did you mean 'nvidia'"]),
+        ({"gpuVendor": "nvidai"}, ["'nvidai'", "amd, nvidia", 'did you mean "nvidia"?']),
         ({"gpuVendor": "zzz"}, ["amd, nvidia", "plugin of that vendor"]),
         ({"gpuVendor": "default", "key": "acme.com/gpu"}, ["acme.com/gpu", "defaultGpuResourceKey"]),
     ],

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
 from kaiwo.testing import config, node
 from kaiwo.workload.gpus.capacity import capacity

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.config import ResolvedConfig
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import JOB, PERSISTENT_VOLUME_CLAIM, Resource
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem
 from kaiwo.testing import config, job
+from kaiwo.testing.overrides import override_methods
 from kaiwo.workload.model import ApiRejection, Create
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def test_what_was_never_sent_to_a_cluster_has_no_owner(world: World) -> None:
         (
             {"storage": {"storageEnabled": True, "data": {"download": {"s3": [{}]}}}},
             "InvalidSpec",
-            ["spec.storage.data.download.s3", "storageSize"],
+            ["spec.storage.data.storageSize", "downloads"],
         ),
     ],
 )
@@ -148,7 +149,7 @@ def test_the_index_counts_in_the_name_of_an_indexed_job(world: World) -> None:
     assert world.plan().writes
     world.obj["spec"]["job"]["spec"]["completions"] = 11
     message = refused(world, "InvalidName")
-    assert "at most 60 are possible" in message
+    assert "may have at most 60 characters" in message
     assert f'for example "{"a" * 60}"' in message
 
 
@@ -173,8 +174,9 @@ def test_an_installed_but_unselected_plugin_is_named(world: World) -> None:
 
 def test_a_declared_back_end_does_not_run_anything(world: World) -> None:
     """Fields alone make no Job."""
-    declared = dataclasses.replace(world.registry.backends[0], allocate=None, render=None, observe=None)
+    declared = dataclasses.replace(world.registry.backends[0], implementation=None)
     world.registry = dataclasses.replace(world.registry, backends=(declared,))
+    world.obj["spec"]["job"] = {}
     assert "not built yet" in refused(world, "BackendNotLoaded")
 
 
@@ -190,8 +192,8 @@ def test_an_unused_block_is_ignored_with_a_warning(world: World) -> None:
         world.registry.backends[0],
         name="ray_job",
         fields=(dataclasses.replace(world.registry.backends[0].fields[0], path=("rayJob",)),),
-        chosen=lambda workload: "rayJob" in workload.blocks,
     )
+    ray = override_methods(ray, serves=lambda workload: "rayJob" in workload.blocks)
     world.registry = dataclasses.replace(world.registry, backends=(*world.registry.backends, ray))
     world.obj["spec"] |= {"job": {}, "rayJob": {}}
     plan = world.plan()
@@ -247,10 +249,10 @@ def test_a_claim_of_somebody_else_stops_the_job(world: World) -> None:
 
 
 def test_a_priority_class_must_exist(world: World) -> None:
-    """A missing class is told with the existing ones and heals; without a cluster it is believed."""
+    """A missing class is answered with those that a workload may use, and heals."""
     world.obj["spec"]["priorityClass"] = "high"
-    world.set(priority_classes=frozenset({"low"}))
-    assert "existing: low" in refused(world, "PriorityClassNotFound")
+    world.set(priority_classes=frozenset({"low", "system-node-critical"}))
+    assert "existing: low; create" in refused(world, "PriorityClassNotFound")
     world.set(priority_classes=frozenset({"low", "high"}))
     world.settle()
     assert world.created(JOB)["spec"]["template"]["spec"]["priorityClassName"] == "high"
@@ -275,6 +277,23 @@ def test_ignored_storage_and_queue_are_warned_about(world: World) -> None:
         "spec.storage.data:",
         "spec.clusterQueue",
     ]
+
+
+def test_gpu_models_that_no_node_shows_are_warned_about(world: World) -> None:
+    """The pods would wait for a label that nobody writes; a plugin that labels nodes, or a hand, heals it."""
+    world.obj["spec"] |= {"gpus": 1, "gpuModels": ["mi300x"]}
+    (warning,) = world.plan().warnings
+    assert warning.startswith("spec.gpuModels: no node has the label kaiwo/gpu-model")
+    assert "add node_pools" in warning
+    world.settle()
+    assert world.condition("SpecApplied")["message"] == warning
+
+    first, *others = world.facts.nodes
+    world.set(nodes=(dataclasses.replace(first, model_label="mi300x"), *others))
+    assert world.plan().warnings == ()
+    world.set(nodes=(first, *others))
+    world.registry = dataclasses.replace(world.registry, labels_nodes=True)
+    assert world.plan().warnings == ()
 
 
 def test_the_api_servers_refusal_is_shown_with_its_text(world: World) -> None:

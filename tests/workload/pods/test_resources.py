@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.api.core import ResourceRequirements
+from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.engine.quantity import parse_quantity
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.pods.origins import Origins

@@ -1,4 +1,4 @@
-"""The controllers that a sandbox can have besides Kubernetes: Kueue, KubeRay and AppWrapper."""
+"""Addons: the controllers that a sandbox can run besides Kubernetes (Kueue, KubeRay and AppWrapper)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ ADDONS = {addon.name: addon for addon in (APPWRAPPER, KUBERAY, KUEUE)}
 
 
 def load(names: Iterable[str]) -> list[Addon]:
-    """The addons called `names`, each once, in alphabetical order.
+    """Return the addons called `names`, each once, in alphabetical order.
 
     Raises:
-        SandboxError: there is none of that name.
+        SandboxError: a name is unknown.
     """
-    chosen = sorted(set(names))
-    for name in chosen:
+    unique = sorted(set(names))
+    for name in unique:
         if name not in ADDONS:
             raise SandboxError(
-                f"There is no addon {name!r}.",
-                why=f"The sandbox can start {', '.join(ADDONS)}.",
-                next_step="Correct the name in --with.",
+                f'unknown addon "{name}" (known: {", ".join(ADDONS)})',
+                hint="correct the name in --with",
             )
-    return [ADDONS[name] for name in chosen]
+    return [ADDONS[name] for name in unique]

@@ -1,7 +1,7 @@
-"""AppWrapper with the webhooks of its project: what is inside a wrapper cannot be changed, as on any cluster.
+"""The addon AppWrapper, with the validating and mutating webhooks of its project.
 
-The project's own program serves webhooks on every address of the machine at a fixed port. The one here, made
-from `builds/appwrapper.go`, has the same controllers and webhooks on 127.0.0.1.
+The project's own program serves webhooks on all addresses of the machine at a fixed port. The program built
+from `builds/appwrapper.go` has the same controllers and webhooks on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import objects
-from kaiwo_sandbox.addons import health, webhooks
+from kaiwo_sandbox.addons import probes, webhooks
 from kaiwo_sandbox.addons.base import Addon
 from kaiwo_sandbox.ports import LOOPBACK
 
@@ -24,13 +24,13 @@ _HEALTH, _WEBHOOK = "appwrapper_health", "appwrapper_webhook"
 _CERTIFICATES = "appwrapper-webhook"
 
 
-def _objects(manifests: Path) -> list[Object]:
+def _static_objects(manifests: Path) -> list[Object]:
     definitions = objects.read_kinds(manifests, "CustomResourceDefinition")
     return [objects.namespace(NAMESPACE), *definitions]
 
 
-def _wiring(manifests: Path, layout: Layout) -> list[Object]:
-    return webhooks.wired(manifests, layout, prefix="appwrapper", port=_WEBHOOK)
+def _webhook_objects(manifests: Path, layout: Layout) -> list[Object]:
+    return webhooks.configurations(manifests, layout, prefix="appwrapper", port=_WEBHOOK)
 
 
 def _command(binary: Path, layout: Layout) -> list[str]:
@@ -44,7 +44,7 @@ def _command(binary: Path, layout: Layout) -> list[str]:
 
 
 def _ready(manifests: Path, layout: Layout) -> bool:
-    return health.answers(layout.ports[_HEALTH], "/readyz") and health.serves(
+    return probes.is_ready(layout.ports[_HEALTH], "/readyz") and probes.serves_webhooks(
         layout.ports[_WEBHOOK], webhooks.paths(manifests), layout.pki / webhooks.AUTHORITY
     )
 
@@ -53,9 +53,9 @@ APPWRAPPER = Addon(
     name="appwrapper",
     program="appwrapper-controller",
     port_names=(_HEALTH, _WEBHOOK),
-    objects=_objects,
-    wiring=_wiring,
-    configure=lambda layout: webhooks.write_certificates(layout, _CERTIFICATES),
+    static_objects=_static_objects,
+    webhook_objects=_webhook_objects,
+    write_files=lambda layout: webhooks.write_certificates(layout, _CERTIFICATES),
     command=_command,
     environment=lambda _layout: {},
     ready=_ready,

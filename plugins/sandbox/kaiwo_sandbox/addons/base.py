@@ -1,4 +1,4 @@
-"""What an addon is to the sandbox: objects to create, a program to start, and how to know that it works."""
+"""The declaration of an addon: its objects, its program, and its readiness check."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ class Addon:
     """One controller.
 
     Attributes:
-        name: what `--with` calls it.
-        program: its binary.
-        port_names: the ports it needs, keys of `Layout.ports`.
-        objects: objects that stay the same for every sandbox (CRDs, namespaces), made from its manifests.
-        wiring: objects that hold this sandbox's ports, server-side applied when they changed.
-        configure: writes its configuration files.
-        command: its command line.
-        environment: variables it needs.
-        companions: command lines of programs by name that it needs beside it, started before it.
-        ready: whether its health and webhooks answer.
+        name: its name in `--with`.
+        program: name of its binary.
+        port_names: the ports that it needs, keys of `Layout.ports`.
+        static_objects: builds the objects that are the same in every sandbox (CRDs, namespaces) from its
+            manifests.
+        webhook_objects: builds the objects that contain ports of this sandbox. They are applied again when
+            the ports change.
+        write_files: writes its configuration files.
+        command: builds its command line.
+        environment: builds its environment variables.
+        ready: checks its health endpoint and its webhooks.
+        sidecars: builds the command lines, by name, of programs that it needs. They start before it.
     """
 
     name: str
     program: str
     port_names: tuple[str, ...]
-    objects: Callable[[Path], list[Object]]
-    wiring: Callable[[Path, Layout], list[Object]]
-    configure: Callable[[Layout], None]
+    static_objects: Callable[[Path], list[Object]]
+    webhook_objects: Callable[[Path, Layout], list[Object]]
+    write_files: Callable[[Layout], None]
     command: Callable[[Path, Layout], list[str]]
     environment: Callable[[Layout], dict[str, str]]
     ready: Callable[[Path, Layout], bool]
-    companions: Callable[[Layout], dict[str, list[str]]] = lambda _layout: {}
+    sidecars: Callable[[Layout], dict[str, list[str]]] = lambda _layout: {}

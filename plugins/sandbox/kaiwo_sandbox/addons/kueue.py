@@ -1,4 +1,4 @@
-"""Kueue: its CRDs and webhooks, with the manager on this machine instead of in a pod."""
+"""The addon Kueue: its CRDs, its webhooks and its manager."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from kaiwo_sandbox import objects
-from kaiwo_sandbox.addons import health, webhooks
+from kaiwo_sandbox.addons import probes, webhooks
 from kaiwo_sandbox.addons.base import Addon
 from kaiwo_sandbox.ports import LOOPBACK
 
@@ -23,7 +23,7 @@ _CERTIFICATES = "kueue-webhook"
 _CONVERT = "/convert"
 _GROUP = "kueue.x-k8s.io"
 
-_OTHER_NAMESPACES: Object = {
+_MANAGED_NAMESPACES: Object = {
     "matchExpressions": [
         {
             "key": "kubernetes.io/metadata.name",
@@ -32,12 +32,12 @@ _OTHER_NAMESPACES: Object = {
         }
     ]
 }
-"""Which namespaces' jobs and pods Kueue looks at. The webhooks and the configuration must agree: a job that
-the webhook suspends and the controller then ignores waits for ever."""
+"""Selects the namespaces that Kueue manages. The webhooks and the configuration must use the same selector:
+otherwise a webhook suspends jobs that the controller ignores."""
 
-_CONVERTED = ("clusterqueues", "localqueues", "workloads", "cohorts", "multikueueclusters")
-"""The kinds whose versions differ and are converted by the webhook, as in the project's own deployment. The
-older generation has one version of each."""
+_CONVERTED_RESOURCES = ("clusterqueues", "localqueues", "workloads", "cohorts", "multikueueclusters")
+"""The resources with a conversion webhook, as in the project's own deployment. The older generation has one
+version of each, and no conversion."""
 
 FRAMEWORKS = (
     "batch/job",
@@ -51,13 +51,13 @@ FRAMEWORKS = (
 )
 
 
-def _objects(manifests: Path) -> list[Object]:
+def _static_objects(manifests: Path) -> list[Object]:
     definitions = objects.read_kinds(manifests, "CustomResourceDefinition")
     return [objects.namespace(NAMESPACE), *definitions]
 
 
 def _secret(layout: Layout) -> Object:
-    """The Secret that Kueue would make and fill by itself, which takes it half a minute."""
+    """The Secret of webhook certificates. Kueue would create it by itself, which takes half a minute."""
     files = {
         "ca.crt": webhooks.AUTHORITY,
         "ca.key": "webhook-ca.key",
@@ -68,25 +68,25 @@ def _secret(layout: Layout) -> Object:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "kueue-webhook-server-cert", "namespace": NAMESPACE},
-        "data": {key: webhooks.encoded(layout.pki / file) for key, file in files.items()},
+        "data": {key: webhooks.base64_of(layout.pki / file) for key, file in files.items()},
     }
 
 
-def _wiring(manifests: Path, layout: Layout) -> list[Object]:
-    configurations = webhooks.wired(manifests, layout, prefix="kueue", port=_WEBHOOK)
+def _webhook_objects(manifests: Path, layout: Layout) -> list[Object]:
+    configurations = webhooks.configurations(manifests, layout, prefix="kueue", port=_WEBHOOK)
     for webhook in (webhook for each in configurations for webhook in each["webhooks"]):
         if not any(_GROUP in rule["apiGroups"] for rule in webhook["rules"]):
-            webhook["namespaceSelector"] = _OTHER_NAMESPACES
-    conversions = [_conversion(layout, plural) for plural in _converted(layout)]
+            webhook["namespaceSelector"] = _MANAGED_NAMESPACES
+    conversions = [_conversion(layout, plural) for plural in _converted_resources(layout)]
     return [_secret(layout), *configurations, *conversions]
 
 
-def _converted(layout: Layout) -> tuple[str, ...]:
-    return () if layout.is_older else _CONVERTED
+def _converted_resources(layout: Layout) -> tuple[str, ...]:
+    return () if layout.is_older else _CONVERTED_RESOURCES
 
 
 def _conversion(layout: Layout, plural: str) -> Object:
-    """The part of a CRD that says where its versions are converted, to be merged into it."""
+    """The conversion webhook of a CRD, to be applied to it."""
     webhook = {
         "clientConfig": webhooks.client_config(layout, _WEBHOOK, _CONVERT),
         "conversionReviewVersions": ["v1"],
@@ -100,7 +100,7 @@ def _conversion(layout: Layout, plural: str) -> Object:
 
 
 def configuration(layout: Layout) -> Object:
-    """The manager's configuration file, of the version and with the frameworks that its generation knows."""
+    """The configuration of the manager, in the version and with the frameworks of its generation."""
     frameworks = [name for name in FRAMEWORKS if not (layout.is_older and name == "ray.io/rayservice")]
     gates = {"TopologyAwareScheduling": True} if layout.is_older else {}  # on by default in the newer one
     return {
@@ -115,14 +115,14 @@ def configuration(layout: Layout) -> Object:
         },
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": 200, "burst": 400},
-        # Its aggregated API would need a server that the API server reaches through a Service.
+        # The aggregated API server would need a Service with a reachable endpoint.
         "featureGates": {"VisibilityOnDemand": False, **gates},
-        "managedJobsNamespaceSelector": _OTHER_NAMESPACES,
+        "managedJobsNamespaceSelector": _MANAGED_NAMESPACES,
         "integrations": {"frameworks": frameworks},
     }
 
 
-def _configure(layout: Layout) -> None:
+def _write_files(layout: Layout) -> None:
     webhooks.write_certificates(layout, _CERTIFICATES)
     (layout.directory / "kueue.yaml").write_text(yaml.safe_dump(configuration(layout), sort_keys=False))
 
@@ -132,8 +132,8 @@ def _command(binary: Path, layout: Layout) -> list[str]:
 
 
 def _ready(manifests: Path, layout: Layout) -> bool:
-    conversion = [_CONVERT] if _converted(layout) else []
-    return health.answers(layout.ports[_HEALTH], "/readyz") and health.serves(
+    conversion = [_CONVERT] if _converted_resources(layout) else []
+    return probes.is_ready(layout.ports[_HEALTH], "/readyz") and probes.serves_webhooks(
         layout.ports[_WEBHOOK], [*webhooks.paths(manifests), *conversion], layout.pki / webhooks.AUTHORITY
     )
 
@@ -142,9 +142,9 @@ KUEUE = Addon(
     name="kueue",
     program="kueue",
     port_names=(_HEALTH, _WEBHOOK),
-    objects=_objects,
-    wiring=_wiring,
-    configure=_configure,
+    static_objects=_static_objects,
+    webhook_objects=_webhook_objects,
+    write_files=_write_files,
     command=_command,
     environment=lambda _layout: {},
     ready=_ready,

@@ -1,7 +1,7 @@
-"""Webhooks of controllers on this machine, registered as their projects' manifests say.
+"""Registration of the addons' webhooks, based on the manifests of their projects.
 
-The API server calls them at ``https://127.0.0.1:PORT``, with an authority of ours as CA bundle. So neither a
-Service nor an address besides loopback is needed, nor root to make one.
+The API server calls webhooks at ``https://127.0.0.1:PORT`` and verifies them with the sandbox's authority.
+This needs neither a Service nor root.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from kaiwo_sandbox.control_plane import Layout
 
 AUTHORITY = "webhook-ca.crt"
-"""The certificate, among the sandbox's keys, of who signed the webhook servers' certificates."""
+"""File name of the authority's certificate that signed the certificates of webhook servers."""
 
 
 def client_config(layout: Layout, port: str, path: str) -> Object:
-    """How the API server reaches `path` of the webhook server whose port is called `port`."""
+    """Build the client configuration for `path` of the webhook server at the port named `port`."""
     return {
         "url": f"https://{LOOPBACK}:{layout.ports[port]}{path}",
-        "caBundle": encoded(layout.pki / AUTHORITY),
+        "caBundle": base64_of(layout.pki / AUTHORITY),
     }
 
 
-def encoded(file: Path) -> str:
-    """A file's content in base64, as objects carry it."""
+def base64_of(file: Path) -> str:
+    """The content of a file in base64, as Kubernetes objects contain it."""
     return base64.b64encode(file.read_bytes()).decode()
 
 
@@ -40,11 +40,11 @@ def _read(manifests: Path) -> list[Object]:
     return objects.read_kinds(manifests, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
-def wired(manifests: Path, layout: Layout, *, prefix: str, port: str) -> list[Object]:
-    """The webhook configurations of the manifests, named as in the project's release, at our addresses."""
+def configurations(manifests: Path, layout: Layout, *, prefix: str, port: str) -> list[Object]:
+    """The webhook configurations of the manifests, with the names of the release and the sandbox's URLs."""
     found = _read(manifests)
     for configuration in found:
-        # In the module's manifests the names lack the prefix that its release has.
+        # The release prefixes the names; the manifests in the Go module have no prefix.
         name = configuration["metadata"]["name"].removeprefix(f"{prefix}-")
         configuration["metadata"]["name"] = f"{prefix}-{name}"
         for webhook in configuration["webhooks"]:
@@ -54,7 +54,7 @@ def wired(manifests: Path, layout: Layout, *, prefix: str, port: str) -> list[Ob
 
 
 def paths(manifests: Path) -> list[str]:
-    """The paths that the manifests' webhooks are called at."""
+    """The URL paths of the manifests' webhooks."""
     return [
         webhook["clientConfig"]["service"]["path"]
         for configuration in _read(manifests)
@@ -63,9 +63,9 @@ def paths(manifests: Path) -> list[str]:
 
 
 def write_certificates(layout: Layout, directory: str) -> None:
-    """Put the webhook servers' certificate where controllers look for it: a directory with fixed names."""
-    place = layout.directory / directory
-    place.mkdir(mode=0o700, exist_ok=True)
+    """Copy the certificate of webhook servers to `directory`, with the file names that controllers expect."""
+    target = layout.directory / directory
+    target.mkdir(mode=0o700, exist_ok=True)
     for ending in ("crt", "key"):
-        shutil.copy(layout.pki / f"webhook.{ending}", place / f"tls.{ending}")
-    shutil.copy(layout.pki / AUTHORITY, place / "ca.crt")
+        shutil.copy(layout.pki / f"webhook.{ending}", target / f"tls.{ending}")
+    shutil.copy(layout.pki / AUTHORITY, target / "ca.crt")

@@ -1,4 +1,4 @@
-"""Finding the sandbox's programs, or making them: a directory, the cache, images, or a Go build."""
+"""The programs of a sandbox, from a directory, the cache, container images or a Go build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of binaries: one directory per set and content key, complete or absent, never half-made."""
+"""The cache of binaries: one directory per binary set and key, moved into place only when complete."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from kaiwo_sandbox.paths import cache_dir, state_root
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kaiwo_sandbox.catalogue import BinarySet
+    from kaiwo_sandbox.builds.binary_sets import BinarySet
 
 _KEY_LENGTH = 16
 _KEY = re.compile(rf"[0-9a-f]{{{_KEY_LENGTH}}}")
 
 
 def key(binary_set: BinarySet) -> str:
-    """A name for exactly this content: versions, checksums, packages, flags, operating system and processor.
+    """Hash the content of a set: module versions, checksums, packages, flags, operating system and processor.
 
-    The Go version is left out: another compiler makes the same programs, and should not cost a build.
+    The Go version does not count, because another compiler is no reason to build again. The names of
+    `Program`, `ManifestSource` and their fields do count, through `repr`.
     """
     digest = hashlib.sha256()
     parts = [
@@ -40,56 +41,57 @@ def key(binary_set: BinarySet) -> str:
     return digest.hexdigest()[:_KEY_LENGTH]
 
 
-def _places(binary_set: BinarySet) -> list[Path]:
+def _candidates(binary_set: BinarySet) -> list[Path]:
+    """The set's directory, then those of its earlier definitions."""
     keys = (key(binary_set), *binary_set.earlier)
     return [cache_dir() / f"{binary_set.name}-{each}" for each in keys]
 
 
-def _whole(binary_set: BinarySet, place: Path) -> bool:
-    return all((place / "bin" / program.name).is_file() for program in binary_set.programs)
+def _has_all_programs(binary_set: BinarySet, directory: Path) -> bool:
+    return all((directory / "bin" / program.name).is_file() for program in binary_set.programs)
 
 
 def location(binary_set: BinarySet) -> Path:
-    """Where the set lies, or where it will lie once it is made."""
-    places = _places(binary_set)
-    return next((place for place in places if _whole(binary_set, place)), places[0])
+    """The directory of the set in the cache, which may not exist yet."""
+    candidates = _candidates(binary_set)
+    return next((each for each in candidates if _has_all_programs(binary_set, each)), candidates[0])
 
 
 def build_lock() -> Path:
-    """The lock that whoever builds holds, because builds share a compiler cache."""
+    """The lock file of builds, which share a compiler cache."""
     return cache_dir() / "build.lock"
 
 
 def complete(binary_set: BinarySet) -> bool:
-    """Whether every program of the set lies in the cache."""
-    return _whole(binary_set, location(binary_set))
+    """Whether the cache has every program of the set."""
+    return _has_all_programs(binary_set, location(binary_set))
 
 
 def store(binary_set: BinarySet, prepared: Path) -> Path:
-    """Move a directory with ``bin`` and ``manifests`` into place in one step and return where it lies now.
+    """Move a directory with ``bin`` and ``manifests`` into the cache atomically and return its new path.
 
-    What earlier versions of the set left is removed, unless a sandbox still uses it.
+    Directories of earlier versions of the set are removed, except those that a sandbox uses.
     """
-    place = _places(binary_set)[0]
-    shutil.rmtree(place, ignore_errors=True)
-    prepared.rename(place)
+    target = _candidates(binary_set)[0]
+    shutil.rmtree(target, ignore_errors=True)
+    prepared.rename(target)
     prune(binary_set)
-    return place
+    return target
 
 
 def prune(binary_set: BinarySet) -> None:
-    """Remove the set's directories of other keys, but none that a sandbox's programs come from."""
-    used = set(_used())
+    """Remove the set's directories of other keys, except those that a sandbox uses."""
+    used = set(_used_directories())
     for directory in cache_dir().glob(f"{binary_set.name}-*"):
         is_a_version = _KEY.fullmatch(directory.name.removeprefix(f"{binary_set.name}-"))
         if is_a_version and directory not in {location(binary_set), *used}:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _used() -> Iterator[Path]:
-    """The cache directories that sandboxes with a directory of their own take programs and files from."""
+def _used_directories() -> Iterator[Path]:
+    """The cache directories of the programs and manifests of all sandboxes."""
     for directory in state_root().glob("*"):
-        known = state.load(directory)
-        if known is not None:
-            yield from (Path(program).parents[1] for program in known.programs.values())
-            yield from (Path(manifests).parents[1] for manifests in known.manifests.values())
+        loaded = state.load(directory)
+        if loaded is not None:
+            yield from (Path(program).parents[1] for program in loaded.programs.values())
+            yield from (Path(manifests).parents[1] for manifests in loaded.manifests.values())

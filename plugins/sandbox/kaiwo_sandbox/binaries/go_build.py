@@ -1,4 +1,4 @@
-"""Building a set with Go: the wrapper module's exact versions, one ``go build`` for all of its programs."""
+"""Build binary sets with Go: one ``go build`` per wrapper module, at its exact versions."""
 
 from __future__ import annotations
 
@@ -18,53 +18,50 @@ from kaiwo_sandbox.paths import cache_dir, make_private
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kaiwo_sandbox.catalogue import BinarySet
+    from kaiwo_sandbox.builds.binary_sets import BinarySet
 
-    Say = Callable[[str], None]
+    Progress = Callable[[str], None]
 
 MINIMUM_GO = (1, 26)
-"""The language version that go.mod of the newest Kubernetes modules asks for."""
+"""The Go version that the newest Kubernetes modules require in go.mod."""
 
-_TICK_SECONDS = 1.0
-_LINE_EVERY_SECONDS = 30.0
+_POLL_SECONDS = 1.0
+_REPORT_SECONDS = 30.0
 _GIBIBYTES_NEEDED = 6
-"""3.4 GB of compiler cache and 0.6 GB of binaries, measured, and the modules."""
+"""Measured: 3.4 GB of compiler cache, 0.6 GB of binaries, and the modules."""
 
 
-def _go(binary_set: BinarySet) -> str:
+def _find_go(binary_set: BinarySet) -> str:
     go = shutil.which("go")
     if go is None and binary_set.source is not None:
         (program,) = binary_set.programs
         raise SandboxError(
-            f"{program.name} is not there, and there is no Go to build it.",
-            why="It is made from a source file of the sandbox, so that no container image has it.",
-            next_step=(
-                "Install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the program, "
-                "or start without appwrapper."
+            f"{program.name} is not in the cache, and go is not installed to build it",
+            hint=(
+                "install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the program, "
+                "or start without appwrapper; no container image has this program"
             ),
         )
     if go is None:
         raise SandboxError(
-            "The control plane's programs are not there, and there is no Go to build them.",
-            why="They are not in the cache, and no explicit directory or list of images was given.",
-            next_step=(
-                "Install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the programs, "
-                "or KAIWO_SANDBOX_IMAGES to a file that lists images (see the sandbox's README)."
+            "the control plane's programs are not in the cache, and go is not installed to build them",
+            hint=(
+                "install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the programs, "
+                "or set KAIWO_SANDBOX_IMAGES to a list of images (see the sandbox's README)"
             ),
         )
-    answer = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False)
-    match = re.search(r"go(\d+)\.(\d+)", answer.stdout)
+    completed = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False)
+    match = re.search(r"go(\d+)\.(\d+)", completed.stdout)
     if match and (int(match[1]), int(match[2])) < MINIMUM_GO:
         raise SandboxError(
-            f"{go} is {answer.stdout.strip()}, older than Go 1.26.",
-            why="The modules of the newest Kubernetes need its language version.",
-            next_step="Install Go 1.26 or newer and run the command again.",
+            f"{go} is too old: expected Go 1.26 or newer, got {completed.stdout.strip()}",
+            hint="install Go 1.26 or newer and run the command again",
         )
     return go
 
 
 def _environment(build_cache: Path) -> dict[str, str]:
-    """Go's environment: static binaries, a compiler cache of our own, no workspace around us."""
+    """The environment of Go: static binaries, a separate compiler cache, no workspace."""
     return {
         **os.environ,
         "GOCACHE": str(build_cache),
@@ -79,25 +76,25 @@ def _minutes(seconds: float) -> str:
 
 
 def estimate(binary_set: BinarySet) -> float:
-    """How many minutes a build takes on this machine's cores; linking bounds it from below."""
+    """Estimate the minutes of a build on this machine's cores; more cores do not speed up linking."""
     cores = len(os.sched_getaffinity(0))
     return max(binary_set.minutes * 2 / cores, binary_set.minutes / 4)
 
 
-def build(binary_sets: Sequence[BinarySet], say: Say) -> None:
-    """Build the sets into the cache, telling `say` what appears and how long it takes.
+def build(binary_sets: Sequence[BinarySet], progress: Progress) -> None:
+    """Build the sets into the cache and report the progress.
 
-    They share a compiler cache: what one has compiled is there for the next. It is kept when a build fails,
-    so that the next try goes on from there, and removed when all succeeded. The caller holds the lock.
+    The sets share a compiler cache. It is kept after a failure, so that the next attempt continues from
+    there, and removed after success. The caller holds the build lock.
 
     Raises:
         SandboxError: Go is missing or too old, the disk is nearly full, or a build failed.
     """
     if len(binary_sets) > 1:
         minutes = sum(estimate(each) for each in binary_sets)
-        say(f"{len(binary_sets)} sets of programs have to be built, about {minutes:.0f} minutes together.")
+        progress(f"building {len(binary_sets)} sets of programs: about {minutes:.0f} minutes in total")
     for binary_set in binary_sets:
-        build_set(binary_set, say)
+        build_set(binary_set, progress)
     shutil.rmtree(_build_cache(), ignore_errors=True)
 
 
@@ -105,48 +102,47 @@ def _build_cache() -> Path:
     return cache_dir() / "go-build"
 
 
-def build_set(binary_set: BinarySet, say: Say) -> None:
-    """Build one set into the cache; the compiler cache stays.
+def build_set(binary_set: BinarySet, progress: Progress) -> None:
+    """Build one set into the cache and keep the compiler cache.
 
     Raises:
         SandboxError: Go is missing or too old, the disk is nearly full, or the build failed.
     """
-    go = _go(binary_set)
+    go = _find_go(binary_set)
     root = make_private(cache_dir())
     free = shutil.disk_usage(root).free / (1 << 30)
     if free < _GIBIBYTES_NEEDED:
         raise SandboxError(
-            f"{root} has {free:.1f} GiB free; the build needs {_GIBIBYTES_NEEDED}.",
-            why="The compiler cache takes 3.4 GB until the build is done.",
-            next_step="Free some space, or set XDG_CACHE_HOME to a larger disk.",
+            f"{root} has {free:.1f} GiB free; the build needs {_GIBIBYTES_NEEDED} GiB",
+            hint="free disk space, or set XDG_CACHE_HOME to a larger disk",
         )
     names = ", ".join(program.name for program in binary_set.programs)
-    say(
-        f"Building {names} from source, once: about {estimate(binary_set):.0f} minutes on this machine "
-        f"and {_GIBIBYTES_NEEDED} GiB of disk while it runs. The result stays in {root}."
+    progress(
+        f"building {names} from source: about {estimate(binary_set):.0f} minutes on this machine, "
+        f"{_GIBIBYTES_NEEDED} GiB of disk while it runs; the result is kept in {root}"
     )
     with tempfile.TemporaryDirectory(prefix=f"{binary_set.name}-", dir=root) as temporary:
         work = Path(temporary)
-        module, made, prepared = work / "module", work / "made", work / "prepared"
-        for directory in (module, made, prepared / "bin"):
+        module, output, prepared = work / "module", work / "output", work / "prepared"
+        for directory in (module, output, prepared / "bin"):
             directory.mkdir(parents=True)
         for name, content in binary_set.files.items():
             (module / name).write_bytes(content)
         environment = _environment(_build_cache())
-        _run(binary_set, [go, *_arguments(binary_set, made)], work, environment, say)
+        _run(binary_set, [go, *_arguments(binary_set, output)], work, environment, progress)
         for program in binary_set.programs:
-            (made / program.built_as).rename(prepared / "bin" / program.name)
+            (output / program.built_as).rename(prepared / "bin" / program.name)
         copy_manifests(binary_set, go, module, prepared / "manifests", environment)
         cache.store(binary_set, prepared)
 
 
-def _arguments(binary_set: BinarySet, made: Path) -> list[str]:
-    wanted = "tool" if binary_set.source is None else "."
-    return ["build", "-trimpath", "-ldflags", binary_set.ldflags, "-o", f"{made}/", wanted]
+def _arguments(binary_set: BinarySet, output: Path) -> list[str]:
+    packages = "tool" if binary_set.source is None else "."
+    return ["build", "-trimpath", "-ldflags", binary_set.ldflags, "-o", f"{output}/", packages]
 
 
 def _run(
-    binary_set: BinarySet, command: list[str], work: Path, environment: Mapping[str, str], say: Say
+    binary_set: BinarySet, command: list[str], work: Path, environment: Mapping[str, str], progress: Progress
 ) -> None:
     log = work / "build.log"
     with log.open("wb") as output:
@@ -154,50 +150,52 @@ def _run(
             command, cwd=work / "module", env=environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            _watch(build, binary_set, work, say)
+            _report_until_exit(build, binary_set, work, progress)
         except BaseException:
             build.terminate()
             build.wait()
             raise
     if build.returncode != 0:
         lines = log.read_text(errors="replace").splitlines()
-        problem = [line for line in lines if not line.startswith("go: downloading")]
+        errors = [line for line in lines if not line.startswith("go: downloading")]
         raise SandboxError(
-            f"go build of the '{binary_set.name}' set failed with code {build.returncode}.",
-            why="\n".join(problem[-12:]) or "It printed nothing; it may have been stopped by a signal.",
-            next_step="Check that Go's module proxy answers (go env GOPROXY), then run the command again.",
+            f'go build of the set "{binary_set.name}" failed with exit code {build.returncode}',
+            detail="\n".join(errors[-12:]) or "no output; a signal may have stopped it",
+            hint="check that Go's module proxy can be reached (go env GOPROXY), then run the command again",
         )
 
 
-def _watch(build: subprocess.Popen[bytes], binary_set: BinarySet, work: Path, say: Say) -> None:
-    """One line per finished binary, and one every half minute in between."""
+def _report_until_exit(
+    build: subprocess.Popen[bytes], binary_set: BinarySet, work: Path, progress: Progress
+) -> None:
+    """Report each finished binary, and the elapsed time every half minute."""
     started = last = time.monotonic()
     expected = estimate(binary_set) * 60
-    waiting = {program.built_as: program.name for program in binary_set.programs}
+    missing = {program.built_as: program.name for program in binary_set.programs}
     while True:
-        ended = _ended(build)
+        exited = _has_exited(build)
         now = time.monotonic()
-        clock = f"{_minutes(now - started)} of about {_minutes(max(expected, now - started))}"
-        for built_as in [name for name in waiting if _written(work / "made" / name)]:
-            say(f"  {clock}  {waiting.pop(built_as)} built, {len(waiting)} to go")
+        elapsed = f"{_minutes(now - started)} of about {_minutes(max(expected, now - started))}"
+        for built_as in [name for name in missing if _is_linked(work / "output" / name)]:
+            progress(f"  {elapsed}  {missing.pop(built_as)} built, {len(missing)} remaining")
             last = now
-        if ended:
+        if exited:
             return
-        if now - last >= _LINE_EVERY_SECONDS:
-            say(f"  {clock}  {_activity(work / 'build.log')}, {len(waiting)} to go")
+        if now - last >= _REPORT_SECONDS:
+            progress(f"  {elapsed}  {_activity(work / 'build.log')}, {len(missing)} remaining")
             last = now
 
 
-def _ended(build: subprocess.Popen[bytes]) -> bool:
+def _has_exited(build: subprocess.Popen[bytes]) -> bool:
     try:
-        build.wait(_TICK_SECONDS)
+        build.wait(_POLL_SECONDS)
     except subprocess.TimeoutExpired:
         return False
     return True
 
 
-def _written(path: Path) -> bool:
-    """Whether the linker's result has arrived; an executable bit comes with the finished file."""
+def _is_linked(path: Path) -> bool:
+    """Whether the linker has finished the file; only then is it executable."""
     return path.is_file() and os.access(path, os.X_OK)
 
 
@@ -209,32 +207,31 @@ def _activity(log: Path) -> str:
 def copy_manifests(
     binary_set: BinarySet, go: str, module: Path, target: Path, environment: Mapping[str, str]
 ) -> None:
-    """Copy the addons' manifests out of the module cache, so that Go is not needed again.
+    """Copy the addons' manifests from the module cache, so that later starts do not need Go.
 
     Raises:
-        SandboxError: a module does not have the files.
+        SandboxError: a module lacks the files.
     """
     for source in binary_set.manifests:
         directory = _module_directory(go, module, source.module, environment)
-        place = target / source.addon
-        place.mkdir(parents=True)
+        addon_directory = target / source.addon
+        addon_directory.mkdir(parents=True)
         for pattern in source.files:
             found = sorted(directory.glob(pattern))
             if not found:
                 raise SandboxError(
-                    f"Module {source.module} has no {pattern}.",
-                    why=f"{directory} was searched.",
-                    next_step="This version of the sandbox and go.mod do not fit together; please report it.",
+                    f"module {source.module} has no {pattern} (directory {directory})",
+                    hint="the versions in go.mod do not fit this sandbox; please report it",
                 )
             for file in found:
-                shutil.copyfile(file, place / file.name)
+                shutil.copyfile(file, addon_directory / file.name)
 
 
 def _module_directory(go: str, module: Path, path: str, environment: Mapping[str, str]) -> Path:
     command = [go, "list", "-m", "-f", "{{.Dir}}", path]
-    answer = subprocess.run(
+    completed = subprocess.run(
         command, cwd=module, env=dict(environment), capture_output=True, text=True, check=False
     )
-    if answer.returncode != 0 or not answer.stdout.strip():
-        raise SandboxError(f"go list of {path} failed.", why=answer.stderr.strip())
-    return Path(answer.stdout.strip())
+    if completed.returncode != 0 or not completed.stdout.strip():
+        raise SandboxError(f"go list of {path} failed", detail=completed.stderr.strip())
+    return Path(completed.stdout.strip())

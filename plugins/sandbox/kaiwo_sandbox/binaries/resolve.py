@@ -1,8 +1,8 @@
-"""Which source the programs come from, in a fixed order, and one answer: where each lies.
+"""Find each program of a sandbox in the first source that has it, or build it.
 
-1. An explicit directory (the argument, else `KUBEBUILDER_ASSETS`). It may hold some programs only.
-2. The cache of an earlier build.
-3. Container images by digest, when `KAIWO_SANDBOX_IMAGES` names the file that lists them.
+1. A directory (the argument, else `KUBEBUILDER_ASSETS`), which may hold some of the programs.
+2. The cache of earlier builds.
+3. Container images by digest, if `KAIWO_SANDBOX_IMAGES` names a list of them.
 4. A Go build.
 """
 
@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaiwo_sandbox import catalogue
-from kaiwo_sandbox.binaries import cache, go_build, oci
-from kaiwo_sandbox.catalogue import ADDON_PROGRAMS, BARE_PROGRAMS, CORE, NEWER, SETS, BinarySet
+from kaiwo_sandbox import generations
+from kaiwo_sandbox.binaries import cache, go_build, images
+from kaiwo_sandbox.builds.binary_sets import ADDON_PROGRAMS, CORE, CORE_PROGRAMS, SETS, BinarySet
 from kaiwo_sandbox.errors import SandboxError
+from kaiwo_sandbox.generations import NEWER
 from kaiwo_sandbox.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    Say = Callable[[str], None]
+    Progress = Callable[[str], None]
 
 DIRECTORY_VARIABLE = "KUBEBUILDER_ASSETS"
 IMAGES_VARIABLE = "KAIWO_SANDBOX_IMAGES"
@@ -31,12 +32,12 @@ IMAGES_VARIABLE = "KAIWO_SANDBOX_IMAGES"
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where the programs and the addons' manifests lie.
+    """Paths of the programs and of the addons' manifests.
 
     Attributes:
-        programs: path per program name.
-        manifests: directory of YAML files per addon.
-        key: a name for this combination, for data prepared with it.
+        programs: path by program name.
+        manifests: directory of YAML files by addon name.
+        key: identifies this combination of programs.
     """
 
     programs: Mapping[str, Path]
@@ -44,7 +45,7 @@ class Binaries:
     key: str
 
     def __getitem__(self, program: str) -> Path:
-        """The path of a program."""
+        """Return the path of a program."""
         return self.programs[program]
 
 
@@ -53,90 +54,90 @@ def ensure(
     *,
     directory: Path | None = None,
     generation: str = NEWER.name,
-    say: Say = print,
+    progress: Progress = print,
 ) -> Binaries:
-    """Find or make the programs that a sandbox with `addons` needs.
+    """Find or build the programs of a sandbox with `addons`.
 
     Args:
         addons: any of ``kueue``, ``kuberay``, ``appwrapper``.
-        directory: an explicit directory of binaries; a set is made only for what it lacks.
-        generation: ``newer`` or ``older`` controllers.
-        say: receives one line at a time about what is being done and how long it takes.
+        directory: a directory of binaries; other sources provide only the programs that it lacks.
+        generation: ``newer`` or ``older`` releases of the addons.
+        progress: receives lines about builds and downloads.
 
     Raises:
-        SandboxError: no source can provide them, this is not Linux, or there is no such generation.
+        SandboxError: no source has the programs, this is not Linux, or the generation is unknown.
     """
-    origins = catalogue.generation(generation).addons
+    addon_sets = generations.generation(generation).addons
     _check_platform()
-    needed = (*BARE_PROGRAMS, *(ADDON_PROGRAMS[addon] for addon in addons))
-    programs = _in_directory(_explicit(directory), needed)
+    needed = (*CORE_PROGRAMS, *(ADDON_PROGRAMS[addon] for addon in addons))
+    programs = _find_in_directory(_explicit_directory(directory), needed)
     manifests: dict[str, Path] = {}
     keys = [f"{path}:{path.stat().st_mtime_ns}" for path in programs.values()]
-    wanted: list[tuple[BinarySet, list[str], list[str]]] = []
+    required: list[tuple[BinarySet, list[str], list[str]]] = []
     for binary_set in SETS:
-        sources = [addon for addon in addons if origins[addon] is binary_set]
-        provided = [ADDON_PROGRAMS[addon] for addon in sources]
-        provided += BARE_PROGRAMS if binary_set is CORE else ()
+        set_addons = [addon for addon in addons if addon_sets[addon] is binary_set]
+        provided = [ADDON_PROGRAMS[addon] for addon in set_addons]
+        provided += CORE_PROGRAMS if binary_set is CORE else ()
         missing = [name for name in provided if name not in programs]
-        if missing or sources:
-            wanted.append((binary_set, missing, sources))
-    _build([binary_set for binary_set, _, _ in wanted], say)
-    for binary_set, missing, sources in wanted:
-        place = _place(binary_set, missing, sources, say)
-        programs.update({name: place / "bin" / name for name in missing})
-        manifests.update({addon: place / "manifests" / addon for addon in sources})
-        keys.append(place.name)
+        if missing or set_addons:
+            required.append((binary_set, missing, set_addons))
+    _build([binary_set for binary_set, _, _ in required], progress)
+    for binary_set, missing, set_addons in required:
+        source = _source_directory(binary_set, missing, set_addons, progress)
+        programs.update({name: source / "bin" / name for name in missing})
+        manifests.update({addon: source / "manifests" / addon for addon in set_addons})
+        keys.append(source.name)
     return Binaries(programs=programs, manifests=manifests, key="+".join(keys))
 
 
-def _build(sets: Sequence[BinarySet], say: Say) -> None:
-    """Build what is neither in the cache nor to be taken out of images."""
+def _build(sets: Sequence[BinarySet], progress: Progress) -> None:
+    """Build the sets that are neither in the cache nor in images."""
 
     def missing() -> list[BinarySet]:
-        return [each for each in sets if not cache.complete(each) and not _in_images(each)]
+        return [each for each in sets if not cache.complete(each) and not _comes_from_images(each)]
 
     if missing():
-        waiting = "Another process is building programs; waiting for it."
-        with locked(cache.build_lock(), on_wait=lambda: say(waiting)):
-            go_build.build(missing(), say)
+        waiting = "another process is building programs; waiting for it"
+        with locked(cache.build_lock(), on_wait=lambda: progress(waiting)):
+            go_build.build(missing(), progress)
 
 
-def _in_images(binary_set: BinarySet) -> bool:
-    """Whether images are used and can have the set: what has a source of its own is in no project's image."""
+def _comes_from_images(binary_set: BinarySet) -> bool:
+    """Whether images are configured and can have the set; none has a program of the sandbox's own source."""
     return bool(os.environ.get(IMAGES_VARIABLE)) and binary_set.source is None
 
 
 def _check_platform() -> None:
     if platform.system() != "Linux":
         raise SandboxError(
-            f"The sandbox runs on Linux, and this is {platform.system()}.",
-            why="It reads /proc to know its processes.",
-            next_step="Run it in a Linux machine; a virtual one will do.",
+            f"the sandbox needs Linux; this is {platform.system()}",
+            hint="run it on Linux, for example in a virtual machine",
         )
 
 
-def _explicit(directory: Path | None) -> Path | None:
-    chosen = directory or os.environ.get(DIRECTORY_VARIABLE)
-    if not chosen:
+def _explicit_directory(directory: Path | None) -> Path | None:
+    configured = directory or os.environ.get(DIRECTORY_VARIABLE)
+    if not configured:
         return None
-    path = Path(chosen)
+    path = Path(configured)
     if not path.is_dir():
         raise SandboxError(
-            f"{path} is not a directory of binaries.",
-            why=f"It was given by {'an option' if directory else DIRECTORY_VARIABLE} and does not exist.",
-            next_step="Give the directory that holds etcd and kube-apiserver, or none.",
+            f"{'--binaries' if directory else DIRECTORY_VARIABLE}: {path} is not a directory",
+            hint="set it to the directory with etcd and kube-apiserver, or leave it out",
         )
     return path.resolve()
 
 
-def _in_directory(directory: Path | None, needed: Sequence[str]) -> dict[str, Path]:
+def _find_in_directory(directory: Path | None, needed: Sequence[str]) -> dict[str, Path]:
     if directory is None:
         return {}
     return {name: directory / name for name in needed if os.access(directory / name, os.X_OK)}
 
 
-def _place(binary_set: BinarySet, programs: Sequence[str], addons: Sequence[str], say: Say) -> Path:
-    """The directory with ``bin`` and ``manifests`` of a set that is in the cache or comes out of images."""
-    if not cache.complete(binary_set) and _in_images(binary_set):
-        return oci.ensure(Path(os.environ[IMAGES_VARIABLE]), programs, addons, say)
+def _source_directory(
+    binary_set: BinarySet, programs: Sequence[str], addons: Sequence[str], progress: Progress
+) -> Path:
+    """The directory with ``bin`` and ``manifests`` of a set, in the cache of builds or of images."""
+    if not cache.complete(binary_set) and _comes_from_images(binary_set):
+        return images.ensure(Path(os.environ[IMAGES_VARIABLE]), programs, addons, progress)
     return cache.location(binary_set)

@@ -1,1 +1,1 @@
-"""Wrapper modules: the exact module versions (go.mod) and checksums (go.sum) that each set is built from."""
+"""What the sandbox builds: the binary sets, and their wrapper modules with exact versions and checksums."""

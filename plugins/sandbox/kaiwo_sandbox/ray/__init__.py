@@ -1,7 +1,7 @@
-"""A stand-in for Ray heads: enough of the dashboard's HTTP API for KubeRay to see jobs and applications.
+"""A simulator of Ray heads: the part of the dashboard's HTTP API that KubeRay uses. Nothing is computed.
 
-Nothing is computed. KubeRay asks a head's dashboard how a job or an application does; on fake nodes there is
-no head, and this program answers in its place, as annotations say (see `behaviour`). KubeRay is given it as
-its HTTP proxy: the host in each request is the head's Service or pod, so that one program plays all heads,
-without an address of its own for each.
+KubeRay asks the dashboard of a head for the status of jobs and applications. Fake nodes run no head, so this
+program answers instead, as annotations specify (see `annotations`). It is KubeRay's HTTP proxy. The host of
+each request is the Service or the pod of a head, so one program without further addresses simulates all
+heads.
 """

@@ -1,4 +1,4 @@
-"""What the stand-in looks up and changes in the cluster: RayJobs, RayServices, submitter pods."""
+"""Access to the objects in the cluster that the simulator needs: RayJobs, RayServices, submitter pods."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from kaiwo_sandbox.api import NOT_FOUND, Api, ApiError
-from kaiwo_sandbox.ray.behaviour import Behaviour, read
+from kaiwo_sandbox.api import NOT_FOUND, ApiClient, SandboxApiError
+from kaiwo_sandbox.ray.annotations import SimulatedOutcome, parse
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.api import Object
 
 _RAY = "/apis/ray.io/v1/namespaces"
 _END_NOW = {"metadata": {"annotations": {"kaiwo-sandbox/run-time": "0s"}}}
-_BY_SUBMITTER = "K8sJobMode"
-"""KubeRay's default: a Kubernetes Job submits the Ray job and follows it to its end."""
+_SUBMITTER_MODE = "K8sJobMode"
+"""KubeRay's default submission mode: a Kubernetes Job submits the Ray job and waits for its end."""
 
 
 class RayObjects:
-    """Ray's objects in the cluster, read anew each time, because tests change annotations at any moment."""
+    """Ray's objects in the cluster, read without a cache, because tests change annotations at any time."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ApiClient) -> None:
         self._api = api
         self._names: dict[tuple[str, str], str] = {}
 
     def _get(self, path: str) -> Object | None:
         try:
             found: Object = self._api.get(path)
-        except ApiError as error:
+        except SandboxApiError as error:
             if error.status == NOT_FOUND:
                 return None
             raise
         return found
 
     def job(self, namespace: str, submission_id: str) -> Object | None:
-        """The RayJob whose submission has that name.
+        """Find the RayJob with that submission ID.
 
-        KubeRay makes the name of a submission from the RayJob's and five random letters, unless the user
-        gave one: then all RayJobs are looked through, once.
+        KubeRay creates the ID from the name of the RayJob and a random suffix. If the user set the ID, all
+        RayJobs are listed once.
         """
         key = (namespace, submission_id)
         name = self._names.get(key) or submission_id.rpartition("-")[0]
         found = self._get(f"{_RAY}/{namespace}/rayjobs/{quote(name, safe='')}") if name else None
-        if _submission(found) == submission_id:
+        if _submission_id(found) == submission_id:
             return found
         for item in self._api.get(f"{_RAY}/{namespace}/rayjobs")["items"]:
-            if _submission(item) == submission_id:
+            if _submission_id(item) == submission_id:
                 self._names[key] = item["metadata"]["name"]
                 return dict(item)
         return None
 
     def service(self, namespace: str, head: str) -> Object | None:
-        """The RayService that the head's cluster belongs to."""
+        """Find the RayService that owns the head's Ray cluster."""
         service = self._get(f"/api/v1/namespaces/{namespace}/services/{head}")
         cluster_name = _labels(service).get("ray.io/cluster")
         cluster = self._get(f"{_RAY}/{namespace}/rayclusters/{cluster_name}") if cluster_name else None
@@ -62,13 +62,13 @@ class RayObjects:
         return None
 
     def submitted(self, job: Object) -> bool:
-        """Whether the job's submitter runs or has run; true at once where KubeRay itself submits."""
+        """Whether the job's submitter has started; always true if KubeRay itself submits the job."""
         if not _has_submitter(job):
             return True
         return any(pod["status"].get("phase") in {"Running", "Succeeded"} for pod in self._submitters(job))
 
     def end_submitters(self, job: Object) -> None:
-        """Let the pods that follow the job end; those whose own annotations say when are left alone."""
+        """End the job's submitter pods, except those with annotations for their own end."""
         if not _has_submitter(job):
             return
         for pod in self._submitters(job):
@@ -77,7 +77,7 @@ class RayObjects:
                 f"kaiwo-sandbox/{name}" in annotations for name in ("run-time", "exit-code")
             ):
                 path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-                with contextlib.suppress(ApiError):  # it is being deleted
+                with contextlib.suppress(SandboxApiError):  # it is being deleted
                     self._api.request("PATCH", path, _END_NOW, content_type="application/merge-patch+json")
 
     def _submitters(self, job: Object) -> list[Object]:
@@ -87,21 +87,21 @@ class RayObjects:
         return found
 
 
-def behaviour(owner: Object | None, cluster_field: str) -> Behaviour:
-    """How the RayJob or RayService wants to be played; `cluster_field` holds its Ray cluster's spec."""
+def outcome_of(owner: Object | None, cluster_field: str) -> SimulatedOutcome:
+    """The outcome of a RayJob or RayService, whose spec has its Ray cluster in `cluster_field`."""
     if owner is None:
-        return read()
+        return parse()
     head: Any = owner["spec"].get(cluster_field) or {}
     for field in ("headGroupSpec", "template", "metadata", "annotations"):
         head = head.get(field) or {}
-    return read(owner["metadata"].get("annotations"), head)
+    return parse(owner["metadata"].get("annotations"), head)
 
 
 def _has_submitter(job: Object) -> bool:
-    return (job["spec"].get("submissionMode") or _BY_SUBMITTER) == _BY_SUBMITTER
+    return (job["spec"].get("submissionMode") or _SUBMITTER_MODE) == _SUBMITTER_MODE
 
 
-def _submission(job: Object | None) -> str:
+def _submission_id(job: Object | None) -> str:
     return str(((job or {}).get("status") or {}).get("jobId") or "")
 
 

@@ -1,7 +1,7 @@
-"""Which addresses may be reached.
+"""The address policy: which addresses the program may connect to.
 
-Link-local addresses (the metadata servers of clouds among them) never are. Loopback is reached only where the
-user wrote it as such: a name that resolves to it, or a redirect of a server elsewhere, is an attempt to reach
+Link-local addresses (the metadata servers of clouds among them) are always blocked. Loopback is allowed only
+where the user wrote it as such: a name that resolves to it, or a redirect to it, is an attempt to reach
 something that was not meant. Private addresses depend on the policy.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TypeAlias
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 METADATA = frozenset(
     ipaddress.ip_address(text)
@@ -21,47 +21,61 @@ METADATA = frozenset(
         "168.63.129.16",  # Azure's wire server
     )
 )
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_IPV4_SUFFIXED = tuple(
+    ipaddress.IPv6Network(text)
+    for text in (
+        "64:ff9b::/96",  # NAT64, well-known prefix (RFC 6052)
+        "::ffff:0:0:0/96",  # IPv4-translated (RFC 2765)
+        "::/96",  # IPv4-compatible (RFC 4291, deprecated)
+    )
+)
+"""Networks whose addresses end with the IPv4 address that a translator or the kernel connects to."""
+
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""Local-use NAT64 (RFC 8215); where the IPv4 address is in it depends on the translator."""
 
 
-def literal(host: str) -> Address | None:
-    """The address that a host is written as, None for a name."""
+def parse_address(host: str) -> IpAddress | None:
+    """The address that a host is written as; None for a name."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
         return None
 
 
-def _plain(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one."""
+def _embedded_ipv4(address: IpAddress) -> IpAddress:
+    """The IPv4 address that an IPv6 address embeds; the address itself when it embeds none."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    if address in _NAT64:
+    if int(address) > 1 and any(address in network for network in _IPV4_SUFFIXED):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else address)
 
 
-def written_loopback(host: str) -> bool:
-    """Whether a host is loopback by how it is written."""
-    address = literal(host)
-    return host.lower() == "localhost" if address is None else _plain(address).is_loopback
+def is_loopback_host(host: str) -> bool:
+    """Whether a host is written as loopback."""
+    address = parse_address(host)
+    return host.lower() == "localhost" if address is None else _embedded_ipv4(address).is_loopback
 
 
-def refusal(address: Address, *, private: bool, loopback: bool) -> str | None:
-    """Why an address may not be reached; None when it may.
+def blocked_reason(address: IpAddress, *, private: bool, loopback: bool) -> str | None:
+    """Why an address is blocked; None when it is allowed.
 
     Args:
         address: where the connection would go.
         private: whether private addresses are allowed.
         loopback: whether the user wrote a loopback address.
     """
-    address = _plain(address)
+    if address in _LOCAL_NAT64:
+        return "is a local NAT64 address; the address behind it cannot be checked"
+    address = _embedded_ipv4(address)
     if address in METADATA or address.is_link_local:
-        return "is a link-local or metadata address, which is never reached"
+        return "is a link-local or metadata address; these are always blocked"
     if address.is_unspecified or address.is_multicast:
-        return "is no address of a server"
+        return "is not a unicast address"
     if address.is_loopback:
         return None if private and loopback else "is a loopback address"
     if not address.is_global and not private:
-        return "is a private address, and KaiwoConfig storage.allowPrivateEndpoints is false"
+        return "is a private address; KaiwoConfig storage.allowPrivateEndpoints is false"
     return None

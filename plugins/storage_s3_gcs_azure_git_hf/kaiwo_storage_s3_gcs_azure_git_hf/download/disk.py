@@ -1,4 +1,4 @@
-"""System calls of Linux about room and durability that Python does not have."""
+"""System calls for disk space and durability that Python does not have."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _libc() -> Any:
     return libc
 
 
-def reserve(fd: int, size: int) -> None:
-    """Give a file its size, and its room on the disk where the file system can hold that.
+def preallocate(fd: int, size: int) -> None:
+    """Set the size of a file, and reserve its space where the file system supports that.
 
-    POSIX's own call, which Python has, would write to every block where it cannot.
+    posix_fallocate, which Python has, would write to every block where it does not.
 
     Raises:
-        OSError: there is no room.
+        OSError: there is no space left.
     """
     libc = _libc()
     if size and hasattr(libc, "fallocate") and libc.fallocate(fd, 0, 0, size):
@@ -35,11 +35,34 @@ def reserve(fd: int, size: int) -> None:
     os.ftruncate(fd, size)
 
 
-def sync(folder: str) -> None:
-    """Bring everything on a folder's file system to the disk: content, names and folders, whoever wrote them.
+def write_at(fd: int, chunks: list[Any], offset: int) -> int:
+    """Write chunks, anything with the buffer protocol, at an offset; how many bytes were written.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: there is no space left, or the volume cannot be written.
+    """
+    if hasattr(os, "pwritev"):
+        return os.pwritev(fd, chunks, offset)
+    return os.pwrite(fd, chunks[0], offset)
+
+
+def sync_data(fd: int) -> None:
+    """Sync the content of a file, and its other metadata where the system cannot leave that out.
+
+    Raises:
+        OSError: a write failed.
+    """
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def sync_filesystem(folder: str) -> None:
+    """Sync the whole file system of a folder: content, names and folders, from whatever process.
+
+    Raises:
+        OSError: a write failed.
     """
     libc = _libc()
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

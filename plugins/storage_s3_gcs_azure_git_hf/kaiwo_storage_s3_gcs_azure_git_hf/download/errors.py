@@ -1,12 +1,14 @@
-"""What can go wrong, and the exit code each has.
+"""Errors of a download, and the exit code of each.
 
-A Job fails at once on 2, 3 and 4 and is tried again on 5 and 6.
+The Job fails at once on 2, 3 and 4, and is tried again on 5 and 6.
 """
 
 from __future__ import annotations
 
 import errno
 import re
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DownloadError(Exception):
-    """A failure of one item: one line that names item, object, reason and next step.
+    """An item failed; the text is one line that names item, object, reason and next step.
 
     Attributes:
         code: exit code of the program.
@@ -22,9 +24,13 @@ class DownloadError(Exception):
 
     code = 1
 
-    def __init__(self, where: str, what: str, step: str) -> None:
-        line = f"{where}: {what}; {step}" if where else f"{what}; {step}"
+    def __init__(self, where: str, message: str, next_step: str) -> None:
+        line = f"{where}: {message}; {next_step}" if where else f"{message}; {next_step}"
         super().__init__(" ".join(line.split()))
+
+
+class InternalError(DownloadError):
+    """The program, or a downloader of another package, has a defect."""
 
 
 class ConfigError(DownloadError):
@@ -34,25 +40,25 @@ class ConfigError(DownloadError):
 
 
 class NotAvailableError(DownloadError):
-    """What is wanted does not exist, or is not allowed."""
+    """What is wanted does not exist, or access to it is denied."""
 
     code = 3
 
 
 class IntegrityError(DownloadError):
-    """The bytes are not those that were asked for."""
+    """The content is not what was expected."""
 
     code = 4
 
 
 class DiskFullError(DownloadError):
-    """The volume has no room."""
+    """The volume has no space left."""
 
     code = 5
 
 
 class NetworkError(DownloadError):
-    """The network, or the server, did not recover in time."""
+    """The network or the server did not recover in time."""
 
     code = 6
 
@@ -64,126 +70,152 @@ _BAD, _DENIED, _TIMEOUT, _TOO_MANY, _SERVER, _UNAVAILABLE = 400, 403, 408, 429, 
 _Reason: TypeAlias = tuple[type[DownloadError], str, str]
 
 UNTRUSTED: Final = (
-    "the server's certificate is not trusted, not for this name, or out of date",
-    "have the image trust its issuer, or name a file of certificates in SSL_CERT_FILE",
+    "the server certificate is not trusted, expired, or for another name",
+    "add its issuer to the image, or name a file of certificates in SSL_CERT_FILE",
 )
-"""What is wrong with a certificate, and the next step."""
+"""Message and next step for a certificate that fails verification."""
 
-_REGION: Final = (ConfigError, "its bucket is in another region", "give the item its region and endpoint")
+_REGION: Final = (ConfigError, "the bucket is in another region", "set region and endpointUrl of the item")
 _CODES: Final[Mapping[str, _Reason]] = {
     "PermanentRedirect": _REGION,
     "AuthorizationHeaderMalformed": _REGION,
     "IllegalLocationConstraintException": _REGION,
-    "InvalidObjectState": (NotAvailableError, "it is archived", "restore it from the archive first"),
-    "BlobArchived": (NotAvailableError, "it is archived", "rehydrate the blob first"),
-    "RequestTimeTooSkewed": (NotAvailableError, "this node's clock is wrong", "set the clock of the node"),
-    "UserProjectMissing": (NotAvailableError, "its bucket has requesters pay", "have it copied to another"),
+    "InvalidObjectState": (NotAvailableError, "the object is archived", "restore it from the archive first"),
+    "BlobArchived": (NotAvailableError, "the blob is archived", "rehydrate it first"),
+    "RequestTimeTooSkewed": (NotAvailableError, "the clock of the node is wrong", "set the clock"),
+    "UserProjectMissing": (
+        NotAvailableError,
+        "the bucket charges its requesters",
+        "copy the objects to another bucket",
+    ),
 }
 """Error codes of stores for which the HTTP status alone would suggest the wrong step."""
 
-_SAID: Final[Mapping[str, _Reason]] = {
-    "NotPartial": (NotAvailableError, "its server does not serve ranges", "use a store that does"),
+_LIBRARY_REASONS: Final[Mapping[str, _Reason]] = {
+    "NotPartial": (NotAvailableError, "the server does not support ranges", "use a store that does"),
     "MissingContentLength": (
         NotAvailableError,
-        "its server does not tell the size",
+        "the server does not report the size",
         "use a store that does",
     ),
     "BareRedirect": _REGION,
-    "TooManyRedirects": (NotAvailableError, "its server redirects in a circle", "check the endpoint"),
-    "InvalidListResponse": (ConfigError, "the answer is none of an object store", "check the endpoint"),
+    "TooManyRedirects": (NotAvailableError, "the server redirects in a loop", "check the endpoint"),
+    "InvalidListResponse": (ConfigError, "the response is not one of an object store", "check the endpoint"),
     "InvalidCertificate": (ConfigError, *UNTRUSTED),
-    "InvalidContentType": (ConfigError, "the server does not speak TLS", "write http:// if that is meant"),
+    "InvalidContentType": (
+        ConfigError,
+        "the server does not support TLS",
+        "use http:// if TLS is not wanted",
+    ),
 }
-"""What the object store library says of answers, and of servers, that stay as they are."""
+"""Errors of the object store library that stay the same when a request is repeated."""
 
-_LIBRARY: Final = re.compile(rf"[:(]\s+({'|'.join(_SAID)})\b")
-"""Its words for what is inside an error; keys have no white space in its messages."""
+_LIBRARY_CODE: Final = re.compile(rf"[:(]\s+({'|'.join(_LIBRARY_REASONS)})\b")
+"""How the library writes an inner error; keys have no white space in its messages."""
 
 
-def status_of(error: BaseException) -> int | None:
-    """HTTP status in an error of the object store library, None when there was no answer."""
+def http_status(error: BaseException) -> int | None:
+    """The HTTP status in an error of the object store library; None when there was no response."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
 
 
-def busy(error: BaseException) -> bool:
-    """Whether a server asks for patience, in which case it may say for how long."""
-    return status_of(error) in (_TOO_MANY, _UNAVAILABLE)
+def is_throttled(error: BaseException) -> bool:
+    """Whether a server is busy, so that it may say for how long in Retry-After."""
+    return http_status(error) in (_TOO_MANY, _UNAVAILABLE)
 
 
-def transient(error: BaseException) -> bool:
-    """Whether trying again can help: no connection, 408, 429 and 5xx."""
+def is_transient(error: BaseException) -> bool:
+    """Whether a repeated request can help: no connection, 408, 429 and 5xx."""
     from obstore.exceptions import GenericError
 
     if not isinstance(error, GenericError):
         return isinstance(error, (ConnectionError, TimeoutError, NetworkError))
-    status = status_of(error)
-    return _said(error) is None if status is None else passing(status)
+    status = http_status(error)
+    return _library_reason(error) is None if status is None else is_retryable_status(status)
 
 
-def passing(status: int) -> bool:
-    """Whether an HTTP status is one of those that may be another the next time."""
+def is_retryable_status(status: int) -> bool:
+    """Whether an HTTP status may be another the next time."""
     return status in (_TOO_MANY, _TIMEOUT) or status >= _SERVER
 
 
-def full(error: OSError) -> bool:
-    """Whether a volume has no room left, for anything or for a file of that size."""
+def is_disk_full(error: OSError) -> bool:
+    """Whether a volume has no space left, for anything or for a file of that size."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def explained(where: str, name: str, error: BaseException) -> DownloadError:
-    """The failure of reading `name`, as the user reads it; never the library's own debugging text."""
+def to_download_error(where: str, name: str, error: BaseException) -> DownloadError:
+    """Translate a failure to read `name`; the library's own debugging text is never shown."""
     from obstore import exceptions
 
     if isinstance(error, DownloadError):
         return error
-    status = status_of(error)
+    status = http_status(error)
     code = _BODY_CODE.search(str(error))
-    known = (code and _CODES.get(code[1])) or (_said(error) if status is None else None)
-    answer = f" (HTTP {status}{' ' + code[1] if code else ''})" if status else ""
+    known = (code and _CODES.get(code[1])) or (_library_reason(error) if status is None else None)
+    response = f" (HTTP {status}{' ' + code[1] if code else ''})" if status else ""
     if known:
-        kind, what, step = known
-        return kind(where, f"{name}: {what}{answer}", step)
-    if isinstance(error, FileNotFoundError) or status in (404, 410):
+        kind, message, next_step = known
+        return kind(where, f"{name}: {message}{response}", next_step)
+    # The library's error has no errno; one with errno is about a local file.
+    missing = isinstance(error, FileNotFoundError) and error.errno is None
+    if missing or status in (404, 410):
         return NotAvailableError(
-            where, f"{name} does not exist{answer}", "check bucket and path, and that the key may list it"
+            where, f"{name}: not found{response}", "check bucket and path, and the permission to list"
         )
     if isinstance(error, exceptions.PreconditionError) or status in (412, 416):
-        return changed(where, name, answer)
+        return changed_error(where, name, response)
     if isinstance(error, (exceptions.InvalidPathError, ValueError)):
         return ConfigError(
             where,
-            f"{name} has an object key that cannot be a file ({_key(error)})",
+            f"{name}: object key is not a valid path ({_invalid_key(error)})",
             "rename the object, or name a folder or files without it",
         )
-    if isinstance(error, OSError) and full(error):
-        return DiskFullError(where, f"no room left to write {name}", "make the volume larger")
+    if isinstance(error, OSError) and is_disk_full(error):
+        return DiskFullError(where, f"{name}: no space left on the volume", "increase storageSize")
     if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)):
-        return ConfigError(where, f"{name} cannot be written ({error.strerror})", "check the volume")
-    if transient(error):
+        return ConfigError(where, f"{name}: write failed: {error.strerror}", "check the volume")
+    if is_transient(error):
         return NetworkError(
-            where, f"{name} could not be read{answer or ': no answer'}", "check the endpoint and the network"
+            where,
+            f"{name}: download failed: {f'HTTP {status}' if status else 'no response'}",
+            "check the endpoint and the network",
         )
+    if not isinstance(error, exceptions.BaseError):
+        return internal_error(where, name, error)
     also = {_BAD: "region and endpoint, ", _DENIED: "that it exists, "}.get(status or 0, "")
     return NotAvailableError(
-        where,
-        f"access to {name} was refused{answer}",
-        f"check {also}the credentials and what they may read",
+        where, f"{name}: access denied{response}", f"check {also}the credentials and their permissions"
     )
 
 
-def changed(where: str, name: str, answer: str = "") -> IntegrityError:
-    """An object is not the one that was planned any more."""
+def describe(error: BaseException) -> str:
+    """Type and text of an exception, and the line that raised it."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{text} at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else text
+
+
+def internal_error(where: str, name: str, error: BaseException) -> InternalError:
+    """The error for an exception that the program does not expect."""
+    return InternalError(where, f"{name}: internal error: {describe(error)}", "report it with this line")
+
+
+def changed_error(where: str, name: str, response: str = "") -> IntegrityError:
+    """The error for an object that is no longer the one that was planned."""
     return IntegrityError(
-        where, f"{name} changed during the download{answer}", "run again when nobody writes to it"
+        where,
+        f"{name} changed during the download{response}",
+        "run the download again when nothing writes to it",
     )
 
 
-def _said(error: BaseException) -> _Reason | None:
-    found = _LIBRARY.search(str(error))
-    return _SAID[found[1]] if found else None
+def _library_reason(error: BaseException) -> _Reason | None:
+    found = _LIBRARY_CODE.search(str(error))
+    return _LIBRARY_REASONS[found[1]] if found else None
 
 
-def _key(error: BaseException) -> str:
+def _invalid_key(error: BaseException) -> str:
     found = re.search(r'[pP]ath "([^"]*)"', str(error))
     return repr(found[1])[:200] if found else "it has empty, '.' or '..' segments"

@@ -1,4 +1,4 @@
-"""Shell patterns over object keys: ``*`` stays inside a folder, ``**`` crosses folders."""
+"""Glob patterns over object keys: ``*`` stays content a folder, ``**`` crosses folders."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ DEFAULT = "**/*"
 
 
 @lru_cache(maxsize=256)
-def compiled(glob: str) -> re.Pattern[str]:
-    """A pattern that matches whole relative keys.
+def compile_glob(glob: str) -> re.Pattern[str]:
+    """Compile a glob to a pattern that matches whole relative keys.
 
     Raises:
-        ValueError: a bracket is not closed, or holds no valid range.
+        ValueError: a bracket is not closed, or its range is invalid.
     """
     out, index = [], 0
     while index < len(glob):
@@ -33,10 +33,10 @@ def compiled(glob: str) -> re.Pattern[str]:
         elif rest[0] == "[":
             end = glob.find("]", index + 2 + (rest[1:2] == "!"))
             if end < 0:
-                raise ValueError(f"glob {glob!r} has a '[' that is not closed; write [[] for the character")
-            inside = glob[index + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("&", "\\&")
-            negated = inside.startswith("!")
-            out.append(f"(?!/)[{'^' if negated else ''}{_escaped(inside[negated:])}]")
+                raise ValueError(f"glob {glob!r} has an unclosed '['; write [[] for the character")
+            content = glob[index + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("&", "\\&")
+            negated = content.startswith("!")
+            out.append(f"(?!/)[{'^' if negated else ''}{_escape_first(content[negated:])}]")
             index = end + 1
         else:
             out.append(re.escape(rest[0]))
@@ -44,14 +44,14 @@ def compiled(glob: str) -> re.Pattern[str]:
     try:
         return re.compile("".join(out), re.DOTALL)
     except re.error:
-        raise ValueError(f"glob {glob!r} is no pattern; check its brackets") from None
+        raise ValueError(f"invalid glob {glob!r}; check its brackets") from None
 
 
-def _escaped(inside: str) -> str:
-    return "\\" + inside if inside.startswith(("^", "]")) else inside
+def _escape_first(content: str) -> str:
+    return "\\" + content if content.startswith(("^", "]")) else content
 
 
-def prefix_of(path: str) -> str:
-    """The listing prefix of a folder: empty for the whole bucket, else without slashes around it."""
+def listing_prefix(path: str) -> str:
+    """The listing prefix of a folder: empty for the whole bucket, else without slashes at its ends."""
     stripped = path.strip("/")
     return "" if stripped == "." else stripped.removeprefix("./")

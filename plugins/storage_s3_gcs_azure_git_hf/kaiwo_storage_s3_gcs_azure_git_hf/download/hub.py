@@ -1,7 +1,7 @@
-"""Repositories of the Hugging Face Hub, by its own client, into the cache layout that its users expect.
+"""Repositories of the Hugging Face Hub, downloaded by the Hub client into its usual cache layout.
 
-``HF_ENDPOINT`` and ``HF_TOKEN`` of the container are honoured. Large files that the client would begin anew
-after an interruption are fetched here first; every file whose name in the cache is a SHA-256 is checked.
+``HF_ENDPOINT`` and ``HF_TOKEN`` of the container are honoured. Large files that the client
+could not resume are downloaded first, see ``hub_blobs``. Files that are named by their SHA-256 are checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import hub_blobs, parse, space
+from kaiwo_storage_s3_gcs_azure_git_hf.download import free_space, hub_blobs, item_parsing
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -22,24 +22,24 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     IntegrityError,
     NetworkError,
     NotAvailableError,
-    full,
+    is_disk_full,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.items import HuggingFaceDownloadItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kaiwo_storage_s3_gcs_azure_git_hf.download.paths import Volume
-    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
-    from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import TargetVolume
 
 ENDPOINT = "https://huggingface.co"
-_FILES_AT_ONCE = 4
+_PARALLEL_FILES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class HubTask:
-    """One repository.
+    """The download of one repository.
 
     Attributes:
         where: the item, for messages.
@@ -51,66 +51,75 @@ class HubTask:
 
     where: str
     item: HuggingFaceDownloadItem
-    session: Session
-    volume: Volume
+    session: DownloadSession
+    volume: TargetVolume
     alone: bool
 
     @property
     def summary(self) -> str:
-        """For the plan and for messages."""
+        """Repository, revision and target, for the plan and for messages."""
         return f"{self.item.repo_id} at {self.item.revision or 'main'} -> {self.volume.root}"
 
-    def run(self, progress: Progress) -> None:
-        """Fetch the snapshot and check its files."""
+    def run(self, progress: DownloadProgress) -> None:
+        """Download the snapshot and check its files."""
         from huggingface_hub import snapshot_download
 
         arguments: dict[str, Any] = {
             "repo_id": self.item.repo_id,
             "revision": self.item.revision,
-            "allow_patterns": [_literal(name) for name in self.item.files] if self.item.files else None,
+            "allow_patterns": [_escape_pattern(name) for name in self.item.files]
+            if self.item.files
+            else None,
             "cache_dir": str(Path(self.volume.root, "hub")),
             "endpoint": os.environ.get("HF_ENDPOINT") or ENDPOINT,
-            "max_workers": _FILES_AT_ONCE,
+            "max_workers": _PARALLEL_FILES,
         }
 
         cache = Path(arguments["cache_dir"])
         if self.alone:
-            hub_blobs.clean(cache, self.item.repo_id)
+            hub_blobs.remove_incomplete(cache, self.item.repo_id)
         snapshot = partial(snapshot_download, **arguments)
-        planned = self._asked(partial(snapshot, dry_run=True))
+        planned = self._request(partial(snapshot, dry_run=True))
         self._check_files({info.filename for info in planned})
         size = sum(info.file_size or 0 for info in planned if info.will_download)
+        whole = sum(info.file_size or 0 for info in planned)
+        self.session.budget.add(self.where, files=len(planned), size=whole)
         progress.expect(size)
-        find = partial(hub_blobs.wanted, self.where, self.item.repo_id, planned, arguments["endpoint"], cache)
-        blobs: list[hub_blobs.Blob] = self._asked(find)
-        space.check(self.where, self.volume, size - hub_blobs.kept_bytes(blobs, self.volume.own()))
-        hub_blobs.fetch(blobs, self.volume.own(), self.session, progress)
-        folder = Path(self._asked(snapshot))
+        find = partial(
+            hub_blobs.find_blobs, self.where, self.item.repo_id, planned, arguments["endpoint"], cache
+        )
+        blobs: list[hub_blobs.HubBlob] = self._request(find)
+        free_space.check_free_space(
+            self.where, self.volume, size - hub_blobs.partial_bytes(blobs, self.volume.state_folder())
+        )
+        hub_blobs.fetch(blobs, self.volume.state_folder(), self.session, progress)
+        folder = Path(self._request(snapshot))
         progress.add(size - sum(blob.size for blob in blobs))
         self._verify(folder)
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
-        """Ask the Hub, again while its failure may pass."""
+    def _request(self, request: Callable[[], Any]) -> Any:
+        """Send requests to the Hub, again while the failure is transient."""
 
-        def explained() -> Any:
+        def translated() -> Any:
             try:
-                return ask()
+                return request()
             except Exception as error:  # noqa: BLE001 - the client raises errors of four libraries
-                raise self._explained(error) from None
+                raise self._to_download_error(error) from None
 
-        return self.session.retried(explained)
+        return self.session.retry(translated)
 
-    def _check_files(self, known: set[str]) -> None:
-        missing = sorted(set(self.item.files or ()) - known)
-        if missing or not known:
+    def _check_files(self, available: set[str]) -> None:
+        missing = sorted(set(self.item.files or ()) - available)
+        if missing or not available:
+            reason = f"file {missing[0]} not found" if missing else "the repository is empty"
             raise NotAvailableError(
                 self.where,
-                f"{self.item.repo_id} has no file {missing[0] if missing else 'at all'}",
+                f"{self.item.repo_id}: {reason}",
                 "check files and revision",
             )
 
     def _verify(self, folder: Path) -> None:
-        """Check what is named by its SHA-256, once."""
+        """Check the files that are named by their SHA-256, once."""
         for link in folder.rglob("*"):
             if not link.is_symlink():
                 continue
@@ -121,27 +130,29 @@ class HubTask:
                 link.unlink()
                 raise
 
-    def _explained(self, error: Exception) -> DownloadError:
+    def _to_download_error(self, error: Exception) -> DownloadError:
         from huggingface_hub import errors
 
         chain: list[BaseException] = [error]
         while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
             chain.append(cause)
         name = self.summary
-        if refused := self.session.gate.refused():
-            return ConfigError(self.where, f"{name} leads to {refused}", "use a Hub workloads may reach")
+        if blocked := self.session.proxy.last_blocked():
+            return ConfigError(
+                self.where, f"{name}: connection blocked: {blocked}", "use a Hub that workloads may reach"
+            )
         for found in chain:
             if isinstance(found, errors.GatedRepoError):
                 return NotAvailableError(
                     self.where,
                     f"{name}: the repository is gated",
-                    "accept its terms, and set HF_TOKEN in env",
+                    "accept its terms on the Hub, and set HF_TOKEN in env",
                 )
             if isinstance(found, errors.RevisionNotFoundError):
-                return NotAvailableError(self.where, f"{name}: no such revision", "check revision")
+                return NotAvailableError(self.where, f"{name}: revision not found", "check revision")
             if isinstance(found, errors.RepositoryNotFoundError):
                 return NotAvailableError(
-                    self.where, f"{name}: no such repository, or it is private", "check repoId and HF_TOKEN"
+                    self.where, f"{name}: repository not found or private", "check repoId and HF_TOKEN"
                 )
             if isinstance(found, errors.HfHubHTTPError) and found.response.status_code in (
                 400,
@@ -150,24 +161,34 @@ class HubTask:
                 404,
             ):
                 return NotAvailableError(
-                    self.where, f"{name}: refused (HTTP {found.response.status_code})", "check HF_TOKEN"
+                    self.where,
+                    f"{name}: download failed: HTTP {found.response.status_code}",
+                    "check HF_TOKEN",
                 )
-            if isinstance(found, OSError) and full(found):
-                return DiskFullError(self.where, f"no room left for {name}", "make the volume larger")
+            if isinstance(found, OSError) and is_disk_full(found):
+                return DiskFullError(
+                    self.where, f"{name}: no space left on the volume", "increase storageSize"
+                )
         if any("consistency check" in str(found).lower() for found in chain):
-            return IntegrityError(self.where, f"{name}: a file has not the size the Hub says", "run again")
-        return NetworkError(self.where, f"{name}: the Hub could not be read", "check HF_ENDPOINT and network")
+            return IntegrityError(
+                self.where,
+                f"{name}: a file does not have the size that the Hub names",
+                "run the download again",
+            )
+        return NetworkError(
+            self.where, f"{name}: download failed: no response", "check HF_ENDPOINT and the network"
+        )
 
 
-def _literal(name: str) -> str:
-    """A pattern that matches one name."""
+def _escape_pattern(name: str) -> str:
+    """A glob pattern that matches one name."""
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 
-def _configure(session: Session) -> None:
-    """Send the client's requests through the gate; must be called before it is imported."""
+def _configure_client(session: DownloadSession) -> None:
+    """Have the client connect through the egress proxy; must run before the client is imported."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
-        os.environ[name] = session.gate.url
+        os.environ[name] = session.proxy.url
     for name in ("NO_PROXY", "no_proxy"):
         os.environ.pop(name, None)
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -181,10 +202,10 @@ def _configure(session: Session) -> None:
     from huggingface_hub import set_client_factory
 
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
-    gate = session.gate.url
+    proxy_url = session.proxy.url
     set_client_factory(
         lambda: httpx2.Client(
-            proxy=gate,
+            proxy=proxy_url,
             trust_env=False,
             follow_redirects=True,
             timeout=float(session.config.limits.stall_seconds),
@@ -192,19 +213,20 @@ def _configure(session: Session) -> None:
     )
 
 
-def fetch(items: Sequence[dict[str, Any]], session: Session) -> None:
-    """Items of ``huggingFace.preCacheRepos``."""
+def fetch(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
+    """Add the items of ``huggingFace.preCacheRepos`` to a session."""
     volume = session.volume("hf")
     url = os.environ.get("HF_ENDPOINT") or ENDPOINT
-    if why := session.gate.written(url):
-        raise ConfigError("huggingFace", why, "correct HF_ENDPOINT")
-    _configure(session)
+    if blocked := session.proxy.register_endpoint(url):
+        raise ConfigError("huggingFace", blocked, "correct HF_ENDPOINT")
+    _configure_client(session)
     wanted = {
-        f"huggingFace[{number}]": parse.item(f"huggingFace[{number}]", HuggingFaceDownloadItem, raw)
+        f"huggingFace[{number}]": item_parsing.parse_item(
+            f"huggingFace[{number}]", HuggingFaceDownloadItem, raw
+        )
         for number, raw in enumerate(items)
     }
-    named = Counter(item.repo_id for item in wanted.values())
+    uses = Counter(item.repo_id for item in wanted.values())
     session.tasks += [
-        HubTask(where, item, session, volume, alone=named[item.repo_id] == 1)
-        for where, item in wanted.items()
+        HubTask(where, item, session, volume, alone=uses[item.repo_id] == 1) for where, item in wanted.items()
     ]

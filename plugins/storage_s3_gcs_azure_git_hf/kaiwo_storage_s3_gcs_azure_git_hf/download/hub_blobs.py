@@ -1,8 +1,8 @@
-"""Large files of the Hub that come over plain HTTP, fetched so that a run goes on where the last one ended.
+"""Downloads of large Hub files over plain HTTP that resume after an interruption.
 
-The Hub's client begins such a file anew in every process. Here what came is kept below the program's own
-folder until the file is whole and has the SHA-256 that the Hub names it by; then it is put where the client
-looks for it. Files in Xet storage are the client's.
+The Hub client starts such a file again in every process. Here the bytes stay in the state folder of the
+volume until the file is whole and has the SHA-256 that the Hub names it by. Then it is moved to where the
+client expects it. The client itself downloads files in Xet storage.
 """
 
 from __future__ import annotations
@@ -11,33 +11,32 @@ import http.client
 import importlib.util
 import os
 import re
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import checks, errors
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, errors, http_client
+from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress
-    from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
 
-LEAST = 16 * 1024**2
-"""Bytes from which a file is worth it; the client writes in pieces of 10 MiB."""
+MIN_BYTES = 16 * 1024**2
+"""The smallest file that is downloaded here; the client writes in pieces of 10 MiB."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_VERIFIED = ".kaiwo-verified"
-_PIECE = 1024**2
-_AT_ONCE = 4
+_VERIFIED_FOLDER = ".kaiwo-verified"
+_CHUNK_BYTES = 1024**2
+_PARALLEL_FILES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class HubBlob:
     """A file of a repository.
 
     Attributes:
@@ -46,7 +45,7 @@ class Blob:
         url: where the Hub serves it, or redirects from.
         digest: its SHA-256.
         size: bytes.
-        path: where the client looks for it.
+        path: where the client expects it.
     """
 
     where: str
@@ -57,19 +56,19 @@ class Blob:
     path: Path
 
 
-def _folder(cache: Path, repo_id: str) -> Path:
-    """Where the client keeps the content of a repository's files."""
+def _blob_folder(cache: Path, repo_id: str) -> Path:
+    """The folder where the client keeps the content of a repository's files."""
     return cache / f"models--{repo_id.replace('/', '--')}" / "blobs"
 
 
-def clean(cache: Path, repo_id: str) -> None:
-    """Remove what clients that were killed left of a repository; none goes on with it."""
-    for left in _folder(cache, repo_id).glob("*.incomplete"):
-        left.unlink(missing_ok=True)
+def remove_incomplete(cache: Path, repo_id: str) -> None:
+    """Remove the partial files of killed clients; the client never resumes them."""
+    for path in _blob_folder(cache, repo_id).glob("*.incomplete"):
+        path.unlink(missing_ok=True)
 
 
-def wanted(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache: Path) -> list[Blob]:
-    """Of the files that the client would fetch, those that are fetched here.
+def find_blobs(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache: Path) -> list[HubBlob]:
+    """Find the files that are downloaded here, among those that the client would download.
 
     Args:
         where: the item, for messages.
@@ -79,7 +78,7 @@ def wanted(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache:
         cache: the client's cache folder.
 
     Raises:
-        Exception: the Hub could not be asked.
+        Exception: a request to the Hub failed.
     """
     from huggingface_hub import (
         constants,
@@ -88,10 +87,10 @@ def wanted(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache:
     )
 
     xet = importlib.util.find_spec("hf_xet") is not None and not constants.HF_HUB_DISABLE_XET
-    blobs = _folder(cache, repo_id)
+    blobs = _blob_folder(cache, repo_id)
     found = []
     for info in infos:
-        if not info.will_download or (info.file_size or 0) < LEAST:
+        if not info.will_download or (info.file_size or 0) < MIN_BYTES:
             continue
         url = hf_hub_url(repo_id, info.filename, revision=info.commit_hash, endpoint=endpoint)
         known = get_hf_file_metadata(url, endpoint=endpoint, token=_token() or False)
@@ -100,124 +99,151 @@ def wanted(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache:
         if in_xet or not _SHA256.fullmatch(digest) or (blobs / digest).exists():
             continue
         name = f"{info.filename} of {repo_id}"
-        found.append(Blob(where, name, url, digest, info.file_size, blobs / digest))
+        found.append(HubBlob(where, name, url, digest, info.file_size, blobs / digest))
     return list({blob.digest: blob for blob in found}.values())
 
 
-def fetch(blobs: Iterable[Blob], own: Path, session: Session, progress: Progress) -> None:
-    """Fetch them, some at a time.
+def fetch(
+    blobs: Iterable[HubBlob], state_folder: Path, session: DownloadSession, progress: DownloadProgress
+) -> None:
+    """Download files, some at a time.
 
     Raises:
-        DownloadError: one cannot be had, or is not what the Hub says.
+        DownloadError: one cannot be downloaded, or has another SHA-256.
     """
-    with ThreadPoolExecutor(_AT_ONCE, "hub") as pool:
-        running = [pool.submit(_fetch, blob, _kept(own, blob), session, progress) for blob in blobs]
+    with ThreadPoolExecutor(_PARALLEL_FILES, "hub") as pool:
+        running = [
+            pool.submit(_fetch, blob, _partial_path(state_folder, blob), session, progress) for blob in blobs
+        ]
         for future in running:
             future.result()
 
 
-def kept_bytes(blobs: Iterable[Blob], own: Path) -> int:
-    """Bytes of files that an earlier run fetched in part."""
-    kept = [_kept(own, blob) for blob in blobs]
-    return sum(path.stat().st_size for path in kept if path.exists())
+def partial_bytes(blobs: Iterable[HubBlob], state_folder: Path) -> int:
+    """Bytes that an earlier run downloaded of files that are not whole."""
+    paths = [_partial_path(state_folder, blob) for blob in blobs]
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
-def _kept(own: Path, blob: Blob) -> Path:
-    return own / f"hub-{blob.digest}"
+def _partial_path(state_folder: Path, blob: HubBlob) -> Path:
+    """The partial file of a blob; repositories that share a file have one each."""
+    repository = blob.path.parent.parent.name
+    return state_folder / f"hub-{fingerprint(repository)}-{blob.digest}"
 
 
-def _fetch(blob: Blob, kept: Path, session: Session, progress: Progress) -> None:
-    if session.stop.is_set():
-        return
-    progress.skip(kept.stat().st_size if kept.exists() else 0)
-    session.retried(partial(_go_on, blob, kept, session, progress))
-    check(blob.where, blob.name, kept, blob.digest)
-    with kept.open("rb+") as file:
+def _fetch(blob: HubBlob, partial_path: Path, session: DownloadSession, progress: DownloadProgress) -> None:
+    # Two items may name the same repository; the second one finds the file.
+    with session.lock(str(partial_path)):
+        if session.stop.is_set():
+            return
+        if blob.path.exists():
+            progress.skip(blob.size)
+            return
+        _fetch_whole(blob, partial_path, session, progress)
+
+
+def _fetch_whole(
+    blob: HubBlob, partial_path: Path, session: DownloadSession, progress: DownloadProgress
+) -> None:
+    progress.skip(partial_path.stat().st_size if partial_path.exists() else 0)
+    session.retry(partial(_resume, blob, partial_path, session, progress))
+    check(blob.where, blob.name, partial_path, blob.digest)
+    with partial_path.open("rb+") as file:
         os.fsync(file.fileno())
     blob.path.parent.mkdir(parents=True, exist_ok=True)
-    kept.replace(blob.path)
-    _mark(blob.path)
+    partial_path.replace(blob.path)
+    _mark_verified(blob.path)
 
 
 def check(where: str, name: str, path: Path, digest: str) -> None:
-    """Check that a file has the SHA-256 that the Hub says.
+    """Check that a file has the SHA-256 that the Hub names.
 
     Raises:
         IntegrityError: it has another; it is removed.
     """
-    found = checks.sha256_of(path)
+    found = checksums.sha256_of(path)
     if found != digest:
         path.unlink()
         raise errors.IntegrityError(
             where,
-            f"{name} has sha256 {found}, and the Hub says {digest}",
-            "run again, and check the mirror if HF_ENDPOINT names one",
+            f"{name}: expected sha256 {digest} as the Hub names it, got {found}",
+            "run the download again; check the mirror if HF_ENDPOINT names one",
         )
 
 
 def verify(where: str, name: str, blob: Path) -> None:
-    """Check a file of the cache that is named by its SHA-256, unless it was checked before; others pass.
+    """Check a file of the cache that is named by its SHA-256, once; files with other names are not checked.
 
     Raises:
         IntegrityError: its content is another; it is removed.
     """
     if not _SHA256.fullmatch(blob.name):
         return
-    mark = _mark_of(blob)
+    mark = _marker_path(blob)
     if not mark.exists() or mark.stat().st_mtime_ns < blob.stat().st_mtime_ns:
         check(where, name, blob, blob.name)
-        _mark(blob)
+        _mark_verified(blob)
 
 
-def _mark_of(blob: Path) -> Path:
-    return blob.parent.parent / _VERIFIED / blob.name
+def _marker_path(blob: Path) -> Path:
+    return blob.parent.parent / _VERIFIED_FOLDER / blob.name
 
 
-def _mark(blob: Path) -> None:
-    """Note that the content of a file of the cache is what its name says."""
-    mark = _mark_of(blob)
+def _mark_verified(blob: Path) -> None:
+    """Record that the content of a file of the cache has the SHA-256 of its name."""
+    mark = _marker_path(blob)
     mark.parent.mkdir(exist_ok=True)
     mark.touch()
 
 
-def _go_on(blob: Blob, kept: Path, session: Session, progress: Progress) -> None:
-    """Fetch what is missing of a file; what came stays when it breaks off."""
-    there = kept.stat().st_size if kept.exists() else 0
-    if there == blob.size:
+def _resume(blob: HubBlob, partial_path: Path, session: DownloadSession, progress: DownloadProgress) -> None:
+    """Download what is missing of a file; the bytes stay when the connection breaks."""
+    existing = partial_path.stat().st_size if partial_path.exists() else 0
+    if existing == blob.size:
         return
-    request = urllib.request.Request(blob.url)  # noqa: S310 - the gate checks where it goes
-    if token := _token():
-        request.add_unredirected_header("Authorization", f"Bearer {token}")
-    if 0 < there < blob.size:
-        request.add_header("Range", f"bytes={there}-")
+    token = _token()
     try:
-        with session.gate.opener().open(request, timeout=session.config.limits.stall_seconds) as answer:
-            goes_on = answer.status == http.client.PARTIAL_CONTENT
-            with kept.open("ab" if goes_on else "wb") as file:
+        with (
+            session.http_client.send(
+                "GET",
+                blob.url,
+                headers={"Range": f"bytes={existing}-"} if 0 < existing < blob.size else None,
+                credentials={"Authorization": f"Bearer {token}"} if token else None,
+            ) as response,
+        ):
+            http_client.check_status(response)
+            resumed = response.status == http.client.PARTIAL_CONTENT
+            with partial_path.open("ab" if resumed else "wb") as file:
                 have = file.tell()
-                while not session.stop.is_set() and have < blob.size and (data := answer.read1(_PIECE)):
+                while (
+                    not session.stop.is_set() and have < blob.size and (data := response.read1(_CHUNK_BYTES))
+                ):
                     file.write(data)
                     have += len(data)
                     progress.add(len(data))
-    except (OSError, http.client.HTTPException) as error:
-        raise _explained(blob, session, error) from None
+    except (OSError, http.client.HTTPException, http_client.RedirectError) as error:
+        raise _to_download_error(blob, session, error) from None
     if have != blob.size:
-        raise errors.NetworkError(blob.where, f"{blob.name}: the answer ended too early", "run again")
+        raise errors.NetworkError(blob.where, f"{blob.name}: response ended early", "run the download again")
 
 
-def _explained(blob: Blob, session: Session, error: Exception) -> errors.DownloadError:
-    if refused := session.gate.refused():
+def _to_download_error(blob: HubBlob, session: DownloadSession, error: Exception) -> errors.DownloadError:
+    if blocked := session.proxy.last_blocked():
         return errors.ConfigError(
-            blob.where, f"{blob.name} leads to {refused}", "use a Hub workloads may reach"
+            blob.where, f"{blob.name}: connection blocked: {blocked}", "use a Hub that workloads may reach"
         )
-    if isinstance(error, urllib.error.HTTPError) and not errors.passing(error.code):
+    if isinstance(error, http_client.RedirectError):
+        return errors.ConfigError(blob.where, f"{blob.name}: redirect blocked: {error}", "check HF_ENDPOINT")
+    if isinstance(error, http_client.HttpStatusError) and not errors.is_retryable_status(error.status):
         return errors.NotAvailableError(
-            blob.where, f"{blob.name} was refused (HTTP {error.code})", "check HF_TOKEN"
+            blob.where, f"{blob.name}: download failed: {error}", "check HF_TOKEN"
         )
-    if isinstance(error, OSError) and errors.full(error):
-        return errors.DiskFullError(blob.where, f"no room left for {blob.name}", "make the volume larger")
+    if isinstance(error, OSError) and errors.is_disk_full(error):
+        return errors.DiskFullError(
+            blob.where, f"{blob.name}: no space left on the volume", "increase storageSize"
+        )
     return errors.NetworkError(
-        blob.where, f"{blob.name} could not be read", "check HF_ENDPOINT and the network"
+        blob.where, f"{blob.name}: download failed: no response", "check HF_ENDPOINT and the network"
     )
 
 

@@ -1,8 +1,7 @@
-"""What is already there: finished files and finished parts, so that a run goes on where the last one ended.
+"""The journal of finished files and finished parts, by which a run resumes where the last one ended.
 
-Lines are appended in the order things happened and are read back at the next start. Parts written during
-another boot of the machine count only up to the last time their file was synced: a page cache does not
-outlive a boot.
+Lines are appended as events happen and are read back at the next start. Parts that were written during
+another boot of the machine count only up to the last sync of their file, because the page cache is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def fingerprint(*parts: object) -> str:
-    """A short text for what makes content the same: where it is, its ETag, its size, the part size."""
+    """A short hash of what identifies content: its place, its ETag, its size, the part size."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 
 
@@ -40,7 +39,7 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigError(
-                "", f"another download is writing to {folder.parent}", "wait for it to end"
+                "", f"another download is writing to {folder.parent}", "wait for it to finish"
             ) from None
         except OSError:  # a file system without locks
             pass
@@ -48,7 +47,7 @@ class Journal:
         self._compact(boot)
 
     def finished(self, path: str, key: str) -> bool:
-        """Whether a file was finished with this fingerprint and has not been touched since."""
+        """Whether a file was finished with this fingerprint and has not been modified since."""
         known = self._finished.get(path)
         if known is None or known[0] != key:
             return False
@@ -57,28 +56,28 @@ class Journal:
         return False
 
     def parts(self, path: str, key: str) -> set[int]:
-        """Indexes of the parts of ``<path>.part`` that are there."""
+        """Indexes of the finished parts of a partial file."""
         known = self._parts.get(path)
         return set(known[1]) if known and known[0] == key else set()
 
     def part(self, path: str, key: str, index: int) -> None:
-        """Note a part that was written."""
+        """Record a part that was written."""
         self._append(["d", path, key, index])
 
     def mark(self, path: str) -> None:
-        """Note that a sync begins: it covers the parts noted so far."""
+        """Record that a sync begins; it covers the parts recorded so far."""
         self._append(["m", path])
 
     def synced(self, path: str) -> None:
-        """Note that every part noted before the last mark is on the disk."""
+        """Record that every part recorded before the last mark is on the disk."""
         self._append(["s", path])
 
     def finish(self, path: str, key: str) -> None:
-        """Note a file that has its final name."""
+        """Record a file that has its final name."""
         self._append(["f", path, key, os.lstat(path).st_mtime_ns])
 
     def close(self) -> None:
-        """Let another run begin."""
+        """Release the journal for another run."""
         os.close(self._file)
 
     def _append(self, record: list[object]) -> None:
@@ -112,7 +111,7 @@ class Journal:
         self._parts.update(pending)
 
     def _compact(self, boot: str) -> None:
-        """Write back what still counts; a torn write costs no more than a new transfer."""
+        """Write back the entries that still count; a torn write costs no more than a new transfer."""
         records: list[list[object]] = [["f", path, *known] for path, known in self._finished.items()]
         for path, (key, done) in self._parts.items():
             records += [["d", path, key, index] for index in sorted(done)]

@@ -1,18 +1,17 @@
-"""``kaiwo-download CONFIG.yaml``: fetch what the configuration says into the volumes.
+"""``kaiwo-download CONFIG.yaml``: downloads the items of a configuration into the volumes.
 
-Exit codes: 0 done, 1 defect of the program, 2 configuration, 3 not found or denied, 4 integrity, 5 disk full,
-6 network gave up, 130 and 143 interrupted.
+Exit codes: 0 done, 1 internal error, 2 configuration, 3 not found or denied, 4 integrity, 5 disk full,
+6 network failure, 130 and 143 interrupted.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import importlib
 import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,138 +19,120 @@ import yaml
 from pydantic import ValidationError
 
 from kaiwo.api.download import DownloadConfig
-from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, errors, space
+from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, errors, free_space
+from kaiwo_storage_s3_gcs_azure_git_hf.download.arguments import parse_arguments, with_policy
+from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
+from kaiwo_storage_s3_gcs_azure_git_hf.download.downloaders import call_downloaders
+from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DiskFullError, DownloadError
-from kaiwo_storage_s3_gcs_azure_git_hf.download.gate import Gate
+from kaiwo_storage_s3_gcs_azure_git_hf.download.item_parsing import first_error
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
-from kaiwo_storage_s3_gcs_azure_git_hf.download.parse import first_mistake
-from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import Progress, human
-from kaiwo_storage_s3_gcs_azure_git_hf.download.session import Session
+from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress, format_bytes
+from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import Transfer
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
-    from kaiwo_storage_s3_gcs_azure_git_hf.download.model import File
-
-_PACKAGE = "kaiwo_storage_s3_gcs_azure_git_hf.download"
-FIRST_PARTY = {
-    "s3": f"{_PACKAGE}.objects:s3",
-    "gcs": f"{_PACKAGE}.objects:gcs",
-    "azureBlob": f"{_PACKAGE}.objects:azure_blob",
-    "git": f"{_PACKAGE}.git:fetch",
-    "huggingFace": f"{_PACKAGE}.hub:fetch",
-}
-"""Downloaders of this distribution, for configurations that name none."""
-
-TERMINATION_LOG = Path("/dev/termination-log")
-"""Where Kubernetes reads a container's last message (terminationMessagePath's default)."""
+    from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile
 
 
 def read_config(path: str) -> DownloadConfig:
-    """The document.
+    """Read the configuration.
 
     Raises:
-        ConfigError: it cannot be read, or is wrong.
+        ConfigError: it cannot be read, or is invalid.
     """
     try:
-        document = _parsed(Path(path).read_text(encoding="utf-8"))
+        document = _parse_document(Path(path).read_text(encoding="utf-8"))
         return DownloadConfig.parse(document if isinstance(document, dict) else {})
     except OSError as error:
-        raise ConfigError(path, f"cannot be read ({error.strerror})", "check the path") from None
+        raise ConfigError(path, f"cannot read file: {error.strerror}", "check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise ConfigError(path, "is no YAML", "check the file") from None
+        raise ConfigError(path, "invalid YAML", "check the file") from None
     except ValidationError as error:
-        raise ConfigError(path, first_mistake(error), "correct the file") from None
+        raise ConfigError(path, first_error(error), "correct the file") from None
 
 
-def _parsed(text: str) -> object:
-    """A document in YAML, or in JSON, some of whose escapes are none to the YAML parser."""
+def _parse_document(text: str) -> object:
+    """Parse YAML, or JSON, which has escapes that the YAML parser does not know."""
     if text.lstrip().startswith("{"):
         with contextlib.suppress(ValueError):
             return json.loads(text)
     return yaml.safe_load(text)
 
 
-def _declare(config: DownloadConfig, session: Session) -> None:
-    for key, items in config.items.items():
-        if not items:
-            continue
-        name = config.downloaders.get(key) or FIRST_PARTY.get(key)
-        if name is None:
-            raise ConfigError(key, "no downloader is named for it", f"add downloaders.{key}")
-        module, _, function = name.partition(":")
-        try:
-            fetch = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError):
-            raise ConfigError(
-                key, f"its downloader {name} is not installed", "use an image that has it"
-            ) from None
-        try:
-            fetch(list(items), session)
-        except ValidationError as error:
-            raise ConfigError(key, first_mistake(error), "correct the item") from None
-        except ValueError as error:
-            raise ConfigError(key, str(error), "correct the item") from None
-
-
-def _say(line: str) -> None:
+def _print_out(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-def _tell(line: str) -> None:
+def _print_err(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
-def _print_plan(files: Sequence[File], session: Session) -> None:
+def _print_plan(files: Sequence[ObjectFile], session: DownloadSession) -> None:
     for file in files:
-        _say(f"{human(file.size):>10}  {file.name} -> {file.path}  ({file.where})")
+        _print_out(f"{format_bytes(file.size):>10}  {file.name} -> {file.path}  ({file.where})")
     for task in session.tasks:
-        _say(f"{'':>10}  {task.summary}  ({task.where})")
+        _print_out(f"{'':>10}  {task.summary}  ({task.where})")
     total = sum(file.size for file in files)
-    _say(f"{human(total)} in {len(files)} files, {len(session.tasks)} repositories")
+    _print_out(f"{format_bytes(total)} in {len(files)} files, {len(session.tasks)} repositories")
 
 
-def _settle(session: Session) -> None:
-    """What is told as done survives a crash: names of files too, and what git and the Hub's client wrote."""
+def _sync_volumes(session: DownloadSession) -> None:
+    """Sync the volumes, so that what is reported as done survives a crash, whatever program wrote it."""
     for volume in session.volumes:
         try:
-            disk.sync(volume.root)
+            disk.sync_filesystem(volume.root)
         except OSError as error:
-            step = "make the volume larger, or check it"
-            raise DiskFullError("", f"{volume.root} cannot be written ({error.strerror})", step) from None
+            raise DiskFullError(
+                "",
+                f"{volume.root}: sync failed: {error.strerror}",
+                "increase storageSize, or check the volume",
+            ) from None
 
 
-def _execute(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
+def _execute(session: DownloadSession, arguments: argparse.Namespace) -> dict[str, Any]:
     files = session.plan()
     if arguments.dry_run:
         _print_plan(files, session)
         return {}
     with contextlib.ExitStack() as stack:
-        journals = {volume: Journal(volume.own()) for volume in session.volumes}
+        journals = {volume: Journal(volume.state_folder()) for volume in session.volumes}
         for journal in journals.values():
             stack.callback(journal.close)
         for volume in session.volumes:
-            volume.clean()
-        progress = Progress(arguments.progress or ("bar" if sys.stderr.isatty() else "lines"))
-        transfer = Transfer(session.config.limits, journals, progress, session.explained, session.stop)
-        there = [file for file in files if transfer.finished(file)]
-        missing = set(files).difference(there)
+            volume.remove_leftovers()
+        progress = DownloadProgress(arguments.progress or ("bar" if sys.stderr.isatty() else "lines"))
+        transfer = Transfer(
+            session.config.limits, journals, progress, session.to_download_error, session.stop
+        )
+        finished = [file for file in files if transfer.finished(file)]
+        missing = set(files).difference(finished)
         ordered = [file for file in files if file in missing]
-        space.check_files(ordered)
+        free_space.check_files(ordered)
         progress.expect(sum(file.size for file in files))
-        progress.skip(sum(file.size for file in there))
+        progress.skip(sum(file.size for file in finished))
         with progress:
             transfer.run(ordered, session.tasks)
             if ordered or session.tasks:
-                _settle(session)
+                _sync_volumes(session)
         return {
             "files": len(files),
-            "filesSkipped": len(there),
+            "filesSkipped": len(finished),
             "bytes": progress.state()["bytesTotal"],
             "bytesTransferred": progress.done,
         }
+
+
+def _print_warnings(session: DownloadSession, arguments: argparse.Namespace) -> None:
+    for warning in session.warnings:
+        if arguments.progress == "json":
+            _print_err(json.dumps({"event": "warning", "message": warning}))
+        else:
+            _print_err(f"warning: {warning}")
 
 
 def _report(arguments: argparse.Namespace, summary: dict[str, Any], code: int, line: str) -> None:
@@ -160,12 +141,12 @@ def _report(arguments: argparse.Namespace, summary: dict[str, Any], code: int, l
         record["message"] = line
     text = json.dumps(record)
     if arguments.progress == "json":
-        _tell(text)
+        _print_err(text)
     elif line:
-        _tell(f"kaiwo-download: {line}")
+        _print_err(f"error: {line}")
     elif summary:
-        moved = human(summary["bytesTransferred"])
-        _tell(f"done: {summary['files']} files, {moved} transferred")
+        moved = format_bytes(summary["bytesTransferred"])
+        _print_err(f"done: {summary['files']} files, {moved} transferred")
     path = Path(arguments.termination_log)
     if path.exists():
         with contextlib.suppress(OSError):
@@ -173,18 +154,21 @@ def _report(arguments: argparse.Namespace, summary: dict[str, Any], code: int, l
 
 
 def _interrupted(number: int, _frame: object) -> None:
-    # What is on the volume is in the journal already; threads in the middle of a read are not waited for.
+    # The journal has what is on the volume; threads in the middle of a read are not waited for.
     os._exit(128 + number)
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kaiwo-download", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("config", metavar="CONFIG.yaml", help="what to fetch")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and fetch nothing")
-    parser.add_argument("--progress", choices=["bar", "lines", "json"], help="how to tell progress on stderr")
-    parser.add_argument("--target-root", metavar="DIR", help="write below DIR instead of the mount paths")
-    parser.add_argument("--termination-log", metavar="FILE", default=str(TERMINATION_LOG))
-    return parser.parse_args(argv)
+def _time_out(arguments: argparse.Namespace) -> None:
+    """Report that the time limit is over, and exit; a client in the middle of a request is not waited for."""
+    error = ConfigError(
+        "",
+        f"the download did not finish within {arguments.timeout} s",
+        "raise the limit (--timeout); a new run resumes",
+    )
+    _report(arguments, {}, error.code, str(error))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(error.code)
 
 
 def main() -> NoReturn:
@@ -194,39 +178,51 @@ def main() -> NoReturn:
     code = run(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    # Everything is closed; taking the interpreter apart would take longer than many a download.
+    # Everything is closed; finalizing the interpreter would take longer than many a download.
     os._exit(code)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Do what the arguments say and return the exit code."""
-    arguments = _arguments(argv)
+    """Run the program with these arguments; the exit code."""
+    arguments = parse_arguments(argv, (__doc__ or "").split("\n\n")[0])
+    timer = threading.Timer(arguments.timeout, _time_out, (arguments,))
+    timer.daemon = True
+    timer.start()
     summary: dict[str, Any] = {}
     code, line = 0, ""
     try:
-        config = read_config(arguments.config)
+        config = with_policy(read_config(arguments.config), arguments)
+        budget = DownloadBudget(arguments.max_bytes, arguments.max_files)
         roots = {"data": config.data_mount_path or "", "hf": config.hf_mount_path or ""}
         if arguments.target_root:
             roots = {name: arguments.target_root + path for name, path in roots.items() if path}
-        gate = Gate(private=config.policy.allow_private_endpoints)
-        with contextlib.closing(gate), contextlib.closing(Session(config, gate, roots)) as session:
-            _declare(config, session)
+        proxy = EgressProxy(private=config.policy.allow_private_endpoints)
+        with (
+            contextlib.closing(proxy),
+            contextlib.closing(DownloadSession(config, proxy, roots, budget)) as session,
+        ):
+            call_downloaders(config, session)
             summary = _execute(session, arguments)
+            _print_warnings(session, arguments)
     except DownloadError as error:
         code, line = error.code, str(error)
     except OSError as error:
-        code, line = _unwritten(error)
+        code, line = _os_failure(error)
+    except Exception as error:  # noqa: BLE001 - a user reads one line, whatever fails
+        failure = errors.internal_error("", "kaiwo-download", error)
+        code, line = failure.code, str(failure)
+    timer.cancel()
     _report(arguments, summary, code, line)
     return code
 
 
-def _unwritten(error: OSError) -> tuple[int, str]:
-    """What a volume that cannot be written means: exit code and line."""
-    what = f"{error.filename or 'the volume'} cannot be written ({error.strerror})"
-    if errors.full(error):
-        return DiskFullError.code, str(DiskFullError("", what, "make the volume larger"))
+def _os_failure(error: OSError) -> tuple[int, str]:
+    """Exit code and line for a volume that cannot be written."""
+    message = f"{error.filename or 'the volume'}: write failed: {error.strerror}"
+    if errors.is_disk_full(error):
+        return DiskFullError.code, str(DiskFullError("", message, "increase storageSize"))
     step = f"check the volume, and that user {os.getuid()} may write to it"
-    return ConfigError.code, str(ConfigError("", what, step))
+    return ConfigError.code, str(ConfigError("", message, step))
 
 
 if __name__ == "__main__":

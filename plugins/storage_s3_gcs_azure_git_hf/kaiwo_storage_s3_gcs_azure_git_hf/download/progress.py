@@ -1,4 +1,4 @@
-"""How far the run is: a bar on a terminal, a line every few seconds elsewhere, JSON lines when asked for."""
+"""Progress output: a bar on a terminal, a line every few seconds elsewhere, JSON lines on request."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _LINE_SECONDS = 5.0
 _BAR_SECONDS = 0.2
 _JSON_SECONDS = 1.0
 _BAR_WIDTH = 30
-_STEP = 1024
+_UNIT = 1024
 
 
-def human(count: float) -> str:
-    """Bytes with a binary unit, as ``1.5 GiB``."""
+def format_bytes(count: float) -> str:
+    """Format bytes with a binary unit, as ``1.5 GiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < _STEP:
+        if count < _UNIT:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= _STEP
+        count /= _UNIT
     return f"{count:.1f} TiB"
 
 
-class Progress:
-    """Counts bytes from any thread and tells from one of its own."""
+class DownloadProgress:
+    """Counts bytes from any thread, and writes progress from a thread of its own."""
 
     def __init__(self, style: Style, out: TextIO | None = None) -> None:
         self.done = 0
@@ -42,10 +42,10 @@ class Progress:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._began = time.monotonic()
-        self._thread = threading.Thread(target=self._tell, name="progress", daemon=True)
+        self._thread = threading.Thread(target=self._write_periodically, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to tell."""
+        """Begin to write progress."""
         self._began = time.monotonic()
         self._thread.start()
         return self
@@ -53,28 +53,28 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Tell a last time."""
+        """Write the last line."""
         self._stop.set()
         self._thread.join()
         self._write(last=True)
 
     def add(self, count: int) -> None:
-        """Bytes that arrived; negative when they must be fetched again."""
+        """Count bytes that arrived; negative when they must be downloaded again."""
         with self._lock:
             self.done += count
 
     def expect(self, count: int) -> None:
-        """Bytes that will come."""
+        """Count bytes that will be downloaded."""
         with self._lock:
             self.total += count
 
     def skip(self, count: int) -> None:
-        """Bytes that are there already."""
+        """Count bytes that are there already."""
         with self._lock:
             self.skipped += count
 
     def state(self) -> dict[str, int | float | None]:
-        """Numbers of now: bytes done (with those that were there), total, a second; seconds left or None."""
+        """The current numbers: bytes done (with skipped ones), total and per second; seconds left."""
         elapsed = max(time.monotonic() - self._began, 1e-3)
         rate = self.done / elapsed
         have, total = self.done + self.skipped, self.total
@@ -85,7 +85,7 @@ class Progress:
             "secondsLeft": round(max(total - have, 0) / rate) if rate else None,
         }
 
-    def _tell(self) -> None:
+    def _write_periodically(self) -> None:
         pause = {"bar": _BAR_SECONDS, "lines": _LINE_SECONDS, "json": _JSON_SECONDS}[self._style]
         while not self._stop.wait(pause):
             self._write()
@@ -99,7 +99,8 @@ class Progress:
             share = have / total if total else 1.0
             left = state["secondsLeft"]
             text = (
-                f"{share:4.0%} of {human(total)} ({human(have)}), {human(state['bytesPerSecond'] or 0)}/s"
+                f"{share:4.0%} of {format_bytes(total)} ({format_bytes(have)}), "
+                f"{format_bytes(state['bytesPerSecond'] or 0)}/s"
                 + (f", {left:.0f} s left" if left and not last else "")
             )
             if self._style == "bar":

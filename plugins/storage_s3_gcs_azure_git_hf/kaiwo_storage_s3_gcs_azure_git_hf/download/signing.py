@@ -1,7 +1,7 @@
-"""Requests to S3 that are signed by AWS's own library.
+"""Signs requests to S3 with the AWS library.
 
-The object store client signs its own requests; this is for the header that it cannot send. Amazon S3 refuses
-``x-amz-*`` headers that are not part of the signature, so signing a URL beforehand is not enough.
+The object store client signs its own requests; this is for a header that it cannot send. Amazon S3 refuses
+``x-amz-*`` headers that are not part of the signature, so a presigned URL is not enough.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Signed: TypeAlias = "Callable[[str, str, Mapping[str, str]], dict[str, str]]"
-"""From method, URL and headers of a request without content to all headers that it needs."""
+RequestSigner: TypeAlias = "Callable[[str, str, Mapping[str, str]], dict[str, str]]"
+"""Takes method, URL and headers of a request without content; returns all headers that it needs."""
 
 
-def signer(access_key_id: str, secret_access_key: str, region: str) -> Signed:
-    """What signs requests (AWS Signature Version 4).
+def request_signer(access_key_id: str, secret_access_key: str, region: str) -> RequestSigner:
+    """A function that signs requests (AWS Signature Version 4).
 
     Args:
-        access_key_id: who signs.
-        secret_access_key: with what; nothing that is returned shows it.
-        region: of the store.
+        access_key_id: ID of the key.
+        secret_access_key: the key; nothing that is returned shows it.
+        region: region of the store.
 
     Raises:
-        RuntimeError: the keys cannot be used.
+        RuntimeError: the key cannot be used.
     """
-    # Only the download container has it, and only who has keys needs it.
+    # Only the download container has it, and only items with keys need it.
     from awscrt import auth, http  # type: ignore[import-untyped]
 
     provider = auth.AwsCredentialsProvider.new_static(access_key_id, secret_access_key)
 
-    def signed(method: str, url: str, headers: Mapping[str, str]) -> dict[str, str]:
+    def sign(method: str, url: str, headers: Mapping[str, str]) -> dict[str, str]:
         place = urlsplit(url)
         request = http.HttpRequest(
             method, place.path or "/", http.HttpHeaders([("host", place.netloc), *headers.items()])
         )
-        # S3 alone takes a path as it is written: it is quoted once, and "a//b" is another object than "a/b".
+        # Only S3 takes a path as it is written: it is quoted once, and "a//b" is another object than "a/b".
         config = auth.AwsSigningConfig(
             algorithm=auth.AwsSigningAlgorithm.V4,
             signature_type=auth.AwsSignatureType.HTTP_REQUEST_HEADERS,
@@ -51,4 +51,4 @@ def signer(access_key_id: str, secret_access_key: str, region: str) -> Signed:
         )
         return dict(auth.aws_sign_request(request, config).result().headers)
 
-    return signed
+    return sign

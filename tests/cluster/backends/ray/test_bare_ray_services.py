@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.errors import NotFound
-from kaiwo.host.kinds import KAIWO_CONFIG
 from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
 
 if TYPE_CHECKING:

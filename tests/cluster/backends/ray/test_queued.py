@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.host.kinds import WORKLOADS
+from kaiwo.api.crds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.cluster, pytest.mark.matrix]
 
-PLUGINS = "batch_job,deployment,ray_job,ray_service,kueue,gpu_amd,gpu_nvidia"
+PLUGINS = "batch_job,deployment,ray_job,ray_service,kueue,node_pools,gpu_amd,gpu_nvidia"
 FOREVER = {"annotations": {"kaiwo-sandbox/forever": "true"}}
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.conditions import format_time
 from kaiwo.engine.resource import Resource
+from kaiwo.engine.timestamps import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

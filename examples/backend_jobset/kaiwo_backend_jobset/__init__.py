@@ -1,0 +1,1 @@
+"""A Kaiwo plugin of a third party: KaiwoJobs as JobSets."""

@@ -1,0 +1,142 @@
+"""Checks the core types inside a workload: environment, secret volumes, resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.api.errors import Problem, join_path, shorten
+from kaiwo.api.spec_rules import duplicate_mounts
+from kaiwo.api.suggestion import did_you_mean
+from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ENV_SOURCES = frozenset({"fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"})
+"""Where a variable's value may come from (core/v1 EnvVarSource, Kubernetes 1.36)."""
+
+
+def check_env(env: object, path: str) -> Iterator[Problem]:
+    """Report what the API server would reject in a list of environment variables."""
+    for index, item in _entries(env):
+        place = f"{path}[{index}]"
+        name = item.get("name")
+        if isinstance(name, str) and (not name.isascii() or not name.isprintable() or "=" in name):
+            yield Problem(
+                f"{place}.name",
+                f"{shorten(name)} is not a valid variable name",
+                "use ASCII letters, digits and _",
+            )
+        source = item.get("valueFrom")
+        if source is None:
+            continue
+        if item.get("value"):
+            yield Problem(f"{place}.valueFrom", "excludes value", "remove one of them")
+        if isinstance(source, dict):
+            yield from _env_source(source, f"{place}.valueFrom")
+
+
+def _env_source(source: dict[Any, Any], place: str) -> Iterator[Problem]:
+    given = [str(key) for key, value in source.items() if value is not None]
+    for key in given:
+        if key not in ENV_SOURCES:
+            hint = did_you_mean(key, ENV_SOURCES) or "known: " + ", ".join(sorted(ENV_SOURCES))
+            yield Problem(f"{place}.{key}", "unknown source", hint)
+    if len(given) != 1:
+        yield Problem(
+            place, f"expected one source, got {len(given)}", "supported: " + ", ".join(sorted(ENV_SOURCES))
+        )
+
+
+def check_secret_volumes(volumes: object, path: str) -> Iterator[Problem]:
+    """Report secret volumes that share a name."""
+    names: dict[str, int] = {}
+    for index, item in _entries(volumes):
+        name = item.get("name")
+        if isinstance(name, str) and names.setdefault(name, index) != index:
+            yield Problem(
+                f"{path}[{index}].name", f'"{name}" is the name of {path}[{names[name]}] too', "rename it"
+            )
+
+
+def _place(secret: dict[Any, Any]) -> str:
+    """Where a secret volume is seen: a directory, or the one file of a key; empty where it does not say."""
+    path = secret.get("mountPath")
+    if not isinstance(path, str):
+        return ""
+    directory = path.rstrip("/")
+    if not secret.get("key"):
+        return directory or "/"
+    return f"{directory}/{secret.get('subPath') or secret['key']}"
+
+
+def check_volumes(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Report volumes that share a name or a mount path, as far as the spec alone shows.
+
+    A mount path that is left out comes from KaiwoConfig; the controller checks it.
+    """
+    names: dict[str, str] = {}
+    secrets: set[str] = set()
+    mounts: list[tuple[str, str]] = []
+    for field, name, volume in _storage_volumes(spec.get("storage")):
+        names[name] = field
+        if volume.get("mountPath"):
+            mounts.append((str(volume["mountPath"]), field))
+    for index, item in _entries(spec.get("secretVolumes")):
+        field = f"spec.secretVolumes[{index}]"
+        if (name := str(item.get("name"))) in names:
+            yield Problem(
+                f"{field}.name", f'"{name}" is the name of the volume of {names[name]}', "rename it"
+            )
+        if (place := _place(item)) and name not in secrets:
+            mounts.append((place, field))
+        secrets.add(name)
+    yield from duplicate_mounts(mounts)
+
+
+def _storage_volumes(storage: object) -> Iterator[tuple[str, str, dict[Any, Any]]]:
+    """Field, name and section of each volume that the storage section asks for."""
+    if not isinstance(storage, dict) or storage.get("storageEnabled") is not True:
+        return
+    for section, name in (("data", "data"), ("huggingFace", "hf")):
+        volume = storage.get(section)
+        if isinstance(volume, dict) and volume.get("storageSize"):
+            yield f"spec.storage.{section}", name, volume
+
+
+def check_resources(resources: object, path: str) -> Iterator[Problem]:
+    """Report negative amounts, and requests above their limits."""
+    if not isinstance(resources, dict):
+        return
+    requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
+    for section, amounts in (("requests", requests), ("limits", limits)):
+        for key, amount in amounts.items():
+            if amount.nano < 0:
+                yield Problem(
+                    f"{path}.{join_path((section, key))}",
+                    f"must be greater than or equal to 0, got {amount}",
+                    "",
+                )
+    for key, amount in requests.items():
+        limit = limits.get(key)
+        if limit is not None and amount > limit:
+            yield Problem(
+                f"{path}.{join_path(('requests', key))}",
+                f"{amount} is more than the limit {limit}",
+                "lower the request or raise the limit",
+            )
+
+
+def _amounts(section: object) -> dict[str, Quantity]:
+    amounts: dict[str, Quantity] = {}
+    for key, value in section.items() if isinstance(section, dict) else ():
+        try:
+            amounts[str(key)] = parse_quantity(value)
+        except InvalidQuantity:
+            continue
+    return amounts
+
+
+def _entries(value: object) -> Iterator[tuple[int, dict[str, Any]]]:
+    if isinstance(value, list):
+        yield from ((index, item) for index, item in enumerate(value) if isinstance(item, dict))

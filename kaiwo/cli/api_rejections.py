@@ -1,0 +1,58 @@
+"""The API server's errors about a workload, at the lines of the file that they concern."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kaiwo.api.errors import UNKNOWN_FIELD, Problem
+from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure, plain
+
+if TYPE_CHECKING:
+    from kaiwo.cli.input_files.problems import LocatedProblem
+    from kaiwo.cli.input_files.workload_file import WorkloadFile
+
+_UNDECLARED = re.compile(r"\.(\S+): field not declared in schema")
+"""How a server-side apply says, with status 500, that the cluster's CRD lacks a field."""
+
+
+def rejections(manifest: WorkloadFile, error: BaseException) -> list[LocatedProblem]:
+    """One problem for each thing that the API server rejects; any other error is raised again."""
+    return [manifest.locate(problem) for problem in _problems(manifest, error)]
+
+
+def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
+    from kaiwo.engine import errors
+
+    match error:
+        case errors.Invalid() if error.causes:
+            return [Problem(cause.field, cause.message) for cause in error.causes]
+        case errors.NotFound() if error.details.get("kind") == "namespaces":
+            namespace = manifest.metadata.get("namespace")
+            hint = f"kubectl create namespace {namespace}, or choose another one with -n"
+            return [Problem("metadata.namespace", f'namespace "{namespace}" not found', hint)]
+        case errors.Forbidden():
+            hint = "kubectl auth whoami shows who you are; ask an administrator for the right"
+            return [Problem("", f"not allowed: {error}", hint)]
+        case errors.ApiError() if undeclared := _UNDECLARED.search(error.message):
+            hint = "remove the field, or ask an administrator to install the plugin that declares it"
+            return [Problem(undeclared[1], f"{UNKNOWN_FIELD} in this cluster", hint)]
+        case errors.ApiError():
+            return [Problem("", f"rejected by the API server: {error}")]
+        case errors.ConnectionBroken():
+            return [Problem("", f"no answer from the API server: {plain(error)}", "run the command again")]
+        case Failure() if error.next_step:
+            return [Problem("", error.message, error.next_step)]
+    raise error
+
+
+def exit_code(error: BaseException) -> int:
+    """2 for an invalid manifest, 3 for a missing namespace, else 1."""
+    from kaiwo.engine import errors
+
+    match error:
+        case errors.Invalid():
+            return USAGE
+        case errors.NotFound():
+            return NOT_FOUND
+    return FAILED

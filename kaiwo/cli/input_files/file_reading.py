@@ -1,0 +1,208 @@
+"""Reading workloads from files, directories and standard input, with every problem at its line and column."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from kaiwo.api.errors import Problem, describe
+from kaiwo.api.suggestion import did_you_mean
+from kaiwo.cli.input_files.field_paths import Path, format_path
+from kaiwo.cli.input_files.problems import STDIN, LocatedProblem, file_problem
+from kaiwo.cli.input_files.workload_file import WorkloadFile
+from kaiwo.cli.input_files.yaml_documents import Document, parse
+from kaiwo.cli.input_files.yaml_scalars import DocumentError
+from kaiwo.cli.workload_kinds import BY_KIND, GROUP, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kaiwo.engine.resource import Object
+
+STDIN_NAMES = ("-", "--")
+"""Names of standard input after ``-f``."""
+
+SUFFIXES = (".yaml", ".yml", ".json")
+MAX_BYTES = 64 * 1024 * 1024
+"""Most that is read from one source; thousands of workloads stay far below."""
+
+API_VERSION = f"{GROUP}/{VERSION}"
+
+_CONFIG_KINDS = ("KaiwoConfig", "KaiwoQueueConfig")
+"""Kaiwo's kinds that are not workloads: administrators send them with kubectl."""
+
+_KNOWN = ", ".join(BY_KIND)
+
+_START = "a workload starts with apiVersion and kind"
+
+_SERVER_FIELDS = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+"""Fields that the API server sets; they are left out of what is sent."""
+
+
+def read_files(sources: Sequence[str]) -> tuple[list[WorkloadFile], list[LocatedProblem]]:
+    """Read all workloads of all sources.
+
+    Args:
+        sources: files, directories (their ``*.yaml``, ``*.yml``, ``*.json``, sorted), ``-`` or ``--`` for
+            standard input.
+
+    Returns:
+        the workloads, and what is wrong with all that could not be read as one.
+    """
+    workloads: list[WorkloadFile] = []
+    problems: list[LocatedProblem] = []
+    stdin_taken = False
+    for source in sources:
+        if source in STDIN_NAMES:
+            if stdin_taken:
+                problems.append(file_problem(f"-f {source}", "standard input can be read only once"))
+                continue
+            stdin_taken = True
+        for name, text in _texts(source, problems):
+            _documents(name, text, workloads, problems)
+    return workloads, problems
+
+
+def _texts(source: str, problems: list[LocatedProblem]) -> Iterator[tuple[str, str]]:
+    """Name and text of every file of a source."""
+    if source in STDIN_NAMES:
+        yield from _decoded(STDIN, sys.stdin.buffer.read(MAX_BYTES + 1), problems)
+        return
+    if source.startswith(("http://", "https://")):
+        hint = f"curl -fsSL {source} | kaiwo submit -f -"
+        problems.append(file_problem(source, "URLs are not fetched", hint))
+        return
+    for file in _files(source, problems):
+        try:
+            with file.open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+        except (OSError, ValueError) as error:
+            problems.append(_unreadable(str(file), error))
+            continue
+        yield from _decoded(str(file), content, problems)
+
+
+def _files(source: str, problems: list[LocatedProblem]) -> list[FilePath]:
+    """The file, or those of a directory that can hold workloads."""
+    if not source:
+        # An unset variable of a script; as a path it would be the working directory.
+        problems.append(
+            file_problem("-f", "expected a name, got an empty string", "name a file, a directory or -")
+        )
+        return []
+    path = FilePath(source)
+    try:
+        if not path.is_dir():
+            return [path]
+        files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
+    except (OSError, ValueError) as error:
+        problems.append(_unreadable(source, error))
+        return []
+    files = [file for file in files if not file.is_dir()]
+    if not files:
+        problems.append(
+            file_problem(source, f"no file with the suffix {', '.join(SUFFIXES)} in this directory")
+        )
+    return files
+
+
+def _unreadable(name: str, error: OSError | ValueError) -> LocatedProblem:
+    reason = getattr(error, "strerror", None) or str(error)
+    return file_problem(name, f"cannot be read: {reason}")
+
+
+def _decoded(name: str, content: bytes, problems: list[LocatedProblem]) -> Iterator[tuple[str, str]]:
+    if len(content) > MAX_BYTES:
+        problems.append(file_problem(name, f"larger than {MAX_BYTES >> 20} MiB", "split the file"))
+        return
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+    try:
+        yield name, content.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        position = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        problems.append(file_problem(name, "not UTF-8 text", "save the file as UTF-8", position=position))
+
+
+def _documents(name: str, text: str, workloads: list[WorkloadFile], problems: list[LocatedProblem]) -> None:
+    empty = True
+    try:
+        for document in parse(text):
+            for prefix, value in _unlisted(document):
+                empty = False
+                workload = _accepted(name, document, prefix, value, problems)
+                if workload:
+                    workloads.append(workload)
+    except DocumentError as error:
+        problems.append(file_problem(name, error.message, position=(error.line, error.column)))
+        return
+    if empty:
+        problems.append(file_problem(name, "no workload in this file", _START))
+
+
+def _unlisted(document: Document) -> Iterable[tuple[Path, Any]]:
+    """The document, or the items of a ``List`` as kubectl and ``kaiwo list -o yaml`` write it."""
+    value = document.value
+    if isinstance(value, dict) and value.get("kind") in ("List", "KaiwoJobList", "KaiwoServiceList"):
+        items = value.get("items") or []
+        if isinstance(items, list):
+            return [(("items", index), item) for index, item in enumerate(items)]
+    return [((), value)]
+
+
+def _accepted(
+    name: str, document: Document, prefix: Path, value: Any, problems: list[LocatedProblem]
+) -> WorkloadFile | None:
+    """The workload, or None and a problem when the value is not one."""
+
+    def reject(path: Path, message: str, hint: str = "") -> None:
+        position = document.position((*prefix, *path))
+        problems.append(LocatedProblem(Problem(format_path(path), message, hint), name, *position))
+
+    if not isinstance(value, dict):
+        reject((), f"expected a workload, got {describe(value)}", _START)
+        return None
+    api_version, kind = value.get("apiVersion"), value.get("kind")
+    if not isinstance(kind, str) or not kind:
+        reject(("kind",), "is required", f"write one of {_KNOWN}")
+        return None
+    group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+    if group not in ("", GROUP) or (kind not in BY_KIND and api_version and group != GROUP):
+        what = f'{kind} "{_name(value)}"' if _name(value) else kind
+        reject((), f"{what} ({api_version}) is not a Kaiwo workload", _kubectl(name))
+        return None
+    if kind not in BY_KIND:
+        if kind in _CONFIG_KINDS:
+            reject(("kind",), f"{kind} is not a workload", _kubectl(name))
+        else:
+            hint = did_you_mean(kind, [*BY_KIND, *_CONFIG_KINDS])
+            reject(("kind",), f'unknown kind "{kind}" (known: {_KNOWN})', hint)
+        return None
+    if api_version != API_VERSION:
+        message = "is required" if api_version is None else f'unknown version "{api_version}"'
+        reject(("apiVersion",), message, f"write {API_VERSION}")
+        return None
+    obj = {key: content for key, content in value.items() if key != "status"}
+    if isinstance(obj.get("metadata"), dict):
+        obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k not in _SERVER_FIELDS}
+    return WorkloadFile(name, document, obj, prefix)
+
+
+def _kubectl(name: str) -> str:
+    return f"send it with kubectl apply --server-side -f {'-' if name == STDIN else name}"
+
+
+def _name(value: Object) -> str:
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""

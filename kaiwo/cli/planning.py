@@ -1,0 +1,243 @@
+"""Planning workloads as the operator would, with a cluster or without one."""
+
+from __future__ import annotations
+
+import functools
+import signal
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.cli import kit
+from kaiwo.cli.failures import plain
+from kaiwo.cli.workload_kinds import BY_KIND, SHORT
+from kaiwo.cli.workload_lookup import not_installed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kaiwo.cli.cluster_context import ClusterContext
+    from kaiwo.cli.input_files.workload_file import WorkloadFile
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.registry import Plugins
+    from kaiwo.workload.model import Plan, Registry
+
+BLOCKED_STATES = frozenset({"ERROR", "FAILED"})
+"""Statuses of a workload that does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorkload:
+    """One workload's plan.
+
+    Attributes:
+        manifest: what was read.
+        plan: what the operator would do.
+        objects: the objects it would create, with their origins.
+        downloads: what would be downloaded before the start, a line for each item.
+        patches: changes to objects that exist.
+        rejections: what the API server rejects of the objects.
+        reported: the status that the operator wrote last, empty for a new workload.
+    """
+
+    manifest: WorkloadFile
+    plan: Plan
+    objects: tuple[tuple[Object, Mapping[str, tuple[str, str]]], ...]
+    downloads: tuple[str, ...]
+    patches: tuple[Object, ...]
+    rejections: tuple[str, ...]
+    reported: Object
+
+    @property
+    def runs(self) -> bool:
+        """Whether nothing keeps it, or its change, from running."""
+        return not self.rejections and not self.unapplied and self.status.get("status") not in BLOCKED_STATES
+
+    @property
+    def unapplied(self) -> str:
+        """Why a change of the spec would not be applied to what runs; empty when it would."""
+        conditions = self.status.get("conditions") or ()
+        return next(
+            (c["message"] for c in conditions if c["type"] == "SpecApplied" and c["status"] == "False"), ""
+        )
+
+    @property
+    def label(self) -> str:
+        """``job/train``."""
+        return f"{SHORT[self.manifest.kind]}/{self.manifest.name}"
+
+    @property
+    def warnings(self) -> list[str]:
+        """Those that were not printed, with line and column, when the manifest was validated."""
+        printed = tuple(self.manifest.warned)
+        return [warning for warning in self.plan.warnings if not warning.startswith(printed)]
+
+    @property
+    def status(self) -> Object:
+        """The status that the operator would write last, or wrote when it would write none."""
+        return self.plan.statuses[-1] if self.plan.statuses else self.reported
+
+
+_PLUGIN_SECONDS = 10.0
+"""How long a plugin's code may take for one decision; generous, for this process imports it on the way."""
+
+
+@contextmanager
+def _registry(plugins: Plugins) -> Iterator[Registry]:
+    """The plugins' declarations, their code under a time limit where the system can interrupt it."""
+    from kaiwo.host.plugin_timeout import (
+        TimeLimit,
+        guarded_registry,
+    )
+
+    limit = TimeLimit(_PLUGIN_SECONDS)
+    with limit if hasattr(signal, "SIGALRM") else nullcontext():
+        yield guarded_registry(plugins, limit)
+
+
+def plan_workloads(
+    manifests: Sequence[WorkloadFile], plugins: Plugins, *, offline: bool, nodes: str | None
+) -> list[PlannedWorkload]:
+    """Plan all workloads, against the cluster unless ``offline`` or it does not answer.
+
+    Args:
+        manifests: valid workloads.
+        plugins: what is loaded.
+        offline: ask no cluster.
+        nodes: a file of nodes or ``none``, in place of the cluster's.
+    """
+    from kaiwo.cli import cluster_context
+    from kaiwo.engine.errors import ConnectionBroken, CredentialsError, Forbidden
+
+    def around(base: ClusterContext) -> ClusterContext:
+        return base if nodes is None else cluster_context.with_nodes(base, nodes, plugins)
+
+    if not offline:
+        try:
+            with kit.cluster(timeout=10.0) as cluster:
+                found = around(cluster_context.read_context(cluster, plugins))
+                with _registry(plugins) as registry:
+                    return [_plan(manifest, plugins, registry, found, cluster) for manifest in manifests]
+        except (CredentialsError, ConnectionBroken, Forbidden) as error:
+            kit.say(f"warning: no cluster: {plain(error)}")
+    if nodes is None:
+        kit.say("planned without a cluster: defaults are assumed, GPU capacity is not checked (--nodes FILE)")
+    else:
+        kit.say("planned without a cluster: defaults are assumed")
+    found = around(cluster_context.assumed_context(plugins))
+    with _registry(plugins) as registry:
+        return [_plan(manifest, plugins, registry, found, None) for manifest in manifests]
+
+
+def _plan(
+    manifest: WorkloadFile,
+    plugins: Plugins,
+    registry: Registry,
+    found: ClusterContext,
+    cluster: Cluster | None,
+) -> PlannedWorkload:
+    from kaiwo.api.workload import Workload
+    from kaiwo.cli.cluster_context import ExistingObjects, read_existing
+    from kaiwo.cli.output.download_lines import downloads
+    from kaiwo.workload.backend_selection import select_backend
+    from kaiwo.workload.errors import PluginError
+    from kaiwo.workload.model import Apply, Create, Patch
+    from kaiwo.workload.plan import plan as decide
+
+    stored = manifest.obj if cluster is None else _as_stored(cluster, manifest)
+    workload = Workload.from_object(stored)
+    exists = ExistingObjects()
+    if cluster is not None:
+        with suppress(PluginError):
+            backend = select_backend(workload, registry).backend
+            if backend is not None:
+                exists = read_existing(cluster, workload, backend.child)
+    outcome = decide(workload, registry, found.facts(workload, plugins, exists))
+    rendered = [(dict(r.child), dict(r.origins)) for r in outcome.rendered]
+    known = {object_key(obj) for obj, _ in rendered}
+    rendered += [
+        (write.obj, {})
+        for write in outcome.writes
+        if isinstance(write, Create | Apply) and object_key(write.obj) not in known
+    ]
+    patches = tuple(
+        {"kind": write.resource.kind, "name": write.name, "patch": write.body}
+        for write in outcome.writes
+        if isinstance(write, Patch)
+    )
+    rejections = () if cluster is None else _trial_rejections(cluster, outcome)
+    reported = stored.get("status")
+    return PlannedWorkload(
+        manifest,
+        outcome,
+        tuple(rendered),
+        tuple(downloads(workload)) if outcome.writes and outcome.later else (),
+        patches,
+        rejections,
+        reported if isinstance(reported, dict) else {},
+    )
+
+
+def _trial_rejections(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
+    """What the API server rejects of the objects, asked by a dry run.
+
+    The operator creates them. A user without that right gets a warning that nothing was checked.
+    """
+    from kaiwo.engine.errors import Forbidden, Invalid
+    from kaiwo.workload.model import Apply, Create
+
+    found = []
+    for write in (*outcome.writes, *outcome.later):
+        if isinstance(write, Create | Apply):
+            resource, obj = write.resource, write.obj
+            try:
+                cluster.run(functools.partial(_try, resource, obj))
+            except Invalid as error:
+                found.append(str(error))
+            except Forbidden as error:
+                kit.say(
+                    f"warning: {resource.kind} {obj['metadata']['name']} not checked by the cluster: {error}"
+                )
+    return tuple(found)
+
+
+async def _try(resource: Resource, obj: Object, client: Client) -> Object:
+    return await client.create(resource, obj, dry_run=True)
+
+
+def _as_stored(cluster: Cluster, manifest: WorkloadFile) -> Object:
+    """The workload as the API server would store it, with its defaults and, if it exists, its identity."""
+    from kaiwo.engine import errors
+
+    resource = BY_KIND[manifest.kind]
+    try:
+        return cluster.apply(resource, manifest.obj, dry_run=True)
+    except (errors.NotFound, errors.Forbidden) as error:
+        missing = isinstance(error, errors.NotFound) and not error.details.get("name")
+        why = not_installed(resource).message if missing else error
+        kit.say(f"warning: {manifest.kind} {manifest.name} not checked by the cluster: {why}")
+        return manifest.obj
+    except errors.ApiError as error:
+        from kaiwo.cli.api_rejections import rejections
+        from kaiwo.cli.input_files.problems import InvalidInput
+
+        raise InvalidInput(rejections(manifest, error), "nothing was planned") from error
+
+
+def object_key(obj: Object) -> tuple[str, str, str]:
+    """By which an object is found again: API version, kind and name."""
+    return str(obj.get("apiVersion")), str(obj.get("kind")), str(obj["metadata"].get("name"))
+
+
+def warn_of_plans(manifests: Sequence[WorkloadFile], plugins: Plugins) -> None:
+    """Print the warnings of plans without a cluster: what of a workload is ignored or overridden."""
+    from kaiwo.cli import cluster_context
+
+    found = cluster_context.assumed_context(plugins)
+    with _registry(plugins) as registry:
+        for manifest in manifests:
+            planned = _plan(manifest, plugins, registry, found, None)
+            for warning in planned.warnings:
+                kit.say(f"warning: {planned.label}: {warning}")

@@ -1,0 +1,129 @@
+"""Reading what was created for one workload: objects, pods, events."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.resource import EVENT, POD
+
+if TYPE_CHECKING:
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.registry import Plugins
+
+RUN_ID = "kaiwo.silogen.ai/run-id"
+"""Label of everything that was created for a workload; its value is the workload's uid."""
+
+_MAX_EVENT_SUBJECTS = 20
+"""Objects whose events are asked for; a workload of more pods shows those of the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadDetails:
+    """What was created for a workload.
+
+    Attributes:
+        objects: everything but pods.
+        pods: its pods.
+        events: about all of them and the workload, oldest first.
+        missing: kinds that could not be read, with the reason.
+    """
+
+    objects: list[Object] = field(default_factory=list)
+    pods: list[Object] = field(default_factory=list)
+    events: list[Object] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def created_kinds(workload: Object, plugins: Plugins) -> list[Resource]:
+    """The kinds of objects that may be there for a workload: those of its backend, and of its storage.
+
+    Other kinds are not read: a user without the right to would see a note about them on every page.
+    """
+    from kaiwo.api.errors import InvalidWorkload
+    from kaiwo.api.workload import Workload
+    from kaiwo.workload.backend_selection import select_backend
+    from kaiwo.workload.errors import PluginError
+    from kaiwo.workload.model import AUXILIARIES, Registry
+
+    backends = [backend for backend in plugins.backends if backend.kind == workload["kind"]]
+    with suppress(InvalidWorkload, PluginError):
+        chosen = select_backend(Workload.from_object(workload), Registry.of(plugins)).backend
+        backends = backends if chosen is None else [chosen]
+    made = [
+        resource
+        for backend in backends
+        for resource in (backend.child, *backend.requires, *backend.secondary)
+    ]
+    return list(dict.fromkeys([*made, *AUXILIARIES]))
+
+
+def read_details(cluster: Cluster, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
+    """Everything that was created for a workload; what may not be read is named in `missing`."""
+    return cluster.run(lambda client: _read(client, workload, kinds))
+
+
+async def _read(client: Client, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
+    namespace, uid = workload["metadata"]["namespace"], workload["metadata"]["uid"]
+    selector = f"{RUN_ID}={uid}"
+    found = WorkloadDetails()
+    lists = await asyncio.gather(
+        *(_list(client, kind, namespace, found, label=selector) for kind in (*kinds, POD))
+    )
+    for kind, objects in zip((*kinds, POD), lists, strict=True):
+        (found.pods if kind == POD else found.objects).extend(objects)
+    subjects = [workload, *found.objects, *found.pods][:_MAX_EVENT_SUBJECTS]
+    events = await asyncio.gather(
+        *(
+            _list(client, EVENT, namespace, found, fields=f"involvedObject.uid={subject['metadata']['uid']}")
+            for subject in subjects
+        )
+    )
+    found.events.extend(event for group in events for event in group)
+    found.events.sort(key=event_order)
+    return found
+
+
+async def _list(
+    client: Client,
+    kind: Resource,
+    namespace: str,
+    found: WorkloadDetails,
+    *,
+    label: str | None = None,
+    fields: str | None = None,
+) -> list[Object]:
+    from kaiwo.engine.errors import Forbidden, NotFound
+
+    try:
+        objects = client.list(kind, namespace, label_selector=label, field_selector=fields)
+        return [obj async for obj in objects]
+    except NotFound:
+        return []
+    except Forbidden as error:
+        text = f"{kind} are not shown: {error}"
+        if text not in found.missing:
+            found.missing.append(text)
+        return []
+
+
+def event_time(event: Object) -> str:
+    """When an event happened last, as RFC 3339 text."""
+    series = event.get("series") or {}
+    times = (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        event["metadata"].get("creationTimestamp"),
+    )
+    return next((str(time) for time in times if time), "")
+
+
+def event_order(event: Object) -> str:
+    """By which events are sorted: some have fractions of a second, and "." would come before "Z"."""
+    return event_time(event).removesuffix("Z")

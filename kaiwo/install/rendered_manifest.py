@@ -1,0 +1,56 @@
+"""Defines rendered objects, and the names and labels that all of them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+
+DEFAULT_NAMESPACE: Final = "kaiwo-system"
+
+OPERATOR: Final = "kaiwo-operator"
+"""Name of the operator's Deployment, service account, roles and bindings."""
+
+SCHEDULER: Final = "kaiwo-scheduler"
+"""Name of the scheduler's objects, and the ``schedulerName`` it serves: the default in KaiwoConfig."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedManifest:
+    """One object to install.
+
+    Attributes:
+        obj: the object.
+        whys: for an object with ``rules``: why each of them is there, one or several clauses, in their order.
+    """
+
+    obj: Object
+    whys: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """The key of the object in a cluster: version, kind, namespace, name."""
+        metadata = self.obj["metadata"]
+        return (self.obj["apiVersion"], self.obj["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def head(api_version: str, kind: str, name: str, *, app: str, namespace: str | None = None) -> Object:
+    """An object with nothing but its type and metadata.
+
+    Args:
+        api_version: for example ``apps/v1``.
+        kind: for example ``Deployment``.
+        name: of the object.
+        app: the program it belongs to: `OPERATOR`, `SCHEDULER` or ``kaiwo``.
+        namespace: None for a cluster-scoped kind.
+    """
+    metadata: Object = {"name": name, **({"namespace": namespace} if namespace else {})}
+    metadata["labels"] = labels(app)
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def labels(app: str) -> dict[str, str]:
+    """The recommended labels of Kubernetes, without a version: an upgrade must not change selectors."""
+    return {"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "kaiwo"}

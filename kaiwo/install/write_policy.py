@@ -1,0 +1,81 @@
+"""Renders the policy that keeps the operator from writing to the namespaces of the cluster and its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.api.crds import KAIWO_JOB
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""Label that the API server sets on every namespace, and that cannot be changed."""
+
+_ALLOWED: Final = (
+    "request.resource.group == 'coordination.k8s.io' && request.resource.resource == 'leases'",
+    "request.resource.resource == 'events'",
+    f"request.resource.group == '{KAIWO_JOB.group}' && request.subResource == 'status'",
+)
+"""Leader election, and the report that a workload in such a namespace cannot run."""
+
+
+def write_policy(namespace: str) -> list[RenderedManifest]:
+    """A ValidatingAdmissionPolicy and its binding, for Kubernetes 1.30 and later.
+
+    The operator's ClusterRole counts in every namespace, and a role cannot exclude one. Someone who may
+    create workloads, or who holds the operator's token, must not reach the control plane with it.
+
+    Args:
+        namespace: of the operator.
+    """
+    policy = head(API_VERSION, "ValidatingAdmissionPolicy", OPERATOR, app=OPERATOR)
+    policy["spec"] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {
+                "matchExpressions": [
+                    {"key": _NAMESPACE_NAME, "operator": "In", "values": [SYSTEM_NAMESPACE, namespace]}
+                ]
+            },
+            # The selector never excludes an object that is cluster-scoped and not a Namespace.
+            "resourceRules": [
+                _writes(["*"], ["*/*"], "Namespaced"),
+                _writes([""], ["namespaces"], "Cluster"),
+            ],
+        },
+        "matchConditions": [
+            {
+                "name": "operator",
+                "expression": f"request.userInfo.username == 'system:serviceaccount:{namespace}:{OPERATOR}'",
+            },
+            {"name": "not-allowed", "expression": " && ".join(f"!({allowed})" for allowed in _ALLOWED)},
+        ],
+        "validations": [
+            {
+                "expression": "false",
+                "message": f"the Kaiwo operator does not write to {SYSTEM_NAMESPACE} and {namespace}: "
+                "create the workload in another namespace",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+    binding: Object = head(API_VERSION, "ValidatingAdmissionPolicyBinding", OPERATOR, app=OPERATOR)
+    binding["spec"] = {"policyName": OPERATOR, "validationActions": ["Deny"]}
+    return [RenderedManifest(policy), RenderedManifest(binding)]
+
+
+def _writes(groups: list[str], resources: list[str], scope: str) -> Object:
+    operations = ["CREATE", "UPDATE", "DELETE"]
+    return {
+        "apiGroups": groups,
+        "apiVersions": ["*"],
+        "operations": operations,
+        "resources": resources,
+        "scope": scope,
+    }

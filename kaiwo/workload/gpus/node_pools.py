@@ -1,0 +1,136 @@
+"""Facts about node pools that two kinds of plugins share: the one that labels nodes, and queue systems.
+
+The labelling plugin writes labels and annotations on nodes; a queue system reads them and counts the hardware
+behind them. Neither imports the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
+from kaiwo.workload.gpus.nodes import labels_of, node_fact
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.metadata import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.vendors import GpuVendor
+
+WORKER = "kaiwo/worker"
+"""Label of every node that belongs to a pool; its value is ``true``."""
+
+NODEPOOL = "kaiwo/nodepool"
+"""Label with the name of a node's pool."""
+
+NODEPOOL_PENDING = PREFIX + "nodepool-pending"
+"""Annotation with the pool that a node joins when the pods that select its present pool have ended."""
+
+NODEPOOL_MERGED_FROM = PREFIX + "nodepool-merged-from"
+"""Annotation with the pool that a node would be in, were there fewer pools."""
+
+CPU, MEMORY, STORAGE = "cpu", "memory", "ephemeral-storage"
+SHARE = 9, 10
+"""What of a node's capacity pods may use: the rest belongs to the system and to daemons."""
+
+_GI = 2**30
+_NANO = 10**9
+_CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHardware:
+    """Hardware of one node, as far as pods may use it.
+
+    Attributes:
+        vendor: vendor of most of its GPUs, ``cpu`` without any.
+        model: model of these GPUs, ``only`` without any.
+        gpus: how many GPUs of this vendor it has.
+        cpu: cores.
+        memory: GiB.
+        resources: what it adds to a quota: cores, bytes, and GPUs of all vendors by resource key.
+    """
+
+    vendor: str
+    model: str
+    gpus: int
+    cpu: int
+    memory: int
+    resources: tuple[tuple[str, int], ...]
+
+
+def node_hardware(
+    node: Object,
+    vendors: Iterable[GpuVendor],
+    failed: Callable[[str, Exception], None] | None = None,
+) -> NodeHardware:
+    """The hardware of a Node.
+
+    Args:
+        node: the Node object.
+        vendors: the loaded vendors.
+        failed: called with the vendor's name and its error when a plugin cannot read the node.
+    """
+    capacity = lenient_map(lenient_map(node.get("status")).get("capacity"))
+    resources = {
+        CPU: _share(_amount(capacity, CPU)) // _NANO,
+        MEMORY: _share(_amount(capacity, MEMORY) // _NANO // _GI * _GI),
+        STORAGE: _share(_amount(capacity, STORAGE)) // _NANO,
+    }
+    counts: dict[str, int] = {}
+    models: dict[str, str] = {}
+    for item in node_fact(node, vendors, failed).gpus:
+        if item.gpus.count > 0:
+            counts[item.vendor] = counts.get(item.vendor, 0) + item.gpus.count
+            models.setdefault(item.vendor, item.gpus.model)
+            resources[item.gpus.resource_key] = resources.get(item.gpus.resource_key, 0) + item.gpus.count
+    vendor, model = "cpu", "only"
+    if counts:
+        vendor = min(counts, key=lambda name: (-counts[name], name))
+        model = models[vendor]
+    return NodeHardware(
+        vendor=vendor,
+        model=model,
+        gpus=counts.get(vendor, 0),
+        cpu=resources[CPU],
+        memory=_share(_amount(capacity, MEMORY) // _NANO // _GI),
+        resources=tuple(sorted(resources.items())),
+    )
+
+
+def is_excluded(node: Object, *, exclude_control_plane: bool) -> bool:
+    """Whether a node belongs to no pool: a control-plane node, where the administrator excludes these.
+
+    Args:
+        node: the Node object.
+        exclude_control_plane: KaiwoConfig ``nodes.excludeMasterNodesFromNodePools``.
+    """
+    labels = labels_of(node)
+    return exclude_control_plane and any(role in labels for role in _CONTROL_PLANE)
+
+
+def is_cordoned(node: Object) -> bool:
+    """Whether a node takes no new pods; it keeps its labels and adds nothing to a quota."""
+    return bool(lenient_map(node.get("spec")).get("unschedulable"))
+
+
+def annotation(node: Object, key: str) -> str:
+    """An annotation of a node, empty when it has none."""
+    value = lenient_map(lenient_map(node.get("metadata")).get("annotations")).get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _share(amount: int) -> int:
+    part, whole = SHARE
+    return amount * part // whole
+
+
+def _amount(capacity: Object, key: str) -> int:
+    """A capacity in billionths; 0 for one that is absent or no quantity."""
+    try:
+        return max(0, parse_quantity(capacity.get(key, 0)).nano)
+    except InvalidQuantity:
+        return 0

@@ -1,0 +1,52 @@
+"""The code of the backend ``deployment``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backend_base import BackendBase
+from kaiwo.workload.gpus import allocation
+from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map
+from kaiwo_deployment.observe import observe
+from kaiwo_deployment.render import BLOCK, render
+
+if TYPE_CHECKING:
+    from kaiwo.api.workload import Workload
+    from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.observation import Observation, Outcome
+    from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
+
+_INTEGERS = ("replicas", "progressDeadlineSeconds", "minReadySeconds", "revisionHistoryLimit")
+
+
+class DeploymentBackend(BackendBase):
+    """Runs a KaiwoService as an apps/v1 Deployment."""
+
+    def serves(self, workload: Workload) -> bool:
+        """A KaiwoService with neither ``ray: true`` nor an embedded RayService."""
+        return not workload.spec.ray and "rayService" not in workload.blocks
+
+    def validate(self, workload: Workload) -> None:
+        """Check the embedded Deployment."""
+        block = as_map(workload.blocks.get(self.block), BLOCK)
+        as_map(block.get("metadata"), f"{BLOCK}.metadata")
+        spec = as_map(block.get("spec"), f"{BLOCK}.spec")
+        for name in _INTEGERS:
+            as_integer(spec.get(name), f"{BLOCK}.spec.{name}")
+        template = as_map(spec.get("template"), f"{BLOCK}.spec.template")
+        pod = as_map(template.get("spec"), f"{BLOCK}.spec.template.spec")
+        as_maps(pod.get("containers"), f"{BLOCK}.spec.template.spec.containers")
+
+    def allocate(self, inp: AllocationInput) -> Allocation | Blocked:
+        """``replicas`` pods, each with its share of the GPUs."""
+        spec = lenient_map(lenient_map(inp.workload.blocks.get(self.block)).get("spec"))
+        template = spec.get("template")
+        return allocation.even(inp, template if isinstance(template, dict) else None)
+
+    def render(self, inp: RenderInput) -> Rendered:
+        """The Deployment of a workload, and its Service where the primary container declares ports."""
+        return render(inp)
+
+    def observe(self, observation: Observation) -> Outcome:
+        """The status of a Deployment."""
+        return observe(observation)

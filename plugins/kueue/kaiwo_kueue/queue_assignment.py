@@ -1,0 +1,163 @@
+"""The queue of a workload, or why the workload cannot use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.suggestion import did_you_mean
+from kaiwo.engine.resource import NAMESPACE
+from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.queues import QueueAssignment
+from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo_kueue.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    NAMESPACE_LABEL,
+    PRIORITY_CLASS,
+    PRIORITY_LABEL,
+    QUEUE_CONFIG,
+    QUEUE_LABEL,
+    SINGLETON,
+)
+from kaiwo_kueue.settings import KueueSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.queues import QueueFacts
+
+_SHOWN = 10
+
+
+def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
+    """The labels of a queued object, or why the workload cannot be queued now.
+
+    Nothing is checked where the cluster's queues are not known (a plan without a cluster). A plan that is not
+    executed does not wait until the LocalQueue and the label of the namespace exist.
+    """
+    queue = workload.spec.cluster_queue or facts.default_queue
+    if facts.missing & {CLUSTER_QUEUE, LOCAL_QUEUE}:
+        return Blocked(
+            "QueueUnavailable",
+            "Kueue is not installed in this cluster, so nothing can be queued; install Kueue and the "
+            "workload starts by itself, or run Kaiwo without its kueue plugin",
+            status="PENDING",
+        )
+    if LOCAL_QUEUE in facts.objects:
+        refusal = _unusable_reason(workload, queue, facts)
+        if refusal is not None:
+            return refusal
+    labels = {QUEUE_LABEL: queue}
+    priority = workload.spec.priority_class
+    priorities = tuple(_name(obj) for obj in facts.objects.get(PRIORITY_CLASS, ())) if priority else ()
+    known = priority in priorities
+    if priority and known:
+        labels[PRIORITY_LABEL] = priority
+    return QueueAssignment(
+        queue=queue, labels=labels, suspend=True, knows_priority=known, priorities=priorities
+    )
+
+
+def manages(kind: Resource, facts: QueueFacts) -> bool:
+    """Whether Kueue queues objects of a kind by itself, as the setting ``integrations`` says.
+
+    Kueue's own configuration is a file in its namespace, which Kaiwo has no right to read.
+    """
+    settings = facts.settings
+    listed = settings.integrations if isinstance(settings, KueueSettings) else None
+    return f"{kind.group}/{kind.kind}".lower() in {name.lower() for name in listed or ()}
+
+
+def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Blocked | None:
+    """Why a queue cannot be used from the workload's namespace, None when it can."""
+    namespace = workload.namespace
+    entries = _entries(facts)
+    entry = entries.get(queue)
+    local = next((obj for obj in facts.objects[LOCAL_QUEUE] if _name(obj) == queue), None)
+    foreign = local is not None and not _is_owned(local)
+    if not foreign:
+        if entry is None:
+            return _unknown_queue(queue, namespace, entries, facts)
+        allowed = [item for item in entry.get("namespaces") or () if isinstance(item, str)]
+        if allowed and namespace not in allowed:
+            return Blocked(
+                "WrongQueueNamespace",
+                f"spec.clusterQueue: queue {queue} is open to the namespaces {_joined(allowed)} only, not to "
+                f"{namespace}; submit there, use another queue, or have {namespace} added to the queue in "
+                f"KaiwoQueueConfig {SINGLETON}",
+            )
+        if facts.now is not None and (local is None or _is_deleting(local)):
+            return _being_prepared(f"LocalQueue {queue} is being created in namespace {namespace}")
+    if facts.now is not None and _unlabelled(facts):
+        return _being_prepared(f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue")
+    return None
+
+
+def _being_prepared(what: str) -> Blocked:
+    text = f"{what}; the workload starts by itself then"
+    return Blocked("QueuePreparing", text, status="PENDING")
+
+
+def _unknown_queue(queue: str, namespace: str, entries: dict[str, Object], facts: QueueFacts) -> Blocked:
+    usable = {
+        name
+        for name, entry in entries.items()
+        if not entry.get("namespaces") or namespace in entry["namespaces"]
+    }
+    usable |= {_name(obj) for obj in facts.objects[LOCAL_QUEUE] if not _is_owned(obj)}
+    suggestion = did_you_mean(queue, sorted(usable))
+    hint = f"{suggestion} " if suggestion else ""
+    if any(_name(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
+        text = (
+            f"spec.clusterQueue: ClusterQueue {queue} exists, but namespace {namespace} has no LocalQueue of "
+            f"that name; add the queue to KaiwoQueueConfig {SINGLETON}, or create the LocalQueue"
+        )
+    else:
+        text = (
+            f"spec.clusterQueue: unknown queue {queue}; {hint}queues for namespace {namespace}: "
+            f"{_joined(sorted(usable))}. Use one of them or add it to KaiwoQueueConfig {SINGLETON}; the "
+            "workload starts by itself then"
+        )
+    return Blocked("ClusterQueueNotFound", text)
+
+
+def _entries(facts: QueueFacts) -> dict[str, Object]:
+    """Entries of the KaiwoQueueConfig by name; of several with one name the first counts."""
+    found: dict[str, Object] = {}
+    for config in facts.objects.get(QUEUE_CONFIG, ()):
+        if _name(config) == SINGLETON:
+            for entry in lenient_maps(lenient_map(config.get("spec")).get("clusterQueues")):
+                found.setdefault(str(entry.get("name")), entry)
+    return found
+
+
+def _unlabelled(facts: QueueFacts) -> bool:
+    """Whether the namespace lacks the label and Kaiwo is going to write it."""
+    settings = facts.settings
+    if isinstance(settings, KueueSettings) and not settings.label_namespaces:
+        return False
+    return any(
+        NAMESPACE_LABEL not in lenient_map(lenient_map(obj.get("metadata")).get("labels"))
+        for obj in facts.objects.get(NAMESPACE, ())
+    )
+
+
+def _is_deleting(obj: Object) -> bool:
+    return bool(lenient_map(obj.get("metadata")).get("deletionTimestamp"))
+
+
+def _is_owned(obj: Object) -> bool:
+    owners = lenient_maps(lenient_map(obj.get("metadata")).get("ownerReferences"))
+    return any(owner.get("kind") == QUEUE_CONFIG.kind for owner in owners)
+
+
+def _name(obj: Object) -> str:
+    return str(lenient_map(obj.get("metadata")).get("name", ""))
+
+
+def _joined(names: Iterable[str]) -> str:
+    known = list(names)
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return (", ".join(known[:_SHOWN]) or "none") + more

@@ -1,0 +1,203 @@
+"""Executes the planned actions; one failure does not stop the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
+from kaiwo_kueue.conversion import contains
+from kaiwo_kueue.kinds import APPLIED, LOCAL_QUEUE, MANAGED_LABEL, TOUCHED
+from kaiwo_kueue.objects import SyncProblem
+from kaiwo_kueue.sync import ApplyObject, DeleteObject, TouchObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.manager import Manager
+    from kaiwo_kueue.objects import LiveObject
+    from kaiwo_kueue.sync import Action, RefusedChange, ReleaseObject
+
+_log = logging.getLogger(__name__)
+
+FIELD_MANAGER = "kaiwo"
+_TIMEOUT = 15.0  # seconds for one write; the API server waits 10 for a webhook of Kueue that does not answer
+_BUDGET = 25.0  # seconds after which a reconciliation begins no further write, so that problems are reported
+RELEASE_SECONDS = 5.0
+"""Seconds after which Kueue should have released a flavor that is being deleted and that nobody lists."""
+_IMMUTABLE = "immutable"
+"""Part of each message in which Kueue refuses to change an immutable field."""
+
+
+class SyncExecutor:
+    """Writes Kueue's objects.
+
+    Attributes:
+        refused: changes that Kueue refused because a field is immutable.
+        failed: whether a write of this reconciliation failed and has to be tried again.
+        again: whether this reconciliation learned something that calls for another one at once.
+        unreleased: whether flavors are being deleted that nobody lists.
+    """
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self.refused: set[RefusedChange] = set()
+        self.failed = False
+        self.again = False
+        self.unreleased = False
+        self._touch_at: dict[str, float] = {}
+        self._kept: dict[tuple[str, str], int] = {}
+
+    def begin(self) -> None:
+        """Begin a reconciliation: reset what the last one reported."""
+        self.failed = self.again = self.unreleased = False
+
+    async def run(self, actions: Iterable[Action], owner: str) -> list[SyncProblem]:
+        """Execute actions in order.
+
+        Args:
+            actions: the actions.
+            owner: uid of the KaiwoQueueConfig.
+
+        Returns:
+            The problems of the actions that failed.
+        """
+        problems: list[SyncProblem] = []
+        began = time.monotonic()
+        for action in actions:
+            if time.monotonic() - began > _BUDGET:
+                self.failed = True
+                break
+            about = action.desired if isinstance(action, ApplyObject) else action.live
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    problem = await self._one(action, owner)
+            except TimeoutError:
+                problem = self._refusal(action, ConnectionBroken(f"no answer within {_TIMEOUT:.0f} s"))
+            except (Conflict, NotFound) as error:
+                _log.info("%s %s changed meanwhile: %s", about.kind.kind, about.name, error)
+                self.failed = True
+                continue
+            except (ApiError, ConnectionBroken) as error:
+                problem = self._refusal(action, error)
+            if problem is not None:
+                problems.append(problem)
+        return problems
+
+    async def label(self, namespaces: Iterable[CachedObject], labels: Mapping[str, str]) -> list[SyncProblem]:
+        """Label namespaces.
+
+        Returns:
+            The problems of the namespaces that could not be labelled.
+        """
+        problems: list[SyncProblem] = []
+        for entry in namespaces:
+            patch = {"metadata": {"labels": dict(labels)}}
+            try:
+                answer = await self._manager.client.merge_patch(
+                    entry.resource, None, entry.name, patch, uid=entry.uid, field_manager=FIELD_MANAGER
+                )
+            except (ApiError, ConnectionBroken) as error:
+                text = f"namespace {entry.name} cannot be labelled {labels}: {error}"
+                problems.append(SyncProblem(LOCAL_QUEUE, entry.name, "NamespaceNotLabelled", text))
+                self.failed = True
+                continue
+            self._manager.cache.assume(entry.resource, answer)
+            _log.info("namespace %s: labelled %s", entry.name, labels)
+        return problems
+
+    async def _one(self, action: Action, owner: str) -> SyncProblem | None:
+        client, cache = self._manager.client, self._manager.cache
+        if isinstance(action, ApplyObject):
+            return await self._write(action, owner)
+        live = action.live
+        if isinstance(action, DeleteObject):
+            _log.info("%s %s is deleted: %s", live.kind.kind, live.name, action.why)
+            answer = await client.delete(live.kind, live.namespace or None, live.name, uid=live.uid)
+            if answer.get("kind") == live.kind.kind:
+                cache.assume(live.kind, answer)
+            return None
+        if isinstance(action, TouchObject):
+            await self._touch(live)
+            return None
+        return await self._release(action)
+
+    async def _touch(self, live: LiveObject) -> None:
+        """Change an annotation when Kueue does not release a flavor: it may have missed the last event."""
+        self.unreleased = True
+        now = time.monotonic()
+        if now < self._touch_at.setdefault(live.uid, now + RELEASE_SECONDS):
+            return
+        self._touch_at[live.uid] = now + RELEASE_SECONDS
+        patch = {"metadata": {"annotations": {TOUCHED: datetime.now(UTC).isoformat(timespec="seconds")}}}
+        answer = await self._manager.client.merge_patch(
+            live.kind, None, live.name, patch, uid=live.uid, field_manager=FIELD_MANAGER
+        )
+        self._manager.cache.assume(live.kind, answer)
+        _log.info("%s %s is being deleted and nobody lists it: touched for Kueue", live.kind.kind, live.name)
+
+    async def _write(self, action: ApplyObject, owner: str) -> SyncProblem | None:
+        desired, live = action.desired, action.live
+        drifted = (
+            live is not None
+            and live.applied == desired.digest
+            and not contains(live.normal_spec, desired.normal_spec)
+            and self._kept.get((live.uid, desired.digest)) == live.generation
+        )
+        if drifted:
+            # It was sent before, and the API server stored something else: sending it again would not help.
+            text = (
+                f"{desired.kind.kind} {desired.name}: the API server does not keep all that is listed; this "
+                "version of Kueue may not know a field. Compare it with the live object"
+            )
+            return SyncProblem(desired.kind, desired.name, "NotKept", text)
+        client = self._manager.client
+        version = client.in_use(desired.kind).version
+        body = desired.body(
+            version,
+            uid=live.uid if live else "",
+            owner=owner if action.owned else "",
+            resource_version=live.resource_version if live and action.if_unchanged else "",
+        )
+        answer = await client.apply(desired.kind, body, field_manager=FIELD_MANAGER, force=True)
+        self._manager.cache.assume(desired.kind, answer)
+        metadata = answer["metadata"]
+        self._kept[metadata["uid"], desired.digest] = metadata.get("generation", 0)
+        verb = "created" if live is None else "changed"
+        _log.info("%s %s %s: %s", desired.kind.kind, desired.name, verb, action.why)
+        return None
+
+    async def _release(self, action: ReleaseObject) -> SyncProblem | None:
+        live = action.live
+        patch = {
+            "metadata": {"labels": {MANAGED_LABEL: None}, "annotations": {APPLIED: None}},
+        }
+        answer = await self._manager.client.merge_patch(
+            live.kind, live.namespace or None, live.name, patch,
+            uid=live.uid, field_manager=FIELD_MANAGER,
+        )  # fmt: skip
+        self._manager.cache.assume(live.kind, answer)
+        _log.info("%s %s is not listed any more, it stays unmanaged", live.kind.kind, live.name)
+        return None
+
+    def _refusal(self, action: Action, error: ApiError | ConnectionBroken) -> SyncProblem:
+        about = action.desired if isinstance(action, ApplyObject) else action.live
+        kind = about.kind.kind
+        if isinstance(action, ApplyObject) and action.live is not None and _is_immutable(error):
+            self.refused.add((action.live.uid, action.desired.digest))
+            self.again = True
+            text = f"{kind} {about.name} is being replaced: {error.stable_message}"
+            return SyncProblem(about.kind, about.name, f"{kind}Replacing", text, "PENDING")
+        self.failed = True
+        text = f"{kind} {about.name}: {error.stable_message}"
+        _log.warning("%s", text)
+        reason = "Refused" if isinstance(error, Invalid) else "WriteFailed"
+        return SyncProblem(about.kind, about.name, reason, text)
+
+
+def _is_immutable(error: ApiError | ConnectionBroken) -> bool:
+    return isinstance(error, ApiError) and error.status in (403, 422) and _IMMUTABLE in error.message

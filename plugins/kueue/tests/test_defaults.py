@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaiwo.testing import node
+from kaiwo_kueue.defaults import default_spec, follow_pools, updated_spec
+from kaiwo_kueue.kinds import RESOURCE_FLAVOR
+from kaiwo_kueue.pools import labelled_node, quota_pools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.vendors import GpuVendor
+    from kaiwo_kueue.desired import DesiredObjects
+    from kaiwo_kueue.objects import DesiredObject
+
+    Wants = Callable[..., DesiredObjects]
+
+MINE: Object = {"name": "mine", "spec": {"cohort": "c"}}
+
+
+def flavor_of(found: DesiredObjects, name: str) -> DesiredObject:
+    """The ResourceFlavor of a name."""
+    return next(item for item in found.objects if item.kind == RESOURCE_FLAVOR and item.name == name)
+
+
+AMD_POOL = "amd-mi300x-8gpu-86core-921gi"
+CPU_POOL = "cpu-only-0gpu-28core-115gi"
+
+
+@pytest.fixture
+def cluster() -> list[Object]:
+    """One node without GPUs, two with, labelled with their pools."""
+    labels = {
+        "amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM",
+        "kaiwo/nodepool": AMD_POOL,
+        "kaiwo/gpu-model": "mi300x",
+    }
+    return [
+        node("cpu-1", cpu=32, memory="128Gi", labels={"kaiwo/nodepool": CPU_POOL}),
+        node("amd-1", gpus={"amd.com/gpu": 8}, labels=labels),
+        node("amd-2", gpus={"amd.com/gpu": 8}, labels=labels),
+    ]
+
+
+def test_the_default_configuration_is_made_from_the_nodes(
+    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """One queue over all pools, quotas as texts, every flavor with every resource, GPU-less first."""
+    found = quota_pools([labelled_node(item, vendors) for item in cluster])
+    spec = default_spec(found, "kaiwo", "kaiwo")
+    assert spec == {
+        "clusterQueues": [
+            {
+                "name": "kaiwo",
+                "spec": {
+                    "cohort": "kaiwo",
+                    "namespaceSelector": {},
+                    "resourceGroups": [
+                        {
+                            "coveredResources": ["cpu", "memory", "ephemeral-storage", "amd.com/gpu"],
+                            "flavors": [
+                                {
+                                    "name": CPU_POOL,
+                                    "resources": [
+                                        {"name": "cpu", "nominalQuota": "28"},
+                                        {"name": "memory", "nominalQuota": str(128 * 2**30 * 9 // 10)},
+                                        {"name": "ephemeral-storage", "nominalQuota": "0"},
+                                        {"name": "amd.com/gpu", "nominalQuota": "0"},
+                                    ],
+                                },
+                                {
+                                    "name": AMD_POOL,
+                                    "resources": [
+                                        {"name": "cpu", "nominalQuota": "172"},
+                                        {"name": "memory", "nominalQuota": str(2 * (1024 * 2**30 * 9 // 10))},
+                                        {"name": "ephemeral-storage", "nominalQuota": "0"},
+                                        {"name": "amd.com/gpu", "nominalQuota": "16"},
+                                    ],
+                                },
+                            ],
+                        }
+                    ],
+                },
+            }
+        ],
+        "resourceFlavors": [
+            {"name": CPU_POOL, "nodeLabels": {"kaiwo/nodepool": CPU_POOL}},
+            {"name": AMD_POOL, "nodeLabels": {"kaiwo/nodepool": AMD_POOL}},
+        ],
+    }
+    asked = wants(spec, pools=found, gpu_taint="kaiwo.silogen.ai/gpu")
+    assert not asked.problems
+    assert flavor_of(asked, AMD_POOL).spec == {
+        "nodeLabels": {"kaiwo/nodepool": AMD_POOL, "kaiwo/gpu-model": "mi300x", "kaiwo/worker": "true"},
+        "nodeTaints": [{"key": "kaiwo.silogen.ai/gpu", "value": "true", "effect": "NoSchedule"}],
+    }
+    assert "nodeTaints" not in flavor_of(asked, CPU_POOL).spec
+
+
+def test_a_default_made_before_any_node_gets_its_quotas_with_the_first(
+    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """A new cluster has a queue at once; what somebody wrote, or was made from nodes, is not rewritten."""
+    found = quota_pools([labelled_node(item, vendors) for item in cluster])
+    empty = default_spec((), "kaiwo", "kaiwo")
+    asked = wants(empty)
+    assert not asked.problems
+    assert [item.name for item in asked.objects] == ["kaiwo"]
+    assert updated_spec(empty, (), "kaiwo", "kaiwo", dynamically=True) == empty
+    made = updated_spec(empty, found, "kaiwo", "kaiwo", dynamically=False)
+    assert made == default_spec(found, "kaiwo", "kaiwo")
+    for theirs in (made, {"clusterQueues": [{"name": "kaiwo"}]}, {}):
+        assert updated_spec(theirs, found[:1], "kaiwo", "kaiwo", dynamically=False) == theirs
+
+
+def test_discovered_flavors_stand_in_for_an_empty_list(
+    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """The user's spec stays as it is written."""
+    found = quota_pools([labelled_node(item, vendors) for item in cluster])
+    asked = wants({"clusterQueues": default_spec(found, "q", "c")["clusterQueues"]}, pools=found)
+    assert not asked.problems
+    assert flavor_of(asked, AMD_POOL).name == AMD_POOL
+
+
+def test_the_default_queue_follows_the_nodes_and_nothing_else(
+    cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """Quotas and discovered flavors change; entries and fields of the user stay; the default queue leads."""
+    before = quota_pools([labelled_node(item, vendors) for item in cluster])
+    spec = default_spec(before, "kaiwo", "kaiwo")
+    spec["clusterQueues"][0]["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
+    spec["clusterQueues"][0]["namespaces"] = ["a"]
+    spec["clusterQueues"].insert(0, MINE)
+    spec["resourceFlavors"].append({"name": "own", "nodeLabels": {"pool": "own"}})
+    spec["workloadPriorityClasses"] = [{"metadata": {"name": "high"}, "value": 1}]
+    after = quota_pools([labelled_node(item, vendors) for item in cluster[:2]])
+    new = follow_pools(spec, after, "kaiwo", "kaiwo")
+    default, mine = new["clusterQueues"]
+    assert (default["name"], mine) == ("kaiwo", MINE)
+    assert default["namespaces"] == ["a"]
+    assert default["spec"]["preemption"] == {"withinClusterQueue": "LowerPriority"}
+    gpus = default["spec"]["resourceGroups"][0]["flavors"][1]["resources"][3]
+    assert gpus == {"name": "amd.com/gpu", "nominalQuota": "8"}
+    assert follow_pools(new, after, "kaiwo", "kaiwo") == new
+    gone = follow_pools(new, quota_pools([labelled_node(cluster[0], vendors)]), "kaiwo", "kaiwo")
+    assert [item["name"] for item in gone["resourceFlavors"]] == [CPU_POOL, "own"]
+    assert gone["workloadPriorityClasses"] == spec["workloadPriorityClasses"]
+
+
+def test_quota_that_is_counted_twice_is_reported(
+    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """Two queues with the whole of one pool promise more than there is; that is reported, not refused."""
+    found = quota_pools([labelled_node(item, vendors) for item in cluster])
+    spec = default_spec(found, "kaiwo", "kaiwo")
+    spec["clusterQueues"].append({**spec["clusterQueues"][0], "name": "second"})
+    problems = wants(spec, pools=found).problems
+    assert {(p.reason, p.severity) for p in problems} == {("QuotaCountedTwice", "INFO")}
+    assert any("amd.com/gpu" in p.message and "second" in p.message for p in problems)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.engine.resource import Object
+    from kaiwo_kueue.desired import DesiredObjects
+
+    Wants = Callable[..., DesiredObjects]
+
+
+def flavor(name: str = "f", **entry: Any) -> Object:
+    """An entry of resourceFlavors."""
+    return {"name": name, "nodeLabels": {"pool": name}, **entry}
+
+
+def test_a_flavor_gets_the_worker_label_where_there_is_room(wants: Wants) -> None:
+    """Not with a topology, not as a ninth label; taints and tolerations go along."""
+    eight = {str(n): "x" for n in range(8)}
+    asked = wants(
+        {
+            "resourceFlavors": [
+                flavor("f", taints=[{"key": "t", "effect": "NoSchedule"}], tolerations=[{"key": "t"}]),
+                flavor("g", topologyName="t"),
+                flavor("h", nodeLabels=eight),
+            ]
+        }
+    )
+    f, g, h = asked.objects
+    assert f.spec == {
+        "nodeLabels": {"pool": "f", "kaiwo/worker": "true"},
+        "nodeTaints": [{"key": "t", "effect": "NoSchedule"}],
+        "tolerations": [{"key": "t"}],
+    }
+    assert g.spec == {"nodeLabels": {"pool": "g"}, "topologyName": "t"}
+    assert h.spec == {"nodeLabels": eight}
+
+
+def test_empty_fields_of_taints_and_tolerations_mean_none(wants: Wants) -> None:
+    """Kubernetes takes them empty; sent as they are, a server that leaves them out would seem to differ."""
+    empty = {"key": "t", "value": "", "effect": ""}
+    asked = wants(
+        {
+            "resourceFlavors": [
+                flavor(
+                    taints=[{"key": "t", "value": "", "effect": "NoSchedule"}],
+                    tolerations=[{**empty, "operator": ""}, {"key": "", "operator": "Exists"}],
+                    topologyName="",
+                )
+            ]
+        }
+    )
+    assert asked.objects[0].spec == {
+        "nodeLabels": {"pool": "f", "kaiwo/worker": "true"},
+        "nodeTaints": [{"key": "t", "effect": "NoSchedule"}],
+        "tolerations": [{"key": "t"}, {"operator": "Exists"}],
+    }

@@ -1,0 +1,1 @@
+"""Node labels, node pools and the taint of GPU nodes."""

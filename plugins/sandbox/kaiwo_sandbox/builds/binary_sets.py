@@ -1,0 +1,150 @@
+"""The programs of a sandbox, the Go package of each, and the binary set that builds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+
+KUBERNETES = "v1.36.3"
+
+_GO_VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+_MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
+_VERSION_FLAGS = " ".join(
+    f"-X {package}.{variable}={value}"
+    for package in _GO_VERSION_PACKAGES
+    for variable, value in (
+        ("gitVersion", KUBERNETES),
+        ("gitMajor", _MAJOR),
+        ("gitMinor", _MINOR),
+        ("gitCommit", "kaiwo-sandbox"),
+        ("gitTreeState", "clean"),
+        ("buildDate", "1970-01-01T00:00:00Z"),
+    )
+)
+"""Linker flags with the version. Without them /version reports v0.0.0, and clients parse that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program: its name in the sandbox and the Go package that it is built from."""
+
+    name: str
+    package: str
+
+    @property
+    def built_as(self) -> str:
+        """The file name that ``go build`` gives it: the last path element that is not a major version."""
+        elements = self.package.split("/")
+        last = elements[-1]
+        return elements[-2] if last[:1] == "v" and last[1:].isdigit() else last
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSource:
+    """Files of a Go module that an addon needs at run time, such as its CRDs."""
+
+    addon: str
+    module: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BinarySet:
+    """Programs that one wrapper module builds together, so that shared packages are compiled once.
+
+    Attributes:
+        name: the directory of the wrapper module under ``kaiwo_sandbox/builds``.
+        programs: the programs to build.
+        ldflags: linker flags.
+        minutes: duration of a cold build on two cores, measured.
+        manifests: files that are copied from the modules to the cache.
+        source: a Go file under ``kaiwo_sandbox/builds`` with the set's only program. Without it the programs
+            are packages of other modules.
+        earlier: cache keys of earlier definitions of this set with the same programs and modules. A cache
+            with one of these keys needs no build.
+    """
+
+    name: str
+    programs: tuple[Program, ...]
+    ldflags: str
+    minutes: float
+    manifests: tuple[ManifestSource, ...] = ()
+    source: str | None = None
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files of the wrapper module, by name."""
+        builds = resources.files("kaiwo_sandbox.builds")
+        found = {name: builds.joinpath(self.name, name).read_bytes() for name in ("go.mod", "go.sum")}
+        if self.source is not None:
+            found["main.go"] = builds.joinpath(self.source).read_bytes()
+        return found
+
+
+_STRIPPED = "-s -w"
+_MODULE_PREFIX = "kaiwo.silogen.ai/sandbox"
+_APPWRAPPER_MODULE = "github.com/project-codeflare/appwrapper"
+_KUBERAY_MODULE = "github.com/ray-project/kuberay/ray-operator"
+_KUEUE_FILES = ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml")
+_APPWRAPPER_FILES = ("config/crd/bases/*.yaml", "config/webhook/manifests.yaml")
+_APPWRAPPER_SOURCE = "appwrapper.go"
+"""The project's own program serves webhooks on all addresses of the machine at a fixed port."""
+
+
+def _kuberay(name: str) -> BinarySet:
+    return BinarySet(
+        name=name,
+        programs=(Program("ray-operator", _KUBERAY_MODULE),),
+        ldflags=_STRIPPED,
+        minutes=2,
+        manifests=(ManifestSource("kuberay", _KUBERAY_MODULE, ("config/crd/bases/*.yaml",)),),
+    )
+
+
+def _appwrapper(name: str) -> BinarySet:
+    return BinarySet(
+        name=name,
+        programs=(Program("appwrapper-controller", f"{_MODULE_PREFIX}/{name}"),),
+        ldflags=_STRIPPED,
+        minutes=1.5,
+        manifests=(ManifestSource("appwrapper", _APPWRAPPER_MODULE, _APPWRAPPER_FILES),),
+        source=_APPWRAPPER_SOURCE,
+    )
+
+
+CORE = BinarySet(
+    name="core",
+    programs=(
+        Program("etcd", "go.etcd.io/etcd/server/v3"),
+        Program("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+        Program("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+        Program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+        Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
+    ),
+    ldflags=f"{_STRIPPED} {_VERSION_FLAGS}",
+    minutes=9,
+    manifests=(ManifestSource("kueue", "sigs.k8s.io/kueue", _KUEUE_FILES),),
+    earlier=("5e0d00a35369e256",),
+)
+APPWRAPPER = _appwrapper("appwrapper")
+KUBERAY = _kuberay("kuberay")
+OLDER_KUEUE = BinarySet(
+    name="older-kueue",
+    programs=(Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),),
+    ldflags=_STRIPPED,
+    minutes=3,
+    manifests=(ManifestSource("kueue", "sigs.k8s.io/kueue", _KUEUE_FILES),),
+)
+OLDER_APPWRAPPER = _appwrapper("older-appwrapper")
+OLDER_KUBERAY = _kuberay("older-kuberay")
+
+SETS = (CORE, APPWRAPPER, KUBERAY, OLDER_KUEUE, OLDER_APPWRAPPER, OLDER_KUBERAY)
+
+
+ADDON_PROGRAMS = {"kueue": "kueue", "kuberay": "ray-operator", "appwrapper": "appwrapper-controller"}
+"""The program of each addon, by addon name."""
+
+CORE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+"""The programs of every sandbox."""

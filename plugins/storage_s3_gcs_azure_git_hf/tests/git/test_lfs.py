@@ -1,0 +1,60 @@
+"""Git LFS files: downloaded on request, checked, and only over http and https."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def test_lfs_files_are_downloaded_only_on_request(download: Any, host: Any) -> None:
+    """Without ``lfs`` the pointer stays, no LFS server is contacted, and a warning names the field to set."""
+    outcome = download(host.item())
+    assert outcome.code == 0, outcome.err
+    assert download.files()["code/model.bin"].startswith(b"version https://git-lfs")
+    assert not [path for path in host.paths if "lfs" in path]
+    [warning] = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
+    assert "git[0]: 1 LFS pointer " in warning
+    assert "lfs: true" in warning
+
+
+def test_a_checkout_with_lfs_files_is_not_taken_for_one_without(download: Any, host: Any) -> None:
+    """Setting ``lfs`` on a finished checkout downloads its LFS files."""
+    assert download(host.item()).code == 0
+    outcome = download(host.item(lfs=True))
+    assert outcome.code == 0, outcome.err
+    assert download.files()["code/model.bin"] == host.large
+
+
+def test_large_files_that_are_not_what_the_pointer_says_fail(download: Any, host: Any) -> None:
+    """Exit 4."""
+    host.large = host.large[:-1] + b"x"
+    download.assert_failed(download(host.item(lfs=True)), 4, "git[0]", "model.bin")
+
+
+def test_lfs_files_are_not_downloaded_over_another_protocol(
+    download: Any, host: Any, ftp: tuple[str, list[bytes]]
+) -> None:
+    """A redirect to an FTP server is exit 2, and nothing connects to it."""
+    host.moved, received = ftp
+    download.assert_failed(download(host.item(lfs=True)), 2, "git[0]", "model.bin", "ftp://")
+    assert received == []
+
+
+@pytest.mark.parametrize(("scheme", "code"), [("http", 0), ("file", 2)])
+def test_large_files_are_where_the_repository_says(download: Any, host: Any, scheme: str, code: int) -> None:
+    """Its .lfsconfig names their server, which gets no credentials of another."""
+    url = f"{scheme}://localhost:{host.server_address[1]}/large"
+    host.git("work", "checkout", "-q", "-B", scheme, "main")
+    (host.root / "work" / ".lfsconfig").write_text(f"[lfs]\n\turl = {url}\n")
+    host.git("work", "add", ".lfsconfig")
+    host.git("work", "commit", "-qm", "large")
+    host.git("work", "push", "-q", "../repo.git", scheme)
+    outcome = download(
+        host.item(branch=scheme, path="model.bin", lfs=True, token=download.secret("token", host.token))
+    )
+    assert outcome.code == code, outcome.err
+    assert code or (
+        download.files() == {"code/model.bin": host.large} and "/large/objects/batch" in host.paths
+    )
+    assert not [given for name, given in host.given if "localhost" in name and given]

@@ -1,0 +1,61 @@
+"""``kaiwo list`` of what does not exist, and with ``-w``, against a real API server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+import pytest
+
+from kaiwo.cli import kit
+from kaiwo.cli.list_watch import ListWatch
+from kaiwo.cli.options import GlobalOptions
+from kaiwo.cli.workload_kinds import KAIWO_JOB, WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo_sandbox.sandbox import Sandbox
+
+    Cli: TypeAlias = Callable[..., Any]
+    """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
+
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_namespace_that_does_not_exist_is_not_an_empty_one(here: Cli, namespace: str) -> None:
+    """A misspelt name must not look as if all work were done: not found is exit code 3."""
+    empty = here("list")
+    assert (empty.code, empty.err) == (0, f"no workloads in namespace {namespace}\n")
+    missing = here("list", "-n", "there-is-none")
+    assert (missing.code, missing.out) == (3, "")
+    assert missing.err == 'error: namespace "there-is-none" not found\nhint: kubectl get namespaces\n'
+
+
+def test_a_watch_reads_again_only_when_something_changed(
+    here: Cli, control_plane: Sandbox, namespace: str
+) -> None:
+    """The API server tells of changes; nobody asks it every two seconds."""
+    assert here("list").code == 0
+    job = {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": "KaiwoJob",
+        "metadata": {"name": "train", "namespace": namespace},
+        "spec": {},
+    }
+    settings = GlobalOptions(namespace=namespace, kubeconfig=str(control_plane.kubeconfig))
+    with click.Context(click.Command("list"), obj=settings), kit.cluster() as cluster:
+        source = ListWatch(cluster, WORKLOADS)
+        assert source.read(watch=True) == []
+        assert not source.changed(0.5)
+        timer = threading.Timer(0.5, control_plane.api.create, (KAIWO_JOB.path(namespace), job))
+        timer.start()
+        began = time.monotonic()
+        assert source.changed(30.0)
+        assert time.monotonic() - began < 20
+        timer.join()
+        assert [obj["metadata"]["name"] for obj in source.read(watch=True)] == ["train"]
+        source.close()

@@ -1,0 +1,76 @@
+"""What a table shows of a workload."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kaiwo.cli.output import workload_fields
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+
+
+def workload(**over: Any) -> dict[str, Any]:
+    """A live KaiwoJob that has run for 90 seconds."""
+    return {
+        "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+        "kind": "KaiwoJob",
+        "metadata": {
+            "name": "train",
+            "namespace": "team",
+            "creationTimestamp": "2026-01-31T11:58:00Z",
+            "managedFields": [{"manager": "x"}],
+        },
+        "spec": {"gpus": 4, "user": "jane@example.org", "clusterQueue": "blue"},
+        "status": {
+            "status": "RUNNING",
+            "reason": "JobRunning",
+            "message": "one pod runs",
+            "startTime": "2026-01-31T11:58:30Z",
+        },
+    } | over
+
+
+def test_a_duration_is_live_while_it_runs_and_fixed_afterwards() -> None:
+    """The recorded times win once the workload ended."""
+    assert workload_fields.duration(workload(), NOW) == "90s"
+    assert workload_fields.duration(workload(), NOW + timedelta(seconds=10)) == "100s"
+    ended = workload(
+        status={
+            "status": "COMPLETE",
+            "startTime": "2026-01-31T11:58:30Z",
+            "completionTime": "2026-01-31T11:58:45Z",
+        }
+    )
+    assert workload_fields.duration(ended, NOW) == "15s"
+    assert workload_fields.duration(workload(status={"status": "PENDING"}), NOW) == ""
+
+
+def test_what_is_being_deleted_says_so() -> None:
+    """Whatever status was written last."""
+    doomed = workload()
+    doomed["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert workload_fields.word(doomed) == "TERMINATING"
+
+
+def test_gpus_are_those_that_were_allocated() -> None:
+    """Before that, those that were asked for."""
+    assert workload_fields.gpus(workload(spec={"gpus": 9})) == "9"
+    assert workload_fields.gpus(workload(spec={"replicas": 2, "gpusPerReplica": 4})) == "8"
+    allocated = {"status": "RUNNING", "allocation": {"replicas": 3, "gpusPerReplica": 3}}
+    assert workload_fields.gpus(workload(spec={"gpus": 9}, status=allocated)) == "9"
+
+
+def test_one_user_may_be_written_in_several_ways() -> None:
+    """An address and the label made of it are one user."""
+    assert workload_fields.same_user("jane.doe+x@Amd.com", "jane.doe-x-amd.com")
+    assert not workload_fields.same_user("jane", "joe")
+    assert not workload_fields.same_user("", "joe")
+
+
+def test_the_queue_is_the_one_asked_for_or_given_to() -> None:
+    """Without a queue in the spec, the default one that the operator chose."""
+    given = {"status": "PENDING", "allocation": {"queue": "kaiwo"}}
+    assert workload_fields.queue(workload(spec={}, status=given)) == "kaiwo"
+    assert workload_fields.queue(workload(spec={"clusterQueue": "team"}, status=given)) == "team"
+    assert workload_fields.queue(workload(spec={}, status={})) == ""

@@ -1,0 +1,99 @@
+"""Kubernetes Events while leadership comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from kaiwo.engine.errors import NotLeading
+from kaiwo.engine.event_recorder import EventRecorder
+
+if TYPE_CHECKING:
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object, Resource
+
+SUBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns", "uid": "u"}}
+
+
+class EventServer:
+    """Takes Events, if this process leads; holds requests back on demand."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.leading = True
+        self.answering = asyncio.Event()
+        self.answering.set()
+
+    async def create(self, _resource: Resource, obj: Object, **_: Any) -> Object:
+        """POST."""
+        if not self.leading:
+            raise NotLeading("held back")
+        await self.answering.wait()
+        self.messages.append(obj["message"])
+        return obj
+
+
+def recorder_of(server: EventServer) -> EventRecorder:
+    """A recorder that sends to that server."""
+    return EventRecorder(cast("Client", server), component="kaiwo", instance="test")
+
+
+async def term(recorder: EventRecorder, seconds: float) -> None:
+    """Run a recorder until leadership is lost."""
+    task = asyncio.create_task(recorder.run(asyncio.Event()))
+    await asyncio.sleep(seconds)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def flush(recorder: EventRecorder) -> float:
+    """Run a recorder that is stopped at once; returns the seconds that it took."""
+    stop = asyncio.Event()
+    stop.set()
+    began = asyncio.get_running_loop().time()
+    await recorder.run(stop)
+    return asyncio.get_running_loop().time() - began
+
+
+async def test_events_of_a_lost_term_are_sent_in_the_next_one() -> None:
+    """Leadership is lost while events gather or are being sent: none is lost, stopping does not wait."""
+    server = EventServer()
+    recorder = recorder_of(server)
+    recorder.event(SUBJECT, "Normal", "Gathered", "gathered")
+    await term(recorder, 0.1)
+    server.answering.clear()
+    recorder.event(SUBJECT, "Normal", "Sent", "on its way")
+    await term(recorder, 0.8)
+    assert server.messages == []
+    server.answering.set()
+    assert await flush(recorder) < 3
+    assert sorted(server.messages) == ["gathered", "on its way"]
+
+
+async def test_events_wait_while_this_process_does_not_lead() -> None:
+    """A lease that is invalid for a moment costs no event."""
+    server = EventServer()
+    server.leading = False
+    recorder = recorder_of(server)
+    recorder.event(SUBJECT, "Normal", "Reason", "message")
+    await term(recorder, 0.7)
+    server.leading = True
+    assert await flush(recorder) < 3
+    assert server.messages == ["message"]
+
+
+async def test_a_repetition_after_a_lost_term_is_counted() -> None:
+    """The same event again raises the count of the one that still waits."""
+    server = EventServer()
+    server.leading = False
+    recorder = recorder_of(server)
+    recorder.event(SUBJECT, "Normal", "Reason", "message")
+    await term(recorder, 0.7)
+    recorder.event(SUBJECT, "Normal", "Reason", "message")
+    (waiting,) = recorder._waiting.values()
+    assert waiting["count"] == 2
+
+
+async def test_stopping_with_nothing_to_send_takes_no_time() -> None:
+    """A recorder without events ends at once."""
+    assert await flush(recorder_of(EventServer())) < 0.3

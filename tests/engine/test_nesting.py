@@ -1,0 +1,99 @@
+"""JSON that is nested too deeply for a decoder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaiwo.engine.nesting import MAX_DEPTH, items, members, readable, too_deep
+
+Text = st.text(st.sampled_from('ab{}[]",:\\\n é'), max_size=6)
+Json = st.recursive(
+    st.none() | st.integers(-9, 9) | Text,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(Text, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+def nested(levels: int, text: str = "", *, lists: bool = False) -> bytes:
+    """JSON of that many levels, with a text beside each."""
+    quoted = json.dumps(text).encode()
+    if lists:
+        return b"[" * levels + quoted + b"]" * levels
+    return b"".join(b"{" + quoted + b":" for _ in range(levels)) + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize("text", ["", "}", "}}}}", '"}', "\\", '\\"}', "{}", "][" * 40])
+@pytest.mark.parametrize("lists", [False, True])
+def test_the_depth_is_found_whatever_the_strings_hold(text: str, *, lists: bool) -> None:
+    """Brackets inside of strings neither hide a level nor add one."""
+    assert not too_deep(nested(MAX_DEPTH, text, lists=lists))
+    assert too_deep(nested(MAX_DEPTH + 1, text, lists=lists))
+    assert too_deep(nested(9000, text, lists=lists))
+
+
+def test_a_wide_object_is_not_deep() -> None:
+    """Thousands of maps beside each other are no depth."""
+    assert not too_deep(json.dumps([{"a": {"b": [{"}": "]"}]}}] * 5000).encode())
+
+
+def depth(value: Any) -> int:
+    """Levels of decoded JSON."""
+    if isinstance(value, list | dict):
+        return 1 + max(map(depth, value.values() if isinstance(value, dict) else value), default=0)
+    return 0
+
+
+@given(Json, st.integers(0, 2 * MAX_DEPTH), st.booleans())
+def test_the_depth_is_that_of_the_decoded_object(value: Any, more: int, compact: bool) -> None:
+    """Any JSON, any number of levels around it, with and without spaces."""
+    for _ in range(more):
+        value = {"}": value, '"': ["\\"]}
+    text = json.dumps(value, separators=(",", ":") if compact else None).encode()
+    assert too_deep(text) is (depth(value) > MAX_DEPTH)
+
+
+@given(st.dictionaries(Text, Json, max_size=4), st.lists(Json, max_size=4))
+def test_parts_are_those_of_a_decoder(obj: dict[str, Any], array: list[Any]) -> None:
+    """Splitting at the first level gives the same members and items as decoding."""
+    for text in (json.dumps, lambda value: json.dumps(value, indent=1)):
+        assert {k: json.loads(v) for k, v in members(text(obj).encode()).items()} == obj
+        assert [json.loads(item) for item in items(text(array).encode())] == array
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"a":{}', b'{"a":"'])
+def test_what_is_no_object_is_an_error(raw: bytes) -> None:
+    """Bytes that were cut off are not taken for an object."""
+    with pytest.raises(ValueError, match="JSON"):
+        members(raw)
+
+
+def test_the_rest_of_a_deep_object_can_be_read() -> None:
+    """Metadata and status stay; the member that is too deep is named, managedFields go."""
+    deep = nested(1200, "a")
+    raw = (
+        b'{"kind":"K","metadata":{"name":"n","managedFields":[%b]},"spec":{"user":"u","job":%b},"status":{"s":1}}'
+        % (deep, deep)
+    )
+    found = readable(raw)
+    assert json.loads(found.document) == {"kind": "K", "metadata": {"name": "n"}, "status": {"s": 1}}
+    assert found.omitted == {"spec": "spec.job"}
+
+
+def test_no_frame_of_the_interpreter_is_needed_for_a_level() -> None:
+    """The depth is found also where hardly any recursion is left."""
+    limit = sys.getrecursionlimit()
+    raw = b'{"metadata":{"name":"n"},"spec":%b}' % nested(9000, "a")
+    frame, used = sys._getframe(), 0
+    while frame is not None:
+        frame, used = frame.f_back, used + 1
+    sys.setrecursionlimit(used + 60)
+    try:
+        assert readable(raw).omitted == {"spec": "spec.a"}
+    finally:
+        sys.setrecursionlimit(limit)

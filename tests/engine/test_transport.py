@@ -1,0 +1,77 @@
+"""Retries against a server whose answers are chosen."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+
+from kaiwo.engine.client import Client
+from kaiwo.engine.credentials import Connection
+from kaiwo.engine.errors import Forbidden, ServerUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class Tokens:
+    """Counts how often other credentials are wanted."""
+
+    def __init__(self) -> None:
+        self.refreshed = 0
+
+    async def headers(self, *, refresh: bool) -> dict[str, str]:
+        """A token."""
+        self.refreshed += refresh
+        return {"Authorization": f"Bearer {self.refreshed}"}
+
+
+@asynccontextmanager
+async def answering(*codes: int, tokens: Tokens) -> AsyncIterator[Client]:
+    """A client of a server that answers with these codes in turn."""
+    left = iter(codes)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, status=next(left))
+
+    application = web.Application()
+    application.router.add_get("/version", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with Client(Connection(url, authenticator=tokens)) as client:
+            yield client
+        assert next(left, None) is None, "all answers were needed"
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize("codes", [(503, 503, 503, 401, 200), (401, 503, 503, 503, 200)])
+async def test_other_credentials_are_tried_once_at_any_attempt(codes: tuple[int, ...]) -> None:
+    """A token that expires while the API server is overloaded is renewed, and that is no attempt."""
+    tokens = Tokens()
+    async with answering(*codes, tokens=tokens) as client:
+        assert await client.get_json("/version") == {}
+    assert tokens.refreshed == 1
+
+
+async def test_an_api_server_that_refuses_new_credentials_too_is_an_error() -> None:
+    """Three 503 and two 401 end in Forbidden."""
+    tokens = Tokens()
+    async with answering(503, 503, 503, 401, 401, tokens=tokens) as client:
+        with pytest.raises(Forbidden) as caught:
+            await client.get_json("/version")
+    assert caught.value.status == 401
+    assert tokens.refreshed == 1
+
+
+async def test_attempts_end() -> None:
+    """An API server that stays unavailable is an error after four attempts."""
+    async with answering(503, 503, 503, 503, tokens=Tokens()) as client:
+        with pytest.raises(ServerUnavailable):
+            await client.get_json("/version")
