@@ -67,11 +67,10 @@ class _Shape:
 _SHAPES: Mapping[str, _Shape] = {
     "Blocked": _Shape(0, "status", "ERROR", "condition", "Schedulable", truth_default="False"),
     "Outcome": _Shape(1, 0),
-    "Verdict": _Shape("reason", "status"),
     "Finding": _Shape(0),
     "Admission": _Shape(1),
     "Condition": _Shape(2, condition=0, truth=1),
-    "_told": _Shape(2, condition_default="DownloadJobSucceeded", truth=1),
+    "_download_condition": _Shape(2, condition_default="DownloadJobSucceeded", truth=1),
     "_applied": _Shape(1, condition_default="SpecApplied", truth_default="False"),
     "SyncProblem": _Shape(2, 4, "FAILED"),
     "_report": _Shape(1),

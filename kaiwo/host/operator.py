@@ -126,7 +126,8 @@ class Operator:
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
-                tell=self._transition, workers=settings.workers, namespace=settings.watch_namespace or None,
+                on_transition=self._transition, workers=settings.workers,
+                namespace=settings.watch_namespace or None,
             )  # fmt: skip
             manager.add(workloads.controller)
             self._workloads.append(workloads)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from kaiwo.api.conditions import Condition
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.queues import Admission
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence of reason: a CamelCase word and a line of text."""
+    """Why something is as it is: a CamelCase reason and a one-line message."""
 
     reason: str
     message: str
@@ -32,12 +33,12 @@ class Observation:
         pods: live pods of this run.
         admission: what the queue system says; None when none is loaded or nothing is known yet.
         queued: the child carries a queue's labels.
-        now: the moment of looking, UTC.
+        now: the time of this reconciliation, UTC.
         secondary: live objects of the backend's ``secondary`` kinds that are named like the workload.
-        warning_event: reason and message of the newest Warning event about the child; None when there is
-            none, or when nobody asked for it (:attr:`Outcome.needs_events`).
-        gone: the last failed pods of a KaiwoJob that exist no more, as they were; an operator that was
-            started later knows of none.
+        warning_event: reason and message of the newest Warning event about the child. None when there is
+            none, or when it was not requested (:attr:`Outcome.needs_events`).
+        gone: the last failed pods of a KaiwoJob that no longer exist, as they were. They are kept in memory,
+            so there are none after a restart of the operator.
     """
 
     workload: Workload
@@ -50,10 +51,17 @@ class Observation:
     warning_event: Finding | None = None
     gone: tuple[Object, ...] = ()
 
+    @property
+    def recorded(self) -> Finding:
+        """Reason and message of the workload's status, as written last."""
+        return Finding(self.workload.status.reason, self.workload.status.message)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a live child means for its workload.
+    """What a workload has come to, as its status will say.
+
+    A backend returns one from ``observe``. The core adds conditions to it and writes it as the status.
 
     Attributes:
         status: one of the documented status words.
@@ -65,11 +73,12 @@ class Outcome:
             unknown; an earlier start time belongs to a run that was evicted.
         completed: when it ended, None while it has not.
         passed: status words that recorded facts prove it passed through before ``status``, in order.
-        requeue_after: seconds after which to look again though nothing happened, None for never.
-        needs_events: neither the child nor its pods say why it does not go on, but an event about it may:
-            the newest warning is read, and the child is observed once more with it.
-        pod_owner: kind and name of the object that makes the pods on behalf of the child, whose warnings are
-            read, too; None where the child makes them itself.
+        requeue_after: seconds after which to reconcile again without an event, None for never.
+        needs_events: a live object, usually the child, whose newest Warning event may name the cause. The
+            event is read and the child is observed once more with it. None where the cause is known.
+        pod_owner: kind and name of the object that creates the pods on behalf of ``needs_events``; its
+            Warning events are read as well. None where there is no such object.
+        conditions: conditions to set. Only the core fills them in; a backend leaves them empty.
     """
 
     status: str
@@ -80,5 +89,6 @@ class Outcome:
     completed: datetime | None = None
     passed: tuple[str, ...] = ()
     requeue_after: float | None = None
-    needs_events: bool = False
+    needs_events: Object | None = None
     pod_owner: tuple[str, str] | None = None
+    conditions: tuple[Condition, ...] = ()

@@ -1,4 +1,4 @@
-"""What stays with a child: the values it was made with, and which of the user's fields it reflects.
+"""The record on a child: the values it was created with, and which of the user's fields it reflects.
 
 Stored as JSON in annotation ``kaiwo.silogen.ai/resolved`` on the child. Fields are kept as short hashes, so
 that a later change can be named without keeping the user's text a second time.
@@ -16,11 +16,11 @@ from kaiwo.api.workload_spec import DEFAULT_VENDOR
 from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.queues import QueueAssignment
 from kaiwo.plugin.rendering import Resolved
-from kaiwo.workload.json_access import is_blank, lenient_map
+from kaiwo.workload.json_access import is_blank, lenient_map, value_at
 from kaiwo.workload.metadata import RESOLVED, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
@@ -30,7 +30,7 @@ ANNOTATIONS = "@annotations"
 """Where the workload's own metadata stand among the fields; no field of a spec is called so."""
 
 _DEPTH = 3
-"""How many names deep a changed field is told: ``job.spec.template``."""
+"""How many names deep a changed field is named: ``job.spec.template``."""
 
 _RESOLVED_DEFAULTS = {item.name: item.default for item in fields(Resolved)}
 _ALLOCATION_DEFAULTS = {item.name: item.default for item in fields(Allocation)}
@@ -47,7 +47,7 @@ class AppliedRecord:
         labels: keys of the labels that were set on the child, the queue's left out.
         annotations: likewise.
         paths: patchable paths that were set on the child, dotted.
-        content: hash of what was set on the child and may be restored, see ``changes.content``.
+        content: hash of what was set on the child and may be restored, see :func:`content`.
         warnings: what of the fields was not used when the child was rendered.
     """
 
@@ -126,6 +126,67 @@ def encode(record: AppliedRecord) -> str:
     return msgspec.json.encode(content, order="deterministic").decode()
 
 
+def content(obj: Object, labels: Iterable[str], annotations: Iterable[str], paths: Iterable[str]) -> str:
+    """A hash of what was set on a child and is restored when somebody edits it.
+
+    Args:
+        obj: the child.
+        labels: see :class:`AppliedRecord`; the API server's defaults do not count.
+        annotations: likewise.
+        paths: likewise.
+    """
+    metadata = lenient_map(obj.get("metadata"))
+    have_labels, have_annotations = (
+        lenient_map(metadata.get("labels")),
+        lenient_map(metadata.get("annotations")),
+    )
+    return digest(
+        [
+            [have_labels.get(key) for key in labels],
+            [have_annotations.get(key) for key in annotations],
+            [value_at(obj, path.split(".")) for path in paths],
+        ]
+    )
+
+
+def with_record(
+    child: Object,
+    workload: Workload,
+    resolved: Resolved,
+    queue: QueueAssignment | None,
+    *,
+    patchable: Iterable[tuple[str, ...]],
+    warnings: tuple[str, ...],
+) -> Object:
+    """A rendered child with the record on it.
+
+    Args:
+        child: the child.
+        workload: its workload.
+        resolved: see :class:`AppliedRecord`.
+        queue: likewise.
+        patchable: the patchable paths of its backend.
+        warnings: see :class:`AppliedRecord`.
+    """
+    metadata = child["metadata"]
+    queue_keys = queue.labels.keys() if queue else ()
+    labels = tuple(sorted(key for key in metadata["labels"] if key not in queue_keys))
+    annotations = tuple(sorted(key for key in metadata.get("annotations", {}) if key != RESOLVED))
+    paths = tuple(".".join(path) for path in patchable if value_at(child, path) is not None)
+    record = AppliedRecord(
+        resolved=resolved,
+        queue=queue,
+        fields=fingerprint(workload),
+        labels=labels,
+        annotations=annotations,
+        paths=paths,
+        content=content(child, labels, annotations, paths),
+        warnings=warnings,
+    )
+    recorded = {**metadata.get("annotations", {}), RESOLVED: encode(record)}
+    return {**child, "metadata": {**metadata, "annotations": recorded}}
+
+
 class _AllocationDocument(msgspec.Struct):
     vendor: str = ""
     resource_key: str = ""
@@ -174,7 +235,7 @@ _decoder = msgspec.json.Decoder(_Document)
 
 
 def decode(child: Object) -> AppliedRecord | None:
-    """The record on a live child; None when it has none or somebody broke it."""
+    """The record on a live child; None when it has none or it is malformed."""
     text = lenient_map(lenient_map(child.get("metadata")).get("annotations")).get(RESOLVED)
     if not isinstance(text, str):
         return None

@@ -32,19 +32,25 @@ _WANTED = {
 """The documented fields of a workload that runs plainly or on Ray."""
 
 
+RETRY_SECONDS = 30.0
+"""Seconds until a workload is planned again after a plugin failed: no event says when it would not."""
+
+
 @dataclass(frozen=True, slots=True)
 class BackendChoice:
-    """The backend in charge.
+    """The backend of a workload.
 
     Attributes:
         backend: the backend, None when none serves the workload.
-        refusal: why there is none.
-        switched: the workload now asks for another backend than the one its child was made by; the child
-            stays with that one.
+        blocked: why there is none.
+        requeue_after: seconds after which to select again without an event, None for never.
+        switched: the field by which the workload now requests another backend than the one that made its
+            child, empty when it does not. The child stays with its backend.
     """
 
     backend: Backend | None = None
-    refusal: Blocked | None = None
+    blocked: Blocked | None = None
+    requeue_after: float | None = None
     switched: str = ""
 
 
@@ -60,17 +66,27 @@ def select_backend(
 ) -> BackendChoice:
     """The backend that runs a workload. One whose child exists keeps it, whatever the fields say now.
 
-    Of several that serve it, the one whose embedded block is given comes first, then they come by name.
+    Of several that serve it, the one whose embedded block is given comes first, then they come by name. A
+    backend that fails to say whether, or in which form, it serves the workload blocks it.
 
     Args:
         workload: the workload.
         registry: loaded declarations.
         settings: plugin settings by name of backend.
         queue_manages: whether the queue system in force queues objects of a kind by itself.
-
-    Raises:
-        PluginFailure: a backend failed to say whether it serves the workload, or in which form.
     """
+    try:
+        return _select(workload, registry, settings or {}, queue_manages)
+    except PluginError as error:
+        return BackendChoice(blocked=Blocked("PluginError", str(error)), requeue_after=RETRY_SECONDS)
+
+
+def _select(
+    workload: Workload,
+    registry: Registry,
+    settings: Mapping[str, BaseModel],
+    queue_manages: Callable[[Resource], bool],
+) -> BackendChoice:
     able = [backend for backend in registry.backends if backend.kind == workload.kind]
     able.sort(key=lambda backend: not _is_named(backend, workload))
     chosen = next((backend for backend in able if plugin_calls.serves(backend, workload)), None)
@@ -81,10 +97,10 @@ def select_backend(
             same = chosen is not None and recorded in {form.name for form in chosen.variants}
             return BackendChoice(before, switched="" if same else wanted_field(workload))
     if chosen is None or not chosen.built:
-        return BackendChoice(refusal=_not_loaded(workload, registry, chosen))
+        return BackendChoice(blocked=_not_loaded(workload, registry, chosen))
     if recorded:
         return BackendChoice(chosen)
-    inp = VariantInput((settings or {}).get(chosen.name), queue_manages)
+    inp = VariantInput(settings.get(chosen.name), queue_manages)
     return BackendChoice(_variant(chosen, registry, inp))
 
 
@@ -104,7 +120,7 @@ def _is_named(backend: Backend, workload: Workload) -> bool:
 
 
 def wanted_field(workload: Workload) -> str:
-    """The field below ``spec`` whose backend the workload asks for."""
+    """The field below ``spec`` whose backend the workload requests."""
     ray = _WANTED[workload.kind, True]
     if workload.spec.ray or ray in workload.blocks:
         return ray

@@ -1,4 +1,4 @@
-"""Resolving: what is taken from configuration, nodes and the queue when a child is created."""
+"""Resolves defaults: what is taken from configuration, nodes and the queue when a child is created."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
-    """What the queue system may look at."""
+    """What the queue system may read."""
     if facts.queue_facts is not None:
         return facts.queue_facts
     settings = facts.settings.get(registry.queue.name) if registry.queue else None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.workload.errors import SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kaiwo.engine.resource import Object
 
 _NAMES = {
@@ -117,3 +119,11 @@ def lenient_maps(value: Any) -> list[Object]:
 def holding(conditions: Any) -> dict[str, Object]:
     """The conditions of a status that are true, by type; odd values count as absent."""
     return {str(item.get("type")): item for item in lenient_maps(conditions) if item.get("status") == "True"}
+
+
+def value_at(obj: object, path: Iterable[str]) -> Any:
+    """The value at a path of keys; None where it or anything above it is absent."""
+    value: Any = obj
+    for name in path:
+        value = lenient_map(value).get(name)
+    return value

@@ -34,7 +34,7 @@ REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 WORKLOAD_TYPES = {"KaiwoJob": "job", "KaiwoService": "service"}
 
 _BOOKKEEPING = "deployment.kubernetes.io/"
-"""What the Deployment controller keeps on its objects; setting it would be a quarrel without an end."""
+"""Prefix of what the Deployment controller sets on its objects; it would restore its own value for ever."""
 
 _LAST_APPLIED = "/last-applied-configuration"
 _NEVER_COPIED_PREFIXES = (PREFIX, _BOOKKEEPING, "kueue.x-k8s.io/", "argocd.argoproj.io/")
@@ -105,6 +105,22 @@ def owner_reference(workload: Workload) -> list[Object]:
             "blockOwnerDeletion": True,
         }
     ]
+
+
+def owned(metadata: Object, workload: Workload, type_: str | None = None) -> Object:
+    """Metadata of a created object with the system labels and the controller reference.
+
+    Args:
+        metadata: name and all else.
+        workload: the owner.
+        type_: see :func:`system_labels`.
+    """
+    result = {**metadata, "labels": {**metadata.get("labels", {}), **system_labels(workload, type_)}}
+    if workload.namespace:
+        result["namespace"] = workload.namespace
+    if owner := owner_reference(workload):
+        result["ownerReferences"] = owner
+    return result
 
 
 def layered(path: str, origins: Origins, *layers: tuple[Mapping[str, str], Origin, str]) -> dict[str, str]:
@@ -184,7 +200,7 @@ def conflict(obj: Object, kind: str, workload: Workload) -> Blocked:
     metadata = lenient_map(obj.get("metadata"))
     name, owner = metadata.get("name"), controller_of(obj)
     if owner is None:
-        whose = "is controlled by nobody"
+        whose = "has no controller"
     else:
         whose = f"belongs to {owner.get('kind')} {owner.get('name')}"
         same = owner.get("kind") == workload.kind and owner.get("name") == workload.name
@@ -197,8 +213,8 @@ def conflict(obj: Object, kind: str, workload: Workload) -> Blocked:
             )
     return Blocked(
         "NameConflict",
-        f"{kind} {name} exists in namespace {workload.namespace} and {whose}; it is not touched: "
-        "delete it or choose another name for the workload",
+        f"{kind} {name} exists in namespace {workload.namespace} and {whose}; it is not changed. "
+        "Delete it or choose another name for the workload",
     )
 
 

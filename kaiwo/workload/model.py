@@ -1,4 +1,4 @@
-"""What the pure core is given and what it answers."""
+"""Input and output of the pure core: registry, facts, writes and the plan."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.diagnosis import DiagnosisRule
-    from kaiwo.plugin.facts import NodeFact
-    from kaiwo.plugin.observation import Finding
+    from kaiwo.plugin.facts import Allocation, NodeFact
+    from kaiwo.plugin.observation import Finding, Outcome
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
     from kaiwo.plugin.registry import Plugins
     from kaiwo.plugin.rendering import PodContribution, Rendered
@@ -41,7 +41,7 @@ class Registry:
         queue: the queue system in force, None without one.
         contributions: contributions to pods, in the order in which they are applied.
         sources: download sources.
-        diagnosis: diagnosis rules, in the order in which they are asked.
+        diagnosis: diagnosis rules, in the order in which they are called.
         unselected: fields of installed distributions that are not loaded: ``("KaiwoJob", "rayJob")`` to the
             distribution's name.
         broken: fields of plugins that could not be loaded: the field to which plugin, and why.
@@ -94,7 +94,7 @@ class DeletedChild:
 
 @dataclass(frozen=True, slots=True)
 class ApiRejection:
-    """The API server's refusal of the last write for this workload, while nothing changed since.
+    """The API server's rejection of the last write for this workload, while nothing changed since.
 
     Attributes:
         resource: kind of the object that was to be written.
@@ -110,7 +110,7 @@ class ApiRejection:
 
 
 AUXILIARIES: tuple[Resource, ...] = (PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB)
-"""Kinds of what a workload owns beside its child and the child's companions."""
+"""Kinds of what a workload owns beside its child and the child's secondary resources."""
 
 
 def _all_served(resource: Resource) -> bool:  # noqa: ARG001 (the default of a callable that takes one)
@@ -130,15 +130,15 @@ class Facts:
         served: whether the cluster serves a kind.
         live: the object under the child's name, ours or not; None when there is none.
         pods: live pods of this workload.
-        gone_pods: its last failed pods that exist no more, as they were.
+        gone_pods: its last failed pods that no longer exist, as they were.
         download_pods: live pods of its download Job.
         progress: how far the running download is, None while nobody knows.
-        auxiliaries: live objects of `AUXILIARIES`, and the companions, by kind and name.
-        lost: a child of ours that is gone, None when there was none since the operator looks.
-        queue_facts: what the queue system may look at, None without one.
+        auxiliaries: live objects of `AUXILIARIES`, and the secondary resources, by kind and name.
+        missing_child: a child of ours that is gone, None when there was none since the operator runs.
+        queue_facts: what the queue system may read, None without one.
         owners: paths among the backend's ``owned_paths`` to the field manager that owns them on the child.
         rejection: see :class:`ApiRejection`.
-        warning_event: what the newest Warning event about an object says, None when it was not asked for.
+        warning_event: the newest Warning event about an object, None when it was not read.
         warning_event_uid: uid of that object.
         settings: plugin settings from KaiwoConfig by name of backend or queue system.
     """
@@ -155,7 +155,7 @@ class Facts:
     download_pods: tuple[Object, ...] = ()
     progress: Progress | None = None
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
-    lost: DeletedChild | None = None
+    missing_child: DeletedChild | None = None
     queue_facts: QueueFacts | None = None
     owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rejection: ApiRejection | None = None
@@ -164,19 +164,28 @@ class Facts:
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
-        """What the newest Warning event about a live object says, None when it was not asked for."""
+        """The newest Warning event about a live object, None when it was not read."""
         uid = lenient_map(lenient_map(obj).get("metadata")).get("uid")
         return self.warning_event if uid and uid == self.warning_event_uid else None
 
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """One workload with everything its plan depends on, the chosen backend included."""
+    """One workload with everything its plan depends on.
+
+    Attributes:
+        workload: the workload.
+        registry: loaded declarations.
+        facts: what is known of the cluster.
+        backend: the selected backend.
+        switched: see :class:`kaiwo.workload.backend_selection.BackendChoice`.
+    """
 
     workload: Workload
     registry: Registry
     facts: Facts
     backend: Backend
+    switched: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +231,7 @@ Write: TypeAlias = Create | Apply | Patch | Delete
 
 @dataclass(frozen=True, slots=True)
 class PlannedEvent:
-    """An event to tell about the workload.
+    """A Kubernetes Event to record about the workload.
 
     Attributes:
         type: ``Normal`` or ``Warning``.
@@ -236,6 +245,29 @@ class PlannedEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildRecord:
+    """What the status records of the child.
+
+    Attributes:
+        uid: uid of the child, empty when there is none, None to keep the recorded one.
+        kind: its kind.
+        backend: name of its backend.
+        allocation: its split of GPUs, None to keep the recorded one.
+        queue: the queue it was submitted to, empty without one.
+    """
+
+    uid: str | None = ""
+    kind: str = ""
+    backend: str = ""
+    allocation: Allocation | None = None
+    queue: str = ""
+
+
+NO_CHILD = ChildRecord()
+"""There is certainly no child, so that what was recorded of an earlier one is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do for a workload now.
 
@@ -243,30 +275,38 @@ class Plan:
     done has none. Then it writes the statuses.
 
     Attributes:
+        outcome: what the workload has come to; None where the status only follows the generation.
+        child: what the status records of the child, None to keep what was recorded.
         writes: in this order.
         statuses: complete documents for ``status``, in this order, usually none or one; several when steps
             were missed. Keys that are absent are to be removed. Empty when the status is right as it is.
         events: one per transition among the statuses, and new warnings.
-        requeue_after: seconds after which to plan again though nothing happened, None for never.
         warnings: what was ignored or overridden, one sentence each.
-        backend: name of the chosen backend, empty when none serves the workload.
+        backend: name of the selected backend, empty when none serves the workload.
         rendered: the objects as they would be created, in order, with the origins of their values.
-        needs_events: plan again with the newest Warning event about this live object: nothing else says why
-            it does not go on. None where nothing is to be asked.
         later: what is written once the downloads succeeded, should nothing else change until then.
-        follow: name of the pod whose log tells how far the download is, empty for none.
-        pod_owner: kind and name of an object that makes the child's pods, about which there may be one, too;
-            None for none.
+        follow: name of the pod whose log has the progress of the download, empty for none.
+        status_delay: seconds for which a new status is not written yet, None to write it now.
     """
 
+    outcome: Outcome | None = None
+    child: ChildRecord | None = None
     writes: tuple[Write, ...] = ()
     statuses: tuple[Object, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
-    requeue_after: float | None = None
     warnings: tuple[str, ...] = ()
     backend: str = ""
     rendered: tuple[Rendered, ...] = ()
-    needs_events: Object | None = None
     later: tuple[Write, ...] = ()
     follow: str = ""
-    pod_owner: tuple[str, str] | None = None
+    status_delay: float | None = None
+
+    @property
+    def requeue_after(self) -> float | None:
+        """Seconds after which to plan again without an event, None for never."""
+        return self.outcome.requeue_after if self.outcome is not None else None
+
+    @property
+    def needs_events(self) -> Object | None:
+        """The live object whose newest Warning event is needed for another plan, None for none."""
+        return self.outcome.needs_events if self.outcome is not None else None

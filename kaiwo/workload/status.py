@@ -1,11 +1,11 @@
-"""The status of a workload: words, conditions, times, and the events of its transitions."""
+"""Writes an outcome as the status of a workload: conditions, times, and the events of its transitions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import merge_conditions
+from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.status import TERMINAL
 from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.backend_selection import BACKEND
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from kaiwo.api.conditions import Condition
     from kaiwo.api.status import WorkloadStatus
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.facts import Allocation
+    from kaiwo.plugin.observation import Outcome
+    from kaiwo.workload.model import ChildRecord, Plan
 
 OWN_CONDITIONS = (
     "Schedulable",
@@ -38,7 +39,7 @@ OWN_CONDITIONS = (
 _PLANNED = ("Schedulable", "Admitted", "StorageReady", "SpecApplied")
 """Those of them that a plan decides; one that it does not mention no longer applies.
 
-What is told of downloads stays: it is how a finished one is remembered.
+The condition of the downloads stays: it records which download is finished.
 """
 
 _EVENTS = {
@@ -59,43 +60,10 @@ _PASSING = {
 }
 _MAX_MESSAGE = 2000
 _MAX_EVENT = 1000
-"""Longest message of a status and of an Event; the API server takes 1024 characters in an Event."""
+"""Longest message of a status and of an Event; the API server accepts 1024 characters in an Event."""
 
 _CLOCK_SKEW = 5.0
 """Seconds by which the clocks of a node and of the control plane may differ."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is known of a workload now, ready to be written.
-
-    Attributes:
-        status: status word.
-        reason: CamelCase word.
-        message: one line.
-        conditions: conditions that a plan decides.
-        allocation: the split of the running child, None to keep what was recorded.
-        backend: name of the backend of the child, empty without a child.
-        queue: the queue that the child was given to, empty without one.
-        child_uid: uid of the child; None to keep what was recorded of one, empty when there is none.
-        started: see :class:`kaiwo.plugin.observation.Outcome`.
-        run_started: likewise.
-        completed: likewise.
-        passed: likewise.
-    """
-
-    status: str
-    reason: str
-    message: str
-    conditions: tuple[Condition, ...] = ()
-    allocation: Allocation | None = None
-    backend: str = ""
-    queue: str = ""
-    child_uid: str | None = None
-    started: datetime | None = None
-    run_started: datetime | None = None
-    completed: datetime | None = None
-    passed: tuple[str, ...] = ()
 
 
 def document(status: WorkloadStatus) -> Object:
@@ -109,85 +77,109 @@ def document(status: WorkloadStatus) -> Object:
     return written
 
 
-def documents(workload: Workload, verdict: Verdict, now: datetime) -> tuple[Object, ...]:
-    """The status documents to write, oldest first; empty when the status is right as it is."""
+def with_status(workload: Workload, plan: Plan, now: datetime) -> Plan:
+    """The plan with the status documents, oldest first, and the events that report its outcome.
+
+    No documents when the status is right as it is. Of a workload that has ended only the observed generation
+    is still written.
+    """
     before = document(workload.status)
-    final = _document(workload, before, verdict, now)
+    if plan.outcome is None:
+        if not workload.generation or before.get("observedGeneration") == workload.generation:
+            return plan
+        return replace(plan, statuses=({**before, "observedGeneration": workload.generation},))
+    final = _document(workload, before, plan.outcome, plan.child, now)
     if final == before or _only_started(before, final):
-        return ()
-    return (*_missed(workload, final, verdict), final)
+        return plan
+    if plan.status_delay is not None:
+        delays = (plan.status_delay, plan.outcome.requeue_after)
+        soonest = min(seconds for seconds in delays if seconds is not None)
+        return replace(plan, outcome=replace(plan.outcome, requeue_after=soonest))
+    statuses = (*_missed(workload, final, plan.outcome, plan.child), final)
+    return replace(plan, statuses=statuses, events=(*_events(workload, statuses, plan.child), *plan.events))
 
 
 def _only_started(before: Object, final: Object) -> bool:
-    """Whether all that is new is a first container of several: the start is told with the next state."""
+    """Whether only the start of a first container is new: it is written with the next state."""
     if final["status"] != "STARTING" or "startTime" in before:
         return False
     return {key: value for key, value in final.items() if key != "startTime"} == before
 
 
-def settled(workload: Workload) -> tuple[Object, ...]:
-    """What is still written to a workload that has ended: the generation that was seen."""
-    before = document(workload.status)
-    if workload.generation and before.get("observedGeneration") != workload.generation:
-        return ({**before, "observedGeneration": workload.generation},)
-    return ()
+def recorded_conditions(workload: Workload) -> tuple[Condition, ...]:
+    """Kaiwo's conditions as the status has them."""
+    return tuple(
+        Condition(
+            str(item.get("type")),
+            item.get("status", "Unknown"),
+            str(item.get("reason", "")),
+            str(item.get("message", "")),
+            item.get("observedGeneration"),
+        )
+        for item in workload.status.conditions
+        if item.get("type") in OWN_CONDITIONS
+    )
 
 
-def _document(workload: Workload, before: Object, verdict: Verdict, now: datetime) -> Object:
+def _document(
+    workload: Workload, before: Object, outcome: Outcome, child: ChildRecord | None, now: datetime
+) -> Object:
     final: Object = {
-        "status": verdict.status,
-        "reason": verdict.reason,
-        "message": _cut(verdict.message, _MAX_MESSAGE),
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "message": _cut(outcome.message, _MAX_MESSAGE),
     }
-    said = {condition.type for condition in verdict.conditions}
+    given = {condition.type for condition in outcome.conditions}
     planned = _PLANNED if requested.wants(workload) else (*_PLANNED, requested.CONDITION)
-    drop = [name for name in planned if name not in said]
-    if conditions := merge_conditions(before.get("conditions", []), verdict.conditions, now, drop):
+    drop = [name for name in planned if name not in given]
+    if conditions := merge_conditions(before.get("conditions", []), outcome.conditions, now, drop):
         final["conditions"] = conditions
     if workload.generation:
         final["observedGeneration"] = workload.generation
-    if verdict.child_uid == "":
+    if child is not None and child.uid == "":
         # Without a child nothing started; what ended then is what came before it.
-        ended = verdict.completed or now
-        return final | ({"completionTime": format_time(ended)} if verdict.status in TERMINAL else {})
-    if child := verdict.child_uid or before.get("childUID"):
-        final["childUID"] = child
-    if verdict.allocation is not None:
-        final["allocation"] = allocation_document(verdict.allocation, verdict.backend, verdict.queue)
+        ended = outcome.completed or now
+        return final | ({"completionTime": format_time(ended)} if outcome.status in TERMINAL else {})
+    if uid := (child.uid if child is not None else None) or before.get("childUID"):
+        final["childUID"] = uid
+    if child is not None and child.allocation is not None:
+        final["allocation"] = _allocation(child.allocation, child.backend, child.queue)
     elif "allocation" in before:
         final["allocation"] = before["allocation"]
-    return final | _times(workload.status, before, verdict, now)
+    return final | _times(workload.status, before, outcome, child, now)
 
 
-def _times(status: WorkloadStatus, before: Object, verdict: Verdict, now: datetime) -> Object:
+def _times(
+    status: WorkloadStatus, before: Object, outcome: Outcome, child: ChildRecord | None, now: datetime
+) -> Object:
     times: Object = {}
-    start = _start(status, verdict)
-    end = verdict.completed or now
+    start = _start(status, outcome, child)
+    end = outcome.completed or now
     if start is not None:
         times["startTime"] = format_time(start)
-        if verdict.status != status.status:
+        if outcome.status != status.status:
             times["duration"] = max(0, int((end - start).total_seconds()))
         elif "duration" in before:
             times["duration"] = before["duration"]
-    if verdict.status in TERMINAL:
+    if outcome.status in TERMINAL:
         times["completionTime"] = format_time(end)
     return times
 
 
-def _start(status: WorkloadStatus, verdict: Verdict) -> datetime | None:
+def _start(status: WorkloadStatus, outcome: Outcome, child: ChildRecord | None) -> datetime | None:
     """The start of the run: kept while pods come and go, new after an eviction and with a new child."""
-    if verdict.status == "PENDING":
+    if outcome.status == "PENDING":
         return None
-    new = verdict.child_uid and status.child_uid and verdict.child_uid != status.child_uid
+    new = child is not None and child.uid and status.child_uid and child.uid != status.child_uid
     kept = None if new else status.start_time
-    if kept and verdict.run_started and (verdict.run_started - kept).total_seconds() > _CLOCK_SKEW:
+    if kept and outcome.run_started and (outcome.run_started - kept).total_seconds() > _CLOCK_SKEW:
         kept = None
-    if kept and verdict.started:
-        return min(kept, verdict.started)
-    return kept or verdict.started
+    if kept and outcome.started:
+        return min(kept, outcome.started)
+    return kept or outcome.started
 
 
-def allocation_document(allocation: Allocation, backend: str, queue: str = "") -> Object:
+def _allocation(allocation: Allocation, backend: str, queue: str = "") -> Object:
     """The split of GPUs as ``status.allocation`` shows it."""
     shown: Object = {
         BACKEND: backend,
@@ -209,14 +201,15 @@ def allocation_document(allocation: Allocation, backend: str, queue: str = "") -
 _RANKS = {word: rank for rank, word in enumerate(("", "PENDING", "STARTING", "RUNNING", "READY"))}
 
 
-def _missed(workload: Workload, final: Object, verdict: Verdict) -> list[Object]:
+def _missed(workload: Workload, final: Object, outcome: Outcome, child: ChildRecord | None) -> list[Object]:
     """Documents of the states that recorded facts prove, between the last written one and the final one."""
-    if workload.status.status == "ERROR" and verdict.child_uid == workload.status.child_uid:
-        return []  # it heals: how it once started was told before the error
+    uid = child.uid if child is not None else None
+    if workload.status.status == "ERROR" and uid == workload.status.child_uid:
+        return []  # it recovers: how it once started was written before the error
     reached = _RANKS.get(workload.status.status, 0)
     documents = []
-    for word in verdict.passed:
-        if _RANKS.get(word, -1) <= reached or word == verdict.status:
+    for word in outcome.passed:
+        if _RANKS.get(word, -1) <= reached or word == outcome.status:
             continue
         reached = _RANKS[word]
         reason, what = _PASSING[word]
@@ -228,28 +221,25 @@ def _missed(workload: Workload, final: Object, verdict: Verdict) -> list[Object]
     return documents
 
 
-def events(workload: Workload, statuses: Sequence[Object], child: str) -> tuple[PlannedEvent, ...]:
-    """One event per transition, and a warning when a new trouble shows.
-
-    Args:
-        workload: the workload with its last written status.
-        statuses: the documents about to be written.
-        child: the child's kind and name when it is new, else empty.
-    """
-    told: list[PlannedEvent] = []
+def _events(workload: Workload, statuses: Sequence[Object], child: ChildRecord | None) -> list[PlannedEvent]:
+    """One event per transition, and a warning for each new problem."""
+    events: list[PlannedEvent] = []
     word, reason = workload.status.status, workload.status.reason
+    created = child is not None and child.kind and child.uid != workload.status.child_uid
     for step in statuses:
         message = step["message"]
         if step["status"] != word:
             type_, name = _EVENTS.get(step["status"], ("Warning", "WorkloadTerminating"))
-            text = f"{child} was created; {message}" if child and not told else message
-            told.append(_event(type_, name, text))
+            text = message
+            if child is not None and created and not events:
+                text = f"{child.kind} {workload.name} was created; {message}"
+            events.append(_event(type_, name, text))
             if step["reason"] in PROBLEMS and step["reason"] != reason and type_ == "Normal":
-                told.append(_event("Warning", step["reason"], message))
+                events.append(_event("Warning", step["reason"], message))
         elif step["reason"] != reason and (step["reason"] in PROBLEMS or step["status"] == "ERROR"):
-            told.append(_event("Warning", step["reason"], message))
+            events.append(_event("Warning", step["reason"], message))
         word, reason = step["status"], step["reason"]
-    return tuple(told)
+    return events
 
 
 def _event(type_: str, reason: str, message: str) -> PlannedEvent:

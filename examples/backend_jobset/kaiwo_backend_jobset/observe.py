@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import holding, lenient_map
 from kaiwo.workload.observe import pod_status
-from kaiwo.workload.observe.waiting import waiting
+from kaiwo.workload.observe.waiting import check_pods, waiting
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -38,7 +39,7 @@ def _ended(observation: Observation, status: str, finding: Finding, condition: O
         reason=finding.reason,
         message=finding.message,
         started=started,
-        completed=pod_status.moment(condition.get("lastTransitionTime")) or observation.now,
+        completed=parse_time(condition.get("lastTransitionTime")) or observation.now,
         passed=("STARTING", "RUNNING") if started else (),
     )
 
@@ -56,12 +57,9 @@ def _failure(observation: Observation, condition: Object) -> Finding:
 
 
 def _active(observation: Observation, pods: list[Object]) -> Outcome:
-    name, last = observation.workload.name, observation.workload.status
+    name = observation.workload.name
     running = [pod for pod in pods if pod_status.runs(pod)]
-    finding = pod_status.problem(pods, Finding(last.reason, last.message))
-    requeue_after: float | None = None
-    if finding is None:
-        finding, requeue_after = pod_status.unscheduled(pods, observation.now)
+    finding, requeue_after, _ = check_pods(observation, pods, f"JobSet {name}", None, expected=False)
     if running:
         message = f"JobSet {name} runs"
         if finding:

@@ -1,7 +1,7 @@
-"""How far running downloads are: each download pod's log is followed, and its last line told now and then.
+"""Follows the logs of download pods and reports their progress now and then.
 
-One stream per running download. Nothing depends on it: a log that cannot be read costs the number in a
-status message, and is tried again.
+One stream per running download. Nothing depends on it: when a log cannot be read, the status has no progress,
+and the stream is opened again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 INTERVAL: Final = 60.0
-"""Seconds between two numbers that are told of one download: each costs a write of the workload's status."""
+"""Seconds between two reports of one download: each costs a write of the workload's status."""
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
@@ -37,8 +37,7 @@ _LONGEST_PAUSE = 60.0
 class _Download:
     pod: str
     task: asyncio.Task[None]
-    due: float
-    told: Progress | None = None
+    progress: Progress | None = None
 
 
 class DownloadFollower:
@@ -48,58 +47,64 @@ class DownloadFollower:
         self,
         client: Client,
         *,
-        tell: Callable[[Key], None],
+        on_progress: Callable[[Key], None],
         active: Callable[[], bool],
         interval: float = INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare.
+        """Set up.
 
         Args:
             client: reads logs.
-            tell: called when there is a new number for a workload.
+            on_progress: called with the workload whose progress has changed.
             active: whether this process is the one that writes; a follower that is not ends.
-            interval: seconds between two numbers.
+            interval: seconds between two reports.
             clock: monotonic seconds.
         """
         self._client = client
-        self._tell = tell
+        self._on_progress = on_progress
         self._active = active
         self._interval = interval
         self._clock = clock
         self._running: dict[Key, _Download] = {}
+        self._due: dict[Key, float] = {}  # when the next report may come
 
     def progress(self, key: Key) -> Progress | None:
-        """The number that is told of a workload's download; None while there is none."""
+        """The last reported progress of a workload's download; None while there is none."""
         known = self._running.get(key)
-        return known.told if known is not None else None
+        return known.progress if known is not None else None
 
-    def follow(self, key: Key, pod: str, *, told: bool) -> None:
+    def follow(self, key: Key, pod: str, *, reported: bool) -> None:
         """Follow the log of a pod from now on, instead of that of another one; nothing for an empty name.
 
         Args:
             key: of the workload.
             pod: name of its running download pod.
-            told: the status holds a number already, from before a restart: the next one comes an interval
-                later.
+            reported: the status has a progress from before a restart of the operator: the next report comes
+                an interval later.
         """
         known = self._running.get(key)
         if known is not None and known.pod == pod and not known.task.done():
             return
-        self.leave(key)
+        self._stop(key)
         if pod:
             task = asyncio.create_task(self._read(key, pod), name=f"log of {key.namespace}/{pod}")
-            due = self._clock() + (self._interval if told else 0.0)
-            self._running[key] = _Download(pod, task, due)
+            self._due.setdefault(key, self._clock() + (self._interval if reported else 0.0))
+            self._running[key] = _Download(pod, task)
 
     def resume(self, key: Key) -> None:
-        """Follow a log again whose follower ended because this process did not lead for a while."""
+        """Follow a log again whose stream ended because this process did not lead for a while."""
         known = self._running.get(key)
         if known is not None and known.task.done():
-            self.follow(key, known.pod, told=True)
+            self._due[key] = self._clock() + self._interval
+            self.follow(key, known.pod, reported=True)
 
-    def leave(self, key: Key) -> None:
-        """Stop to follow a workload's download."""
+    def forget(self, key: Key) -> None:
+        """Stop following the download of a workload that is gone."""
+        self._stop(key)
+        self._due.pop(key, None)
+
+    def _stop(self, key: Key) -> None:
         known = self._running.pop(key, None)
         if known is not None:
             known.task.cancel()
@@ -130,9 +135,10 @@ class DownloadFollower:
 
     def _take(self, key: Key, line: bytes) -> None:
         progress, known = progress_of(line), self._running.get(key)
-        if progress is None or known is None or self._clock() < known.due:
+        if progress is None or known is None or self._clock() < self._due.get(key, 0.0):
             return
-        if progress.text in ("Downloading", known.told.text if known.told else ""):
+        if progress.text in ("Downloading", known.progress.text if known.progress else ""):
             return
-        known.told, known.due = progress, self._clock() + self._interval
-        self._tell(key)
+        known.progress = progress
+        self._due[key] = self._clock() + self._interval
+        self._on_progress(key)

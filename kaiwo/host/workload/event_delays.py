@@ -1,7 +1,7 @@
-"""How long the look at a workload may wait after something around it changed.
+"""Event delays: how long the reconciliation of a workload may wait after an object of it changed.
 
-One step of a queued job changes its child, its pods and its place in the queue, a dozen times together.
-People wait for few of these changes; the others are looked at together, a moment later.
+One step of a queued job changes its child, its pods and its queue object, a dozen times together. People wait
+for few of these changes; the others share one reconciliation, a moment later.
 """
 
 from __future__ import annotations
@@ -18,34 +18,33 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.store import CacheEvent
 
-AT_ONCE = 0.0
+NO_DELAY = 0.0
 """For a change that people wait for."""
 
-TOGETHER = 0.02
-"""Seconds until the look at a change of which nobody knows whether people wait for it: what comes together is
-looked at together, and nobody notices a fiftieth of a second."""
+SHORT_DELAY = 0.02
+"""Seconds for a change of which it is unknown whether people wait for it. Changes that come together cause
+one reconciliation."""
 
-LATER = 0.5
-"""Seconds until the look at any other change."""
+NORMAL_DELAY = 0.5
+"""Seconds for any other change."""
 
-LAST = 2.0
-"""Seconds until the look at a change that another one follows: a Job is complete a second after its pods, and
-its place in a queue gets a state. Should nothing follow, that is worth a look, too."""
+LONG_DELAY = 2.0
+"""Seconds for a change that is followed by another one: a Job is complete a second after its pods, and a new
+queue object soon has conditions. Should nothing follow, there is still a reconciliation."""
 
-
-NEVER = math.inf
-"""For a change that tells nothing: there is no look because of it."""
-
-
-def together(_: CacheEvent) -> float:
-    """For kinds of which nothing is known: every change may be one that people wait for."""
-    return TOGETHER
+IGNORED = math.inf
+"""For a change that means nothing: there is no reconciliation because of it."""
 
 
-def of_itself(event: CacheEvent) -> float:
+def of_any(_: CacheEvent) -> float:
+    """For kinds of which nothing is known: people may wait for any change."""
+    return SHORT_DELAY
+
+
+def of_workload(event: CacheEvent) -> float:
     """For a workload: a change of its status alone is nearly always the operator's own."""
     old, new = event.old, event.new
-    return LATER if old is not None and new is not None and _same_but_status(old, new) else AT_ONCE
+    return NORMAL_DELAY if old is not None and new is not None and _same_but_status(old, new) else NO_DELAY
 
 
 def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[CacheEvent], float]:
@@ -53,10 +52,10 @@ def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[Cache
 
     Args:
         urgent: types of their conditions that people wait for.
-        reads: fields of their status that mean something, beside `conditions`; empty where all may.
+        reads: fields of their status that are read, beside `conditions`; empty where all may.
     """
     waited_for = of_conditions(urgent)
-    told = ("conditions", *reads)
+    read = ("conditions", *reads)
 
     def delay(event: CacheEvent) -> float:
         old, new = event.old, event.new
@@ -65,50 +64,50 @@ def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[Cache
             and old is not None
             and new is not None
             and _same_but_status(old, new)
-            and all(old.part("status", name) == new.part("status", name) for name in told)
+            and all(old.part("status", name) == new.part("status", name) for name in read)
         )
-        return NEVER if silent else waited_for(event)
+        return IGNORED if silent else waited_for(event)
 
     return delay
 
 
-def of_place(urgent: Collection[str]) -> Callable[[CacheEvent], float]:
-    """For objects of a queue system: a new one tells little before it has conditions, a moment later."""
+def of_queue_object(urgent: Collection[str]) -> Callable[[CacheEvent], float]:
+    """For objects of a queue system: a new one means little before it has conditions, a moment later."""
     waited_for = of_conditions(urgent)
 
     def delay(event: CacheEvent) -> float:
         new = event.new
         if event.old is None and new is not None and not new.part("status", "conditions"):
-            return LAST
+            return LONG_DELAY
         return waited_for(event)
 
     return delay
 
 
 def of_conditions(types: Collection[str]) -> Callable[[CacheEvent], float]:
-    """For objects that tell what people wait for by conditions of these types."""
+    """For objects with conditions of these types that people wait for."""
 
     def delay(event: CacheEvent) -> float:
         old, new = event.old, event.new
         if old is None or new is None:
-            return LATER if old is None else AT_ONCE
+            return NORMAL_DELAY if old is None else NO_DELAY
         before, after = (holding(entry.part("status", "conditions")) for entry in (old, new))
         moved = old.deleted != new.deleted or any((kind in before) != (kind in after) for kind in types)
-        return AT_ONCE if moved else LATER
+        return NO_DELAY if moved else NORMAL_DELAY
 
     return delay
 
 
 def of_pod(event: CacheEvent) -> float:
-    """At once when a container begins to run.
+    """For pods: no delay when a container begins to run.
 
-    What a success means, the pod's owner tells a moment later; that it does not is worth a look in the end.
+    After a success the pod's owner changes a moment later.
     """
     old, new = event.old, event.new
     if new is not None and new.part("status", "phase") == "Succeeded":
-        return LAST
+        return LONG_DELAY
     begins = new is not None and _runs(new) and not (old is not None and _runs(old))
-    return AT_ONCE if begins else LATER
+    return NO_DELAY if begins else NORMAL_DELAY
 
 
 def _runs(pod: CachedObject) -> bool:

@@ -1,37 +1,41 @@
-"""Executes the writes of one plan and puts the answers where the next plan sees them."""
+"""Carries out a plan: its writes, with the answers put into the snapshot, then its statuses and events."""
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import ApiError
 from kaiwo.engine.timestamps import format_time
+from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.model import ApiRejection, Apply, Create, Patch
+from kaiwo.workload.status import OWN_CONDITIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
-    from kaiwo.engine.resource import Object, Resource
-    from kaiwo.engine.writer import Outcome
+    from kaiwo.engine.resource import Object
     from kaiwo.host.workload.snapshot import Snapshot
-    from kaiwo.workload.model import Delete, Write
+    from kaiwo.workload.model import Delete, Plan, Write
 
-_REFUSALS = frozenset({400, 403, 404, 413, 422})
-"""Answers that say: this object, as it is, is not taken. Sending it again at once gives the same answer.
+_REJECTIONS = frozenset({400, 403, 404, 413, 422})
+"""Status codes of answers that reject the object as it is: sent again at once it is rejected again.
 404 is the answer for a kind that is not served."""
 
 _GONE = 404
 
+_log = logging.getLogger(__name__)
 
 _UNTYPED = "failed to create typed patch object"
-"""How a server-side apply says, with status 500, that a field is unknown, of a wrong type or given twice."""
+"""How a server-side apply, with status 500, rejects a field that is unknown, mistyped or duplicate."""
 
 
-def _refusal(write: Write, error: ApiError) -> ApiRejection | None:
-    if error.status in _REFUSALS:
+def _rejection(write: Write, error: ApiError) -> ApiRejection | None:
+    if error.status in _REJECTIONS:
         return ApiRejection(write.resource, error.status, error.reason, error.stable_message)
     if _UNTYPED in error.message:
         return ApiRejection(write.resource, 422, "Invalid", error.message)
@@ -39,14 +43,14 @@ def _refusal(write: Write, error: ApiError) -> ApiRejection | None:
 
 
 class StaleSnapshot(Exception):
-    """What was to be changed is not there any more as it was; an event will tell what is."""
+    """The object to write to has changed or is gone; a watch event will bring the current one."""
 
 
 class WriteRejected(Exception):
-    """The API server does not take an object.
+    """The API server rejected an object.
 
     Attributes:
-        rejection: the answer, in the API server's words.
+        rejection: the answer.
     """
 
     def __init__(self, rejection: ApiRejection) -> None:
@@ -55,71 +59,73 @@ class WriteRejected(Exception):
 
 
 class PlanExecutor:
-    """Writes for the workloads of one manager."""
+    """Carries out the plans of one kind's workloads."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(
+        self, manager: Manager, kind: WorkloadKind, on_transition: Callable[[Transition], None]
+    ) -> None:
+        """Set up.
+
+        Args:
+            manager: sends.
+            kind: kind of the workloads.
+            on_transition: called with each status change that was written.
+        """
         self._manager = manager
+        self._kind = kind
+        self._on_transition = on_transition
 
-    async def run(
-        self, writes: Iterable[Write], view: Snapshot, child: Resource | None, name: str
-    ) -> list[str]:
+    async def run(self, writes: Iterable[Write], snapshot: Snapshot) -> list[str]:
         """Execute writes in order.
 
         Args:
             writes: of one plan.
-            view: takes in what the API server answers, conflicting objects of others included.
-            child: kind of the workload's child.
-            name: the workload's name, and so the child's.
+            snapshot: the answers are put into it, conflicting objects of others included.
 
         Returns:
-            What was done, in words, for the log; nothing for what needed no request.
+            What was done, for the log; nothing for what needed no request.
 
         Raises:
-            Refused: the API server does not take an object; what comes after it was not sent.
-            Stale: the cache was behind.
+            WriteRejected: the API server rejects an object; what comes after it was not sent.
+            StaleSnapshot: the cache was behind.
             ApiError: any other answer.
         """
         done: list[str] = []
         for write in writes:
             try:
-                said = await self._one(write, view, child, name)
+                action = await self._execute(write, snapshot)
             except ApiError as error:
                 if error.status == _GONE and not isinstance(write, Create | Apply):
                     raise StaleSnapshot(f"{write.resource.kind} {write.name} is gone already") from error
-                if refusal := _refusal(write, error):
-                    raise WriteRejected(refusal) from error
+                if rejection := _rejection(write, error):
+                    raise WriteRejected(rejection) from error
                 raise
-            if said:
-                done.append(said)
+            if action:
+                done.append(action)
         return done
 
-    async def _one(self, write: Write, view: Snapshot, child: Resource | None, name: str) -> str:
+    async def _execute(self, write: Write, snapshot: Snapshot) -> str:
         writer = self._manager.writer
         if isinstance(write, Create | Apply):
-            outcome: Outcome
             if isinstance(write, Create):
-                outcome, verb = await writer.create_once(write.resource, write.obj), "created"
+                answer, verb = await writer.create_once(write.resource, write.obj), "created"
             else:
-                outcome, verb = await writer.apply(write.resource, write.obj), "applied"
-            view.put(write.resource, outcome.live, child, name)
-            changed = getattr(outcome, "changed", False)
+                answer, verb = await writer.apply(write.resource, write.obj), "applied"
+            snapshot.put(write.resource, answer.live)
+            changed = getattr(answer, "changed", False)
             return f"{verb} {write.resource.kind} {write.obj['metadata']['name']}" if changed else ""
-        if isinstance(write, Patch):
-            written = await writer.patch(self._entry(write), write.body)
-            view.put(write.resource, written.live, child, name)
-            return f"patched {write.resource.kind} {write.name}" if written.changed else ""
-        await writer.delete(self._entry(write), propagation=write.propagation)
-        going = self._going(write)
-        view.put(write.resource, going, child, name)
-        return f"deleted {write.resource.kind} {write.name}"
-
-    def _entry(self, write: Patch | Delete) -> CachedObject:
         entry = self._manager.cache.get(write.resource, write.namespace, write.name)
         if entry is None or entry.uid != write.uid:
             raise StaleSnapshot(f"{write.resource.kind} {write.name} changed meanwhile")
-        return entry
+        if isinstance(write, Patch):
+            written = await writer.patch(entry, write.body)
+            snapshot.put(write.resource, written.live)
+            return f"patched {write.resource.kind} {write.name}" if written.changed else ""
+        await writer.delete(entry, propagation=write.propagation)
+        snapshot.put(write.resource, self._deleting(write))
+        return f"deleted {write.resource.kind} {write.name}"
 
-    def _going(self, write: Delete) -> Object:
+    def _deleting(self, write: Delete) -> Object:
         """The deleted object as it is until a watch event says that it is gone."""
         entry = self._manager.cache.get(write.resource, write.namespace, write.name)
         if entry is None:
@@ -127,3 +133,48 @@ class PlanExecutor:
         obj = entry.full()
         obj["metadata"].setdefault("deletionTimestamp", format_time(datetime.now(UTC)))
         return obj
+
+    async def report(self, entry: CachedObject, plan: Plan, now: datetime) -> str:
+        """Write the statuses of a plan in order and record its events.
+
+        Args:
+            entry: the workload as it was when the plan was made.
+            plan: what to report.
+            now: the time of this reconciliation, UTC.
+
+        Returns:
+            The workload's resourceVersion afterwards, from the last answer.
+
+        Raises:
+            StaleSnapshot: the workload changed or vanished meanwhile.
+            Conflict: likewise.
+        """
+        version = entry.resource_version
+        latest = entry
+        for status in plan.statuses:
+            if latest.resource_version != version:
+                raise StaleSnapshot(f"{self._kind} {entry.name} changed between two statuses")
+            before: Object = latest.part("status") or {}
+            complete: Object = {**dict.fromkeys(before), **status}
+            written = await self._manager.writer.patch_status(latest, complete, own_conditions=OWN_CONDITIONS)
+            version = str(written.live["metadata"].get("resourceVersion") or "")
+            self._report_transition(entry, before.get("status") or "", status, now)
+            # Somebody may have written meanwhile: then the cache is ahead of this answer.
+            known = self._manager.cache.get(entry.resource, entry.namespace, entry.name)
+            if known is None or known.uid != entry.uid:
+                raise StaleSnapshot(f"{self._kind} {entry.name} is gone")
+            latest = known
+        for event in plan.events:
+            self._manager.event_recorder.event(entry, event.type, event.reason, event.message)
+        return version
+
+    def _report_transition(self, entry: CachedObject, before: str, status: Object, now: datetime) -> None:
+        after, reason, message = (str(status.get(name) or "") for name in ("status", "reason", "message"))
+        _log.info("%s %s/%s: %s %s: %s", self._kind, entry.namespace, entry.name, after, reason, message)
+        if before != after:
+            self._on_transition(
+                Transition(
+                    kind=self._kind, namespace=entry.namespace, name=entry.name, uid=entry.uid,
+                    before=before, after=after, reason=reason, message=message, at=now,
+                )
+            )  # fmt: skip

@@ -1,22 +1,22 @@
-"""From the cache to the facts that one plan may depend on."""
+"""Reads what one plan may depend on from the cache."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.engine.resource import NAMESPACE, POD
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.backend_selection import select_backend
 from kaiwo.workload.download.job import downloads
-from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.metadata import RUN_ID, is_ours
 from kaiwo.workload.model import AUXILIARIES, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from pydantic import BaseModel
 
@@ -26,40 +26,71 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache
     from kaiwo.host.cluster_facts import ClusterFacts
     from kaiwo.host.kaiwoconfig import LiveConfig
-    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.queues import QueueSystem
+    from kaiwo.workload.backend_selection import BackendChoice
+    from kaiwo.workload.download.progress import Progress
     from kaiwo.workload.model import Registry
+
+
+class Fingerprint(NamedTuple):
+    """The versions of everything that a plan is made from; the same again needs no new plan.
+
+    Attributes:
+        workload: resourceVersion of the workload.
+        named: by kind those of the objects named like the workload.
+        others: those of its pods, volumes and downloads, and of their queue objects.
+        progress: what is known of a running download.
+    """
+
+    workload: str
+    named: Mapping[Resource, str]
+    others: tuple[str, ...]
+    progress: str
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What one reconciliation works with; the answers to its own writes are put into it.
+    """One workload and what one reconciliation knows about it.
 
     Attributes:
-        child: entry under the child's name, None when there is none.
-        live: the same as an object, as answered last.
-        auxiliaries: other live objects under wanted names.
-        pods: entries of the run's pods.
-        download_pods: entries of the pods of its download Job.
+        workload: the workload.
+        choice: its backend.
+        facts: what its plan may depend on; the answers to its own writes are put into them.
     """
 
-    child: CachedObject | None
-    live: Object | None
-    auxiliaries: dict[tuple[Resource, str], Object]
-    pods: list[CachedObject]
-    download_pods: list[CachedObject] = field(default_factory=list)
+    workload: Workload
+    choice: BackendChoice
+    facts: Facts
 
-    def put(self, resource: Resource, obj: Object, child: Resource | None, name: str) -> None:
-        """Take in a live object that a write answered with."""
-        written = obj["metadata"]["name"]
-        if resource == child and written == name:
-            self.live = obj
+    @property
+    def has_child(self) -> bool:
+        """Whether there is a child, and it is the workload's own."""
+        return self.facts.live is not None and is_ours(self.facts.live, self.workload)
+
+    def put(self, resource: Resource, obj: Object) -> None:
+        """Put the answer to a write into the facts."""
+        name, backend = obj["metadata"]["name"], self.choice.backend
+        if backend is not None and resource == backend.child and name == self.workload.name:
+            self.facts = replace(self.facts, live=obj)
         else:
-            self.auxiliaries[resource, written] = obj
+            auxiliaries = {**self.facts.auxiliaries, (resource, name): obj}
+            self.facts = replace(self.facts, auxiliaries=auxiliaries)
+
+    def fingerprint(self, before: Fingerprint, version: str) -> Fingerprint:
+        """The fingerprint with the versions that the own writes made.
+
+        Args:
+            before: taken before this snapshot was read.
+            version: resourceVersion of the workload after its status was written.
+        """
+        backend, live, named = self.choice.backend, self.facts.live, before.named
+        if backend is not None and live is not None and backend.child in named:
+            named = {**named, backend.child: str(live["metadata"].get("resourceVersion") or "")}
+        return before._replace(workload=version, named=named)
 
 
 class SnapshotReader:
-    """Reads the facts of one workload from the cache; whatever is common to all is worked out elsewhere."""
+    """Reads snapshots of single workloads from the cache."""
 
     def __init__(
         self,
@@ -71,7 +102,7 @@ class SnapshotReader:
         served: Callable[[Resource], bool],
         settings_of: Callable[[], Mapping[str, BaseModel]],
     ) -> None:
-        """Put together.
+        """Set up.
 
         Args:
             cache: all watched kinds.
@@ -88,91 +119,104 @@ class SnapshotReader:
         self._served = served
         self._settings_of = settings_of
 
-    def around(self, uid: str) -> list[CachedObject]:
-        """Pods and volumes of one workload, and what downloads for it."""
-        return [*self._cache.labelled(POD, RUN_ID, uid), *self._beside(uid)]
+    def fingerprint(
+        self, entry: CachedObject, kinds: Iterable[Resource], progress: Progress | None
+    ) -> Fingerprint:
+        """The fingerprint of a workload.
 
-    def _beside(self, uid: str) -> list[CachedObject]:
-        return [entry for kind in AUXILIARIES for entry in self._cache.owned_by(uid, kind)]
-
-    def look(self, workload: CachedObject, backend: Backend | None) -> Snapshot:
-        """The cluster around one workload."""
-        namespace, name = workload.namespace, workload.name
-        child = self._cache.get(backend.child, namespace, name) if backend is not None else None
-        beside = [entry for entry in self._beside(workload.uid) if entry.name != name]
-        for kind in backend.secondary if backend is not None else ():
-            companion = self._cache.get(kind, namespace, name)
-            if companion is not None:
-                beside.append(companion)
-        pods = self._cache.labelled(POD, RUN_ID, workload.uid)
-        return Snapshot(
-            child=child,
-            live=child.full() if child is not None else None,
-            auxiliaries={(entry.resource, entry.name): entry.full() for entry in beside},
-            pods=[pod for pod in pods if not downloads(pod.labels)],
-            download_pods=[pod for pod in pods if downloads(pod.labels)],
+        Args:
+            entry: the workload.
+            kinds: kinds of objects named like it: children and secondary resources.
+            progress: of its running download.
+        """
+        found = {kind: self._cache.get(kind, entry.namespace, entry.name) for kind in kinds}
+        others = [
+            other
+            for other in (*self._cache.labelled(POD, RUN_ID, entry.uid), *self._owned(entry.uid))
+            if other.name != entry.name or other.resource not in found
+        ]
+        others += self._queue_objects((*found.values(), *others))
+        return Fingerprint(
+            entry.resource_version,
+            {kind: child.resource_version if child is not None else "" for kind, child in found.items()},
+            tuple(sorted(other.resource_version for other in others)),
+            progress.text if progress is not None else "",
         )
 
-    def facts(
-        self,
-        view: Snapshot,
-        namespace: str,
-        backend: Backend | None,
-        *,
-        now: datetime,
-    ) -> Facts:
-        """What the plan is given of the cluster and the configuration."""
+    def read(self, entry: CachedObject, workload: Workload, now: datetime) -> Snapshot:
+        """Select the backend of a workload and read what its plan may depend on.
+
+        Args:
+            entry: the workload as it is cached.
+            workload: the same, decoded.
+            now: the time of this reconciliation, UTC.
+        """
+        settings = self._settings_of()
+        queue = self._registry.queue
+
+        def manages(kind: Resource) -> bool:
+            facts = self._queue_facts(workload.namespace, (), (), settings, now)
+            return queue is not None and facts is not None and plugin_calls.manages(queue, kind, facts)
+
+        choice = select_backend(workload, self._registry, settings, manages)
+        backend = choice.backend
+        child = None
+        named: list[CachedObject | None] = []
         owners: dict[tuple[str, ...], str] = {}
-        if view.child is not None and backend is not None:
-            for path in backend.owned_paths:
-                managers = view.child.managers(path)
-                if managers:
+        if backend is not None:
+            child = self._cache.get(backend.child, entry.namespace, entry.name)
+            named = [self._cache.get(kind, entry.namespace, entry.name) for kind in backend.secondary]
+            for path in backend.owned_paths if child is not None else ():
+                if child is not None and (managers := child.managers(path)):
                     owners[path] = managers[0]
-        return Facts(
+        pods: list[CachedObject] = []
+        download_pods: list[CachedObject] = []
+        for pod in self._cache.labelled(POD, RUN_ID, entry.uid):
+            (download_pods if downloads(pod.labels) else pods).append(pod)
+        live_pods = tuple(pod.full() for pod in pods)
+        auxiliaries = [other for other in self._owned(entry.uid) if other.name != entry.name]
+        auxiliaries += [other for other in named if other is not None]
+        facts = Facts(
             now=now,
             config=self._config.current,
             nodes=self._cluster.nodes,
             priority_classes=self._cluster.priority_classes,
             storage_classes=self._cluster.storage_classes,
             served=self._served,
-            live=view.live,
-            pods=tuple(entry.full() for entry in view.pods),
-            download_pods=tuple(entry.full() for entry in view.download_pods),
-            auxiliaries=view.auxiliaries,
-            queue_facts=self._queue_facts(namespace, view, now),
+            live=child.full() if child is not None else None,
+            pods=live_pods,
+            download_pods=tuple(pod.full() for pod in download_pods),
+            auxiliaries={(other.resource, other.name): other.full() for other in auxiliaries},
+            queue_facts=self._queue_facts(workload.namespace, (child, *pods), live_pods, settings, now),
             owners=owners,
-            settings=self._settings_of(),
+            settings=settings,
         )
+        return Snapshot(workload, choice, facts)
 
-    def backend(self, workload: Workload) -> Backend | None:
-        """The backend in charge of a workload, chosen from what its plan will be given.
+    def _owned(self, uid: str) -> list[CachedObject]:
+        return [entry for kind in AUXILIARIES for entry in self._cache.owned_by(uid, kind)]
 
-        Raises:
-            PluginFailure: a backend failed to say whether it serves the workload.
-        """
-
-        def manages(kind: Resource) -> bool:
-            nothing = Snapshot(child=None, live=None, auxiliaries={}, pods=[])
-            facts = self._queue_facts(workload.namespace, nothing, datetime.now(UTC))
-            queue = self._registry.queue
-            return queue is not None and facts is not None and plugin_calls.manages(queue, kind, facts)
-
-        return select_backend(workload, self._registry, self._settings_of(), manages).backend
-
-    def _queue_facts(self, namespace: str, view: Snapshot, now: datetime) -> QueueFacts | None:
+    def _queue_facts(
+        self,
+        namespace: str,
+        owners: Iterable[CachedObject | None],
+        pods: tuple[Object, ...],
+        settings: Mapping[str, BaseModel],
+        now: datetime,
+    ) -> QueueFacts | None:
         queue = self._registry.queue
         if queue is None:
             return None
         return QueueFacts(
-            objects=QueueObjects(self._cache, queue, namespace, self.places((view.child, *view.pods))),
+            objects=QueueObjects(self._cache, queue, namespace, self._queue_objects(owners)),
             default_queue=self._config.current.default_cluster_queue_name,
-            settings=self._settings_of().get(queue.name),
+            settings=settings.get(queue.name),
             missing=frozenset(resource for resource in queue.reads if not self._served(resource)),
-            pods=tuple(entry.full() for entry in view.pods),
+            pods=pods,
             now=now,
         )
 
-    def places(self, owners: Iterable[CachedObject | None]) -> list[CachedObject]:
+    def _queue_objects(self, owners: Iterable[CachedObject | None]) -> list[CachedObject]:
         """The queue system's objects that belong to a child or its pods."""
         queue = self._registry.queue
         if queue is None or not queue.owned:
@@ -184,23 +228,23 @@ class SnapshotReader:
 
 
 class QueueObjects(Mapping["Resource", tuple["Object", ...]]):
-    """What a queue system reads, decoded when it is asked for: most looks at a workload ask for little."""
+    """What a queue system reads, decoded on access: most reconciliations need little of it."""
 
     def __init__(
-        self, cache: Cache, queue: QueueSystem, namespace: str, places: Sequence[CachedObject]
+        self, cache: Cache, queue: QueueSystem, namespace: str, owned: Sequence[CachedObject]
     ) -> None:
-        """Prepare.
+        """Set up.
 
         Args:
             cache: all watched kinds.
             queue: whose reads they are.
             namespace: of the workload.
-            places: objects of the kinds in ``owned``.
+            owned: objects of the kinds in ``owned``.
         """
         self._cache = cache
         self._queue = queue
         self._namespace = namespace
-        self._places = places
+        self._owned = owned
         self._read: dict[Resource, tuple[Object, ...]] = {}
 
     def __getitem__(self, resource: Resource) -> tuple[Object, ...]:
@@ -221,7 +265,7 @@ class QueueObjects(Mapping["Resource", tuple["Object", ...]]):
 
     def _entries(self, resource: Resource) -> Iterable[CachedObject]:
         if resource in self._queue.owned:
-            return [entry for entry in self._places if entry.resource == resource]
+            return [entry for entry in self._owned if entry.resource == resource]
         if resource == NAMESPACE:
             own = self._cache.get(NAMESPACE, None, self._namespace)
             return [own] if own is not None else []

@@ -1,7 +1,7 @@
-"""What a child's own controller complains of, read only where nothing else tells why the child stands still.
+"""Reads the newest Warning event about an object, where nothing else names the cause of a problem.
 
-A Job whose pods a quota refuses says so in an event and nowhere else. Watching all events of a cluster for
-that would cost more than all other watches together; one request per workload in trouble costs nothing.
+That a quota rejects the pods of a Job shows in an event and nowhere else. Watching all events of a cluster
+would cost more than all other watches together; one request per workload with a problem costs little.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-async def newest(client: Client, child: Object, maker: tuple[str, str] | None = None) -> Finding | None:
+async def newest(client: Client, obj: Object, owner: tuple[str, str] | None = None) -> Finding | None:
     """Reason and message of the newest Warning event about an object; None when none can be read.
 
     Args:
-        client: who asks.
-        child: a live namespaced object.
-        maker: kind and name of another object in its namespace, events about which count as well.
+        client: sends the request.
+        obj: a live namespaced object.
+        owner: kind and name of the owner of its pods in its namespace, events about which count as well.
     """
-    metadata = lenient_map(child.get("metadata"))
+    metadata = lenient_map(obj.get("metadata"))
     about = [f"involvedObject.uid={metadata.get('uid')}"]
-    if maker is not None:
-        about.append(f"involvedObject.kind={maker[0]},involvedObject.name={maker[1]}")
+    if owner is not None:
+        about.append(f"involvedObject.kind={owner[0]},involvedObject.name={owner[1]}")
     try:
         events = [
             event
@@ -42,7 +42,7 @@ async def newest(client: Client, child: Object, maker: tuple[str, str] | None = 
             )
         ]
     except EngineError as error:
-        _log.warning("events about %s %s: %s", child.get("kind"), metadata.get("name"), error)
+        _log.warning("events about %s %s: %s", obj.get("kind"), metadata.get("name"), error)
         return None
     if not events:
         return None

@@ -63,7 +63,7 @@ def workload_watches(
         kind: the kind.
         registry: loaded declarations: backends (their children) and the queue system (its reads).
         states: which workload a uid belongs to, and which ones wait.
-        cache: where the owner of a queue system's object is looked up.
+        cache: has the owners of the queue system's objects.
         namespace: the only namespace of interest, None for all.
     """
     own = WORKLOADS[kind]
@@ -90,22 +90,22 @@ def workload_watches(
         owner = _owning_workload(event.latest, kind)
         return (owner,) if owner is not None else ()
 
-    beside = secondary_kinds(kind, registry)
+    secondary = secondary_kinds(kind, registry)
 
-    def of_companion(event: CacheEvent) -> Iterable[Key]:
+    def of_secondary(event: CacheEvent) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
 
-    watches = [Watch(own, of_itself, namespace=namespace, delay=event_delays.of_itself)]
+    watches = [Watch(own, of_itself, namespace=namespace, delay=event_delays.of_workload)]
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys(paths)))
-        keys = of_companion if child in beside else of_child
+        keys = of_secondary if child in secondary else of_child
         watches.append(
             Watch(child, keys, owned, namespace=namespace, delay=_event_delay(child, kind, registry))
         )
     watches += [
-        Watch(companion, of_companion, namespace=namespace, delay=event_delays.together)
-        for companion in beside
-        if companion not in children
+        Watch(resource, of_secondary, namespace=namespace, delay=event_delays.of_any)
+        for resource in secondary
+        if resource not in children
     ]
     watches.append(
         Watch(
@@ -118,7 +118,7 @@ def workload_watches(
         for resource, selector in _downloading(registry)
         if resource not in children
     ]
-    # Nothing is decided before these are known; changes of theirs wake only what waits.
+    # Nothing is decided before these are known; their changes requeue only what waits.
     watches += [
         Watch(NODE, projection=NODE_PROJECTION),
         Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION),
@@ -141,16 +141,16 @@ def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[
 
 
 def _event_delay(child: Resource, kind: WorkloadKind, registry: Registry) -> Callable[[CacheEvent], float]:
-    """How long the look at a change of a child may wait, as far as its backends tell what is urgent."""
-    makers = [backend for backend in registry.built(kind) if backend.child == child]
-    if not all(backend.urgent for backend in makers):
-        return event_delays.together
-    urgent = {name for backend in makers for name in backend.urgent}
-    if not all(backend.reads for backend in makers):
+    """The event delay of a kind of children, from what its backends declare as urgent."""
+    backends = [backend for backend in registry.built(kind) if backend.child == child]
+    if not all(backend.urgent for backend in backends):
+        return event_delays.of_any
+    urgent = {name for backend in backends for name in backend.urgent}
+    if not all(backend.reads for backend in backends):
         return event_delays.of_child(urgent, ())
     downloaded = download.READS if child == JOB else ()
     return event_delays.of_child(
-        urgent, {*downloaded, *(name for backend in makers for name in backend.reads)}
+        urgent, {*downloaded, *(name for backend in backends for name in backend.reads)}
     )
 
 
@@ -165,9 +165,9 @@ def _downloading(registry: Registry) -> tuple[tuple[Resource, str | None], ...]:
 
 
 def secondary_kinds(kind: WorkloadKind, registry: Registry) -> tuple[Resource, ...]:
-    """Kinds of what stands beside the children of one kind's workloads."""
+    """Kinds of the secondary resources of one kind's workloads."""
     return tuple(
-        dict.fromkeys(companion for backend in registry.built(kind) for companion in backend.secondary)
+        dict.fromkeys(resource for backend in registry.built(kind) for resource in backend.secondary)
     )
 
 
@@ -180,8 +180,8 @@ def _queue_watches(
     cache: Cache,
     namespace: str | None,
 ) -> list[Watch]:
-    def of_place(event: CacheEvent) -> Iterable[Key]:
-        """The workload whose child or pod has that place in the queue."""
+    def of_queue_object(event: CacheEvent) -> Iterable[Key]:
+        """The workload whose child or pod the queue object belongs to."""
         entry = event.latest
         for owner in entry.owners:
             if owner.kind == POD.kind:
@@ -197,23 +197,23 @@ def _queue_watches(
         return ()
 
     def of_queue(event: CacheEvent) -> Iterable[Key]:
-        """A queue itself concerns all that wait, unless only its status changed."""
-        return states.wake() if _says_more(event) else ()
+        """All workloads that wait, unless only the status of the queue changed."""
+        return states.requeue_waiting() if _is_more_than_status(event) else ()
 
     return [
         Watch(
             resource,
-            of_place if resource in queue.owned else of_queue,
+            of_queue_object if resource in queue.owned else of_queue,
             queue.projections.get(resource, Projection()),
             namespace=namespace if resource.namespaced else None,
-            delay=event_delays.of_place(queue.urgent) if resource in queue.owned else None,
+            delay=event_delays.of_queue_object(queue.urgent) if resource in queue.owned else None,
         )
         for resource in queue.reads
     ]
 
 
-def _says_more(event: CacheEvent) -> bool:
-    """Whether more than a status changed; kinds without generations are told by their labels."""
+def _is_more_than_status(event: CacheEvent) -> bool:
+    """Whether more than a status changed; of kinds without generations the labels count."""
     old, new = event.old, event.new
     if old is None or new is None or old.deleted != new.deleted or old.labels != new.labels:
         return True
@@ -221,38 +221,38 @@ def _says_more(event: CacheEvent) -> bool:
 
 
 def on_child_deleted(event: CacheEvent, kind: WorkloadKind, states: ReconcileStates, cache: Cache) -> None:
-    """Remember a child that vanished, for as long as its workload has not ended.
+    """Record a child that is gone, until its workload has ended.
 
-    Whether its deletion was seen decides between making it again and giving the run up as lost. A standby
-    process sees it too, so that it knows when it takes over.
+    Whether its deletion was seen decides between creating it again and the end of the run. A standby process
+    records it as well, for the moment when it takes over.
     """
     key = _owning_workload(event.latest, kind)
     owner = event.latest.controller
     if event.new is not None or key is None or owner is None or event.latest.name != key.name:
         return  # what is not named like its workload is not its child: a download Job
-    if not _goes_on(kind, key, owner.uid, cache):
+    if not _is_active(kind, key, owner.uid, cache):
         return
     seen = event.witnessed or event.latest.deleted is not None
-    states.of(key, owner.uid).lost = DeletedChild(event.latest.full(), deletion_seen=seen)
+    states.of(key, owner.uid).missing_child = DeletedChild(event.latest.full(), deletion_seen=seen)
 
 
 def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> None:
-    """Remember a failed pod of a KaiwoJob that vanished, for as long as the workload has not ended.
+    """Record a failed pod of a KaiwoJob that is gone, until the workload has ended.
 
-    A Job's verdict can come after the pod that explains it is gone, and then says only that it failed.
+    A Job may get its condition after the pod with the cause is gone; the condition itself has no cause.
     """
     uid = event.latest.labels.get(RUN_ID)
     key = states.key_of(uid) if uid and event.new is None else None
     if key is None or uid is None or downloads(event.latest.labels):
         return
-    if not _goes_on("KaiwoJob", key, uid, cache):
+    if not _is_active("KaiwoJob", key, uid, cache):
         return
     pod = event.latest.full()
     if pod_status.failure([pod]) is not None:
         states.of(key, uid).record_failed_pod(pod)
 
 
-def _goes_on(kind: WorkloadKind, key: Key, uid: str, cache: Cache) -> bool:
+def _is_active(kind: WorkloadKind, key: Key, uid: str, cache: Cache) -> bool:
     """Whether the workload with this uid is there and has not ended."""
     workload = cache.get(WORKLOADS[kind], key.namespace, key.name)
     return workload is not None and workload.uid == uid and workload.part("status", "status") not in TERMINAL

@@ -21,7 +21,7 @@ from kaiwo.workload.metadata import (
     derived_name,
     embedded,
     layered,
-    owner_reference,
+    owned,
     system_labels,
 )
 from kaiwo.workload.pods.list_merge import merged
@@ -67,7 +67,7 @@ class Prepared:
     """What is created for downloads.
 
     Attributes:
-        config_map: tells the download program what to fetch.
+        config_map: what the download program is to fetch.
         job: runs it.
     """
 
@@ -118,13 +118,12 @@ def prepare(case: PlanContext, resolved: Resolved, child: Object) -> Prepared:
 
 
 def _metadata(workload: Workload, stamped: str) -> Object:
-    labels = {**copied(workload.labels), **system_labels(workload, DOWNLOADER)}
-    metadata: Object = {"name": name_of(workload), "labels": labels, "annotations": {RESOLVED: stamped}}
-    if workload.namespace:
-        metadata["namespace"] = workload.namespace
-    if owner := owner_reference(workload):
-        metadata["ownerReferences"] = owner
-    return metadata
+    metadata: Object = {
+        "name": name_of(workload),
+        "labels": copied(workload.labels),
+        "annotations": {RESOLVED: stamped},
+    }
+    return owned(metadata, workload, DOWNLOADER)
 
 
 def _config_map(inp: _Input) -> Rendered:
@@ -158,7 +157,7 @@ def _config_map(inp: _Input) -> Rendered:
 
 def _job(inp: _Input) -> Rendered:
     workload, origins = inp.workload, Origins()
-    origins.note("spec.backoffLimit", "default", "a download is tried again, and goes on where it ended")
+    origins.note("spec.backoffLimit", "default", "a failed download is tried again from where it ended")
     origins.note("spec.podFailurePolicy", "default", "what would fail again is not tried again")
     rule = {
         "action": "FailJob",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kaiwo.workload.model import Registry
 
 CONDITION = "DownloadJobSucceeded"
-"""The condition that tells of the downloads, and by which a finished one is remembered."""
+"""The condition of the downloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Fetch:
     Attributes:
         source: the source.
         key: key of the items in the document for the download program.
-        field: the field that asks for it.
+        field: the field that requests it.
         items: as the user wrote them.
     """
 

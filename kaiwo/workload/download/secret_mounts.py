@@ -1,4 +1,4 @@
-"""The Secrets that a download pod sees: only the named keys, each where the download program looks for it."""
+"""The Secrets that a download pod sees: only the named keys, each where the download program reads it."""
 
 from __future__ import annotations
 

@@ -1,16 +1,23 @@
-"""What a live download Job and its pods mean: not begun, in trouble, so far along, failed or done."""
+"""The outcome of a live download Job: not started, stuck, downloading, failed or complete."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from kaiwo.plugin.observation import Finding
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.download.job import name_of
 from kaiwo.workload.json_access import holding, lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import (
+    NOTHING_FOUND,
+    WARNING_TIMEOUT,
+    PodCheck,
+    missing_pods,
+    unscheduled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,142 +30,135 @@ if TYPE_CHECKING:
 DOWNLOADING = "Downloading"
 
 EVENTS_SECONDS = 30.0
-"""When to read the events of a pod that does not start once more: of a missing Secret only they tell."""
+"""Seconds until the events of a pod that does not start are read again: only they name a missing Secret."""
 
 _TIMED_OUT = "Unable to attach or mount volumes"
-"""Begins what the kubelet says every two minutes beside the cause itself; it would replace the cause."""
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadState:
-    """What a download Job that exists means.
-
-    Attributes:
-        phase: where it stands.
-        finding: reason and one line for the workload's status.
-        began: whether the program runs or ran, so that it is in progress and not pending.
-        ended: when it failed, None while it has not.
-        requeue_after: seconds after which to look again though nothing happened, None for never.
-        needs_events: an object whose newest warning event may tell why nothing happens, None for none.
-        follow: name of the pod whose log tells the progress, empty for none.
-    """
-
-    phase: Literal["waits", "failed", "done"]
-    finding: Finding
-    began: bool = False
-    ended: datetime | None = None
-    requeue_after: float | None = None
-    needs_events: Object | None = None
-    follow: str = ""
+"""Prefix of a warning that the kubelet repeats beside the cause itself; it would replace the cause."""
 
 
 READS = ("failed", "startTime")
-"""Fields of a download Job's status that mean something, beside its conditions."""
+"""Fields of a download Job's status that `observe` reads, beside its conditions."""
 
 
 def beginning(workload: Workload) -> Finding:
-    """What is told of a download Job while nothing is wrong and nothing runs yet."""
+    """The finding about a download Job while nothing is wrong and nothing runs yet."""
     return Finding(DOWNLOADING, f"Job {name_of(workload)} is about to download")
 
 
-def observe(workload: Workload, job: Object, facts: Facts) -> DownloadState:
-    """The state of a live download Job of the workload."""
-    metadata = lenient_map(job.get("metadata"))
-    name, uid = str(metadata.get("name", "")), metadata.get("uid")
-    owned = pod_status.owned(facts.download_pods, uid if isinstance(uid, str) else None)
+def running_pod(job: Object, facts: Facts) -> Object | None:
+    """The pod of a live download Job that downloads now."""
+    return next((pod for pod in pod_status.current(_owned(job, facts)) if pod_status.runs(pod)), None)
+
+
+def observe(workload: Workload, job: Object, facts: Facts) -> Outcome:
+    """The outcome of a live download Job: COMPLETE, FAILED, or PENDING with or without a start."""
+    name = str(lenient_map(job.get("metadata")).get("name", ""))
+    owned = _owned(job, facts)
     conditions = holding(lenient_map(job.get("status")).get("conditions"))
     if "Complete" in conditions or "SuccessCriteriaMet" in conditions:
-        return DownloadState("done", Finding("JobCompleted", f"Job {name} succeeded"), began=True)
+        return Outcome("COMPLETE", "JobCompleted", f"Job {name} succeeded")
     if failed := conditions.get("Failed"):
-        ended = pod_status.moment(failed.get("lastTransitionTime")) or facts.now
-        return DownloadState("failed", _failure(owned, failed, name), began=True, ended=ended)
+        finding = _failure(owned, failed, name)
+        ended = parse_time(failed.get("lastTransitionTime")) or facts.now
+        return Outcome("FAILED", finding.reason, finding.message, completed=ended)
     if lenient_map(job.get("spec")).get("suspend"):
-        text = f"Job {name}, which downloads, is suspended; set its spec.suspend to false to start it"
-        return DownloadState("waits", Finding("Suspended", text))
+        text = f"download Job {name} is suspended; set its spec.suspend to false to start it"
+        return _pending(Finding("Suspended", text))
     return _active(workload, job, name, owned, facts)
 
 
-def _active(workload: Workload, job: Object, name: str, owned: list[Object], facts: Facts) -> DownloadState:
-    status = lenient_map(job.get("status"))
-    pods = pod_status.current(owned)
-    if running := next((pod for pod in pods if pod_status.runs(pod)), None):
-        text = facts.progress.text if facts.progress else _told(workload) or DOWNLOADING
-        return DownloadState(
-            "waits", Finding(DOWNLOADING, text), began=True, follow=pod_status.pod_name(running)
-        )
-    about = beginning(workload)
-    began = bool(status.get("failed")) or any(pod_status.started([pod]) for pod in owned)
-    waiting = [pod for pod in pods if lenient_map(pod.get("status")).get("phase") in (None, "Pending")]
-    told = Finding(workload.status.reason, workload.status.message)
-    if finding := pod_status.problem(waiting, told):
-        return DownloadState("waits", finding, began=began)
-    if waiting:
-        return _starting(waiting[0], facts, told, about, began=began)
-    if began:
-        return DownloadState("waits", Finding(DOWNLOADING, _between(workload, owned, job)), began=True)
-    begun = pod_status.moment(status.get("startTime"))
-    warning_event = facts.warning_event_of(job)
-    absence = pod_status.absent(begun, facts.now, f"Job {name}", warning_event)
-    needs_events = job if absence.needs_events else None
-    found = absence.finding or about
-    return DownloadState("waits", found, requeue_after=absence.requeue_after, needs_events=needs_events)
+def _owned(job: Object, facts: Facts) -> list[Object]:
+    uid = lenient_map(job.get("metadata")).get("uid")
+    return pod_status.owned(facts.download_pods, uid if isinstance(uid, str) else None)
 
 
-def _starting(pod: Object, facts: Facts, told: Finding, about: Finding, *, began: bool) -> DownloadState:
-    """A pod whose container does not run yet: for a missing Secret only an event says so."""
-    name = pod_status.pod_name(pod)
-    finding, wake = pod_status.unscheduled([pod], facts.now)
-    if finding is not None or wake is not None:
-        return DownloadState("waits", finding or about, began=began, requeue_after=wake)
-    warning_event = facts.warning_event_of(pod)
-    if warning_event is not None:
-        finding = Finding(warning_event.reason, f"pod {name} cannot start: {warning_event.message}")
-        if told.reason == finding.reason and warning_event.message.startswith(_TIMED_OUT):
-            finding = told
-        return DownloadState("waits", finding, began=began, requeue_after=EVENTS_SECONDS, needs_events=pod)
-    waited = _waited(pod, facts.now)
-    left = pod_status.WARNING_TIMEOUT - waited
-    return DownloadState(
-        "waits",
-        about,
-        began=began,
-        requeue_after=left if left > 0 else EVENTS_SECONDS,
-        needs_events=pod if left <= 0 else None,
+def _pending(finding: Finding, check: PodCheck = NOTHING_FOUND, about: Object | None = None) -> Outcome:
+    return Outcome(
+        "PENDING",
+        finding.reason,
+        finding.message,
+        requeue_after=check.requeue_after,
+        needs_events=about if check.needs_events else None,
     )
+
+
+def has_begun(job: Object, facts: Facts) -> bool:
+    """Whether the program of a live download Job runs or ran, and the Job is not suspended."""
+    if lenient_map(job.get("spec")).get("suspend"):
+        return False
+    if lenient_map(job.get("status")).get("failed") or running_pod(job, facts) is not None:
+        return True
+    return pod_status.started(_owned(job, facts)) is not None
+
+
+def _active(workload: Workload, job: Object, name: str, owned: list[Object], facts: Facts) -> Outcome:
+    pods = pod_status.current(owned)
+    if any(pod_status.runs(pod) for pod in pods):
+        text = facts.progress.text if facts.progress else _recorded_progress(workload)
+        return _pending(Finding(DOWNLOADING, text))
+    waiting = [pod for pod in pods if lenient_map(pod.get("status")).get("phase") in (None, "Pending")]
+    recorded = Finding(workload.status.reason, workload.status.message)
+    if finding := pod_status.problem(waiting, recorded):
+        return _pending(finding)
+    about = beginning(workload)
+    if waiting:
+        return _starting(waiting[0], facts, recorded, about)
+    if has_begun(job, facts):
+        return _pending(Finding(DOWNLOADING, _between(workload, owned, job)))
+    begun = parse_time(lenient_map(job.get("status")).get("startTime"))
+    check = missing_pods(begun, facts.now, f"Job {name}", facts.warning_event_of(job))
+    return _pending(check.finding or about, check, job)
+
+
+def _starting(pod: Object, facts: Facts, recorded: Finding, about: Finding) -> Outcome:
+    """The outcome while a pod's container does not run yet; a missing Secret shows in an event alone."""
+    check = unscheduled([pod], facts.now)
+    if check.finding is not None or check.requeue_after is not None:
+        return _pending(check.finding or about, check)
+    warning_event = facts.warning_event_of(pod)
+    again = PodCheck(requeue_after=EVENTS_SECONDS, needs_events=True)
+    if warning_event is not None:
+        text = f"pod {pod_status.pod_name(pod)} cannot start: {warning_event.message}"
+        finding = Finding(warning_event.reason, text)
+        if recorded.reason == finding.reason and warning_event.message.startswith(_TIMED_OUT):
+            finding = recorded
+        return _pending(finding, again, pod)
+    left = WARNING_TIMEOUT - _waited(pod, facts.now)
+    return _pending(about, PodCheck(requeue_after=left) if left > 0 else again, pod)
 
 
 def _waited(pod: Object, now: datetime) -> float:
     """Seconds since the pod has a node, or exists."""
     times = [
-        pod_status.moment(item.get("lastTransitionTime"))
+        parse_time(item.get("lastTransitionTime"))
         for item in lenient_maps(lenient_map(pod.get("status")).get("conditions"))
         if item.get("type") == "PodScheduled"
     ]
     since = next((at for at in times if at is not None), None)
-    since = since or pod_status.moment(lenient_map(pod.get("metadata")).get("creationTimestamp"))
-    return (now - since).total_seconds() if since else pod_status.WARNING_TIMEOUT
+    since = since or parse_time(lenient_map(pod.get("metadata")).get("creationTimestamp"))
+    return (now - since).total_seconds() if since else WARNING_TIMEOUT
 
 
-def _told(workload: Workload) -> str:
-    """How far the download was said to be; after a restart of the operator nothing better is known yet."""
+def _recorded_progress(workload: Workload) -> str:
+    """The progress that the status has; after a restart of the operator nothing better is known yet."""
     status = workload.status
     known = status.status == "PENDING" and status.reason == DOWNLOADING
-    return status.message if known and status.message.startswith(DOWNLOADING) else ""
+    return status.message if known and status.message.startswith(DOWNLOADING) else DOWNLOADING
 
 
 def _between(workload: Workload, owned: list[Object], job: Object) -> str:
-    """What is told between two tries, and between the last one and the Job's own verdict."""
+    """The message between two attempts, and between the last one and the Job's own condition."""
     line = last_line(owned)
     if not line:
-        return _told(workload) or DOWNLOADING
+        return _recorded_progress(workload)
     tries = lenient_map(job.get("spec")).get("backoffLimit")
     failed = lenient_map(job.get("status")).get("failed")
     count = f" {failed} of {tries + 1}" if isinstance(failed, int) and isinstance(tries, int) else ""
-    return f"try{count} failed, the next one goes on from there: {line}"
+    return f"try{count} failed, the next one continues from there: {line}"
 
 
 def _failure(owned: list[Object], failed: Object, name: str) -> Finding:
-    """Why the downloads failed for good, in the download program's own words where it left any."""
+    """Why the downloads failed for good, with the last message of the download program where there is one."""
     code = _code(owned)
     line = last_line(owned) or " ".join(str(failed.get("message") or "").split()) or f"Job {name} failed"
     text = f"the download failed: {line}"
@@ -205,7 +205,7 @@ def _code(owned: Iterable[Object]) -> int | None:
 
 
 def last_line(owned: Iterable[Object]) -> str:
-    """What the download program said last where it failed; empty when nobody knows."""
+    """The last message of the download program where it failed; empty when there is none."""
     for state in _ends(owned):
         lines = [line.strip() for line in str(state.get("message") or "").splitlines() if line.strip()]
         for line in reversed(lines):

@@ -1,4 +1,4 @@
-"""The step before a workload's own object: what it wants downloaded must have been downloaded."""
+"""The step before a workload's own object is created: downloads it from the requested sources."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.engine.resource import CONFIG_MAP, JOB
-from kaiwo.plugin.observation import Finding
-from kaiwo.workload.download import job, requested
+from kaiwo.plugin.observation import Outcome
+from kaiwo.workload.download import job, requested, state
 from kaiwo.workload.download.requested import CONDITION
-from kaiwo.workload.download.state import DownloadState, observe
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import RESOLVED, conflict, is_ours
 from kaiwo.workload.model import Apply, Create, Delete
+from kaiwo.workload.observe.pod_status import pod_name
 
 if TYPE_CHECKING:
     from kaiwo.api.conditions import Truth
@@ -27,78 +27,96 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where the downloads of a workload without a child stand.
+    """The downloads of a workload without a child.
 
     Attributes:
+        outcome: of the downloads while they are not complete; None when the workload's own object may be
+            created.
+        conditions: the condition of the downloads; empty when the workload requests none.
         writes: what to write for them now.
         rendered: what is created for them; empty when nothing is to be downloaded any more.
-        state: what the workload waits for, or why it failed; None when its own object may be created.
-        condition: what to tell of the downloads; None when the workload wants none.
-        refusal: why they cannot be done now.
+        follow: name of the pod that downloads now, empty for none.
     """
 
+    outcome: Outcome | None = None
+    conditions: tuple[Condition, ...] = ()
     writes: tuple[Write, ...] = ()
     rendered: tuple[Rendered, ...] = ()
-    state: DownloadState | None = None
-    condition: Condition | None = None
-    refusal: Blocked | None = None
+    follow: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the downloads failed for good."""
+        return self.outcome is not None and self.outcome.status == "FAILED"
 
 
-def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step:
-    """What the downloads of a workload without a child need now.
+def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Blocked:
+    """What the downloads of a workload without a child need now, or why they are impossible.
 
     Args:
-        case: the workload; loaded sources serve all that it wants.
+        case: the workload; loaded sources serve all that it requests.
         resolved: what was resolved for it.
         child: its own object as rendered.
 
     Raises:
         SpecError: an item is not what its source takes, or its Secrets cannot be mounted.
-        PluginFailure: a source failed to name its Secrets.
+        PluginError: a source failed to name its Secrets.
     """
     workload, facts = case.workload, case.facts
     if not requested.wants(workload):
         return Step()
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
-    if (live is None or _going(live)) and _remembered(workload):
-        return Step(condition=_done(workload, requested.fingerprint(workload)))
+    fingerprint = requested.fingerprint(workload)
+    if (live is None or _is_deleting(live)) and _was_downloaded(workload, config_map, fingerprint):
+        return Step(conditions=(_finished(workload, fingerprint),))
     for found in (live, config_map):
         if found is not None and not is_ours(found, workload):
-            return Step(refusal=conflict(found, "Job" if found is live else "ConfigMap", workload))
-    if live is not None and _fetched(live) == requested.fingerprint(workload) and not _going(live):
-        state = observe(workload, live, facts)
-        if state.phase == "done":
-            return Step(condition=_done(workload, requested.fingerprint(workload)))
-        if state.phase == "failed":
-            return Step(state=state, condition=_told(workload, "False", "JobFailed", state.finding.message))
-    return _begin(case, job.prepare(case, resolved, child), live, config_map)
+            return conflict(found, "Job" if found is live else "ConfigMap", workload)
+    if live is not None and _fetched(live) == fingerprint and not _is_deleting(live):
+        outcome = state.observe(workload, live, facts)
+        if outcome.status == "COMPLETE":
+            return Step(conditions=(_finished(workload, fingerprint),))
+        if outcome.status == "FAILED":
+            return Step(outcome, (_download_condition(workload, "False", "JobFailed", outcome.message),))
+    return _unfinished(case, job.prepare(case, resolved, child), live, config_map)
 
 
-def _begin(case: PlanContext, prepared: Prepared, live: Object | None, config_map: Object | None) -> Step:
-    """The step while the downloads are not done: what makes their objects, and how far they are."""
-    workload = case.workload
+def _unfinished(
+    case: PlanContext, prepared: Prepared, live: Object | None, config_map: Object | None
+) -> Step:
+    """The step while the downloads are not complete: what creates their objects, and their outcome."""
+    workload, facts = case.workload, case.facts
     rendered = (prepared.config_map, prepared.job)
+    config_writes = _config_map(prepared.config_map, config_map, workload)
     if live is None:
-        writes = (*_config_map(prepared.config_map, config_map, workload), Create(JOB, prepared.job.child))
-        return _waits(
-            workload, writes, rendered, DownloadState("waits", _about(workload, "is being created"))
-        )
-    if _going(live):
-        text = "is being deleted; then it is created again"
-        return _waits(workload, (), rendered, DownloadState("waits", _about(workload, text)))
+        if _has_succeeded(workload) and config_map is not None:
+            # The ConfigMap says which download the condition is about: it changes after the condition.
+            return _pending(workload, "is being created", (), rendered, requeue_after=0.0)
+        writes = (*config_writes, Create(JOB, prepared.job.child))
+        return _pending(workload, "is being created", writes, rendered)
+    if _is_deleting(live):
+        return _pending(workload, "is being deleted; then it is created again", (), rendered)
     if _stamp(live) != job.stamp(workload):
         # Two downloads must not write to one volume: its pods are gone before it is.
         uid = str(lenient_map(live.get("metadata")).get("uid", ""))
         name = job.name_of(workload)
-        gone = Delete(JOB, workload.namespace, name, uid, propagation="Foreground")
-        text = "is replaced, because what is to be downloaded changed"
-        return _waits(workload, (gone,), rendered, DownloadState("waits", _about(workload, text)))
-    writes = _config_map(prepared.config_map, config_map, workload)
-    return _waits(workload, writes, rendered, observe(workload, live, case.facts))
+        delete = Delete(JOB, workload.namespace, name, uid, propagation="Foreground")
+        text = "is replaced because what is to be downloaded changed"
+        return _pending(workload, text, (delete,), rendered)
+    outcome, running = state.observe(workload, live, facts), state.running_pod(live, facts)
+    reason = "JobInProgress" if state.has_begun(live, facts) else "JobPending"
+    condition = _download_condition(workload, "False", reason, outcome.message)
+    return Step(outcome, (condition,), config_writes, rendered, pod_name(running) if running else "")
 
 
-def told_of_running(workload: Workload, facts: Facts) -> Condition | None:
-    """What is told of the downloads of a workload with a child: it exists, so they succeeded."""
+def is_in_progress(workload: Workload) -> bool:
+    """Whether the status says that a download has begun and has not ended."""
+    before = find_condition(workload.status.conditions, CONDITION)
+    return before is not None and before.get("reason") == "JobInProgress"
+
+
+def finished_condition(workload: Workload, facts: Facts) -> Condition | None:
+    """The condition of the downloads of a workload with a child: it exists, so they succeeded."""
     if not requested.wants(workload):
         return None
     before = find_condition(workload.status.conditions, CONDITION)
@@ -106,7 +124,7 @@ def told_of_running(workload: Workload, facts: Facts) -> Condition | None:
         message = str(before.get("message", ""))
         return Condition(CONDITION, "True", "JobCompleted", message, workload.generation or None)
     live = _live(workload, facts, JOB)
-    return _done(workload, _fetched(live) if live is not None else requested.fingerprint(workload))
+    return _finished(workload, _fetched(live) if live is not None else requested.fingerprint(workload))
 
 
 def _live(workload: Workload, facts: Facts, kind: Resource) -> Object | None:
@@ -123,45 +141,56 @@ def _fetched(live: Object) -> str:
     return _stamp(live).partition("-")[0]
 
 
-def _going(live: Object) -> bool:
+def _is_deleting(live: Object) -> bool:
     return bool(lenient_map(live.get("metadata")).get("deletionTimestamp"))
 
 
-def _remembered(workload: Workload) -> bool:
-    """Whether exactly this was downloaded before; the Job that did it may be gone since."""
+def _has_succeeded(workload: Workload) -> bool:
+    """Whether a download succeeded before; the Job that did it may be gone since."""
     before = find_condition(workload.status.conditions, CONDITION)
-    if before is None or before.get("status") != "True":
+    return before is not None and before.get("status") == "True"
+
+
+def _was_downloaded(workload: Workload, config_map: Object | None, fingerprint: str) -> bool:
+    """Whether exactly this was downloaded before.
+
+    The condition says that a download succeeded. The hash on the ConfigMap says which one: unlike the Job it
+    stays.
+    """
+    if config_map is None or not _has_succeeded(workload) or not is_ours(config_map, workload):
         return False
-    return str(before.get("message", "")) == _done(workload, requested.fingerprint(workload)).message
+    return _fetched(config_map) == fingerprint
 
 
-def _done(workload: Workload, fetched: str) -> Condition:
+def _finished(workload: Workload, fetched: str) -> Condition:
     text = f"Job {job.name_of(workload)} fetched everything (configuration {fetched})"
-    return _told(workload, "True", "JobCompleted", text)
+    return _download_condition(workload, "True", "JobCompleted", text)
 
 
-def _told(workload: Workload, truth: Truth, reason: str, message: str) -> Condition:
+def _download_condition(workload: Workload, truth: Truth, reason: str, message: str) -> Condition:
     return Condition(CONDITION, truth, reason, message, workload.generation or None)
 
 
-def _about(workload: Workload, what: str) -> Finding:
-    return Finding("Downloading", f"Job {job.name_of(workload)}, which downloads, {what}")
-
-
-def _waits(
-    workload: Workload, writes: tuple[Write, ...], rendered: tuple[Rendered, ...], state: DownloadState
+def _pending(
+    workload: Workload,
+    what: str,
+    writes: tuple[Write, ...],
+    rendered: tuple[Rendered, ...],
+    requeue_after: float | None = None,
 ) -> Step:
-    reason = "JobInProgress" if state.began else "JobPending"
-    return Step(writes, rendered, state, _told(workload, "False", reason, state.finding.message))
+    """The step while there is no Job that could be observed."""
+    text = f"download Job {job.name_of(workload)} {what}"
+    outcome = Outcome("PENDING", state.DOWNLOADING, text, requeue_after=requeue_after)
+    return Step(outcome, (_download_condition(workload, "False", "JobPending", text),), writes, rendered)
 
 
 def _config_map(rendered: Rendered, live: Object | None, workload: Workload) -> tuple[Write, ...]:
-    """The write that makes the ConfigMap, or restores one that somebody edited.
+    """The write that creates the ConfigMap, or restores one that somebody edited.
 
-    What KaiwoConfig said when it was made stays in it.
+    What KaiwoConfig contained at its creation stays in it.
     """
     if live is not None:
         made = job.config_stamp(requested.fingerprint(workload), live.get("data"))
-        if _stamp(live) == made or _going(live):
+        if _stamp(live) == made or _is_deleting(live):
             return ()
     return (Apply(CONFIG_MAP, rendered.child),)

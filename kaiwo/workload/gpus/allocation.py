@@ -30,7 +30,7 @@ DEFAULT = "default"
 """The vendor name that means KaiwoConfig's ``nodes.defaultGpuResourceKey``."""
 
 _SEARCH = 4096
-"""How far from the asked count a nearer one is looked for; no cluster of ours splits further."""
+"""How far from the requested count a count that fits is searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tu
                 return vendor, default_key
         return Blocked(
             "VendorNotLoaded",
-            f"spec.gpuVendor: 'default' means resource key {default_key!r} (KaiwoConfig "
-            f"nodes.defaultGpuResourceKey), which no loaded GPU vendor plugin serves; loaded: {names}",
+            f"spec.gpuVendor: no loaded GPU vendor plugin serves resource key {default_key!r} of vendor "
+            f"'default' (KaiwoConfig nodes.defaultGpuResourceKey); loaded: {names}",
         )
     for vendor in loaded:
         if vendor.name.lower() == wanted and vendor.resource_keys:
@@ -84,10 +84,10 @@ def recalculated(workload: Workload) -> list[str]:
 
 
 def template_gpus(template: Object | None, vendors: Iterable[GpuVendor]) -> tuple[str, str, int]:
-    """The GPUs that an embedded pod template asks for itself: vendor, resource key, count of one pod.
+    """The GPUs that an embedded pod template requests itself: vendor, resource key, count of one pod.
 
     Containers add up and init containers run before them. With several keys the largest count speaks.
-    Anything that is no pod template asks for nothing; its shape is judged where it is rendered.
+    Anything that is no pod template requests nothing; its shape is checked where it is rendered.
     """
     spec = lenient_map(lenient_map(template).get("spec"))
     counts: dict[str, int] = {}
@@ -193,7 +193,7 @@ def spread(inp: AllocationInput, hosts: int = 1) -> Allocation | Blocked:
 
 
 def written(inp: AllocationInput, sets: Iterable[tuple[Object | None, int]]) -> Allocation | Blocked:
-    """GPUs that the embedded templates of several sets of pods ask for themselves, as Ray worker groups do.
+    """GPUs that the embedded templates of several sets of pods request themselves, as Ray worker groups do.
 
     The set with the largest pods says how many GPUs a replica has. Sets without GPUs need no room.
 

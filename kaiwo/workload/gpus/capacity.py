@@ -70,7 +70,7 @@ class Capacity:
 
 
 def capacity(nodes: Iterable[NodeFact], vendor: str, key: str, models: Collection[str] = ()) -> Capacity:
-    """The room on usable nodes for pods that ask for a resource key of a vendor.
+    """The room on usable nodes for pods that request a resource key of a vendor.
 
     Args:
         nodes: all nodes, expected ones included.

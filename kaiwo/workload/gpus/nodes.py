@@ -29,7 +29,7 @@ def node_fact(
     Args:
         node: the Node object.
         vendors: the loaded vendors.
-        failed: told the vendor's name and its error when a plugin cannot read the node; the others go on.
+        failed: called with the vendor's name and its error when a plugin cannot read the node.
     """
     gpus: list[VendorGpus] = []
     for vendor in vendors:

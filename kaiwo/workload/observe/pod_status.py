@@ -1,29 +1,19 @@
-"""What pods really do: the one problem worth telling, and whether a container runs."""
+"""The state of pods: the worst problem of any of them, and whether a container runs."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.observe.stable_message import stable_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from kaiwo.engine.resource import Object
-
-SCHEDULER_TIMEOUT = 30.0
-"""Seconds without any verdict of a scheduler after which it counts as missing."""
-
-POD_TIMEOUT = 30.0
-"""Seconds without any pod after which their creation counts as failing."""
-
-WARNING_TIMEOUT = 3.0
-"""Seconds without any pod after which the child's events are looked at for the reason."""
 
 _IMAGE = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _WAITING = (
@@ -50,17 +40,6 @@ PROBLEMS = frozenset(
 
 _SKEW = 2.0
 """Seconds by which the clocks of two API servers may differ, whole seconds included."""
-
-
-def moment(text: object) -> datetime | None:
-    """A Kubernetes time, None when it is absent or none."""
-    if not isinstance(text, str):
-        return None
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def pod_name(pod: Object) -> str:
@@ -93,10 +72,10 @@ def controllers(pod: Object) -> list[object]:
 
 def since(pods: Iterable[Object], child: Object) -> tuple[Object, ...]:
     """The pods that are not older than the child: those of a deleted one linger for a moment."""
-    born = moment(lenient_map(child.get("metadata")).get("creationTimestamp"))
+    born = parse_time(lenient_map(child.get("metadata")).get("creationTimestamp"))
     if born is None:
         return tuple(pods)
-    ages = ((pod, moment(lenient_map(pod.get("metadata")).get("creationTimestamp"))) for pod in pods)
+    ages = ((pod, parse_time(lenient_map(pod.get("metadata")).get("creationTimestamp"))) for pod in pods)
     return tuple(pod for pod, at in ages if at is None or (born - at).total_seconds() <= _SKEW)
 
 
@@ -129,36 +108,62 @@ def started(pods: Iterable[Object]) -> datetime | None:
         for container in containers(pod):
             states = [lenient_map(container.get(source)) for source in ("state", "lastState")]
             times += [
-                moment(lenient_map(item.get(name)).get("startedAt")) for item in states for name in _RAN
+                parse_time(lenient_map(item.get(name)).get("startedAt")) for item in states for name in _RAN
             ]
     return min((at for at in times if at is not None), default=None)
 
 
-def problem(pods: Iterable[Object], before: Finding | None = None) -> Finding | None:
-    """The worst trouble of any of the pods, None when there is none.
+def problem(pods: Iterable[Object], recorded: Finding | None = None) -> Finding | None:
+    """The worst problem of any of the pods, None when there is none.
 
     Args:
         pods: pods of the current run.
-        before: what was told last. What is still so stays told, whichever of several pods it is about. A
-            kubelet that cannot pull an image alternates between two reasons and texts; once it backs off,
-            what was told stays, so that the alternation is not told every time. A scheduler counts the nodes
-            for each of its reasons; what was told stays until there is another reason.
+        recorded: reason and message of the status. They are kept while the same problem holds for any of the
+            pods, so that texts that alternate cause no writes: a kubelet that cannot pull an image alternates
+            between two reasons, a scheduler counts the nodes anew.
     """
-    told = before.message if before else ""
+    text = recorded.message if recorded else ""
     known = list(pods)
-    found = [stable_message(finding, told) for pod in known for finding in _problems(pod)]
+    found = [_stable(finding, text) for pod in known for finding in _problems(pod)]
     if not found and not any(runs(pod) for pod in known):
         found = [finding for pod in known if (finding := _rejection(pod))]
     if not found:
         return None
-    worst = min(found, key=lambda one: (_RANK.get(one.reason, len(_RANK)), one.message not in told))
-    if worst.reason not in _PULLING or before is None or before.reason != _PULLING[0]:
+    worst = min(found, key=lambda one: (_RANK.get(one.reason, len(_RANK)), one.message not in text))
+    if worst.reason not in _PULLING or recorded is None or recorded.reason != _PULLING[0]:
         return worst
-    message = worst.message.replace(worst.reason, before.reason, 1)
-    at = before.message.find(message.partition(_PULLS)[0])
-    return Finding(before.reason, before.message[at:] if at >= 0 else message)
+    message = worst.message.replace(worst.reason, recorded.reason, 1)
+    at = recorded.message.find(message.partition(_PULLS)[0])
+    return Finding(recorded.reason, recorded.message[at:] if at >= 0 else message)
 
 
+def _stable(finding: Finding, recorded: str) -> Finding:
+    """A finding with the recorded text where a scheduler gives the same reasons with other counts.
+
+    A scheduler counts the nodes for each of its reasons; a new count alone is no new state.
+
+    Args:
+        finding: of a pod.
+        recorded: the message of the status.
+    """
+    if finding.reason not in _COUNTING or finding.message in recorded:
+        return finding
+    at = recorded.find(finding.message.partition(_SCHEDULER_SAYS)[0] + _SCHEDULER_SAYS)
+    if at >= 0 and _reasons(recorded[at:]) == _reasons(finding.message):
+        return Finding(finding.reason, recorded[at:])
+    return finding
+
+
+def _reasons(text: str) -> frozenset[str]:
+    """A scheduler's reasons without their counts and order."""
+    _, _, said = text.partition(_SCHEDULER_SAYS)
+    return frozenset(_COUNT.sub("", part).strip(" .") for part in _BETWEEN_REASONS.split(said))
+
+
+_COUNTING = ("Unschedulable", "VolumeNotBound")
+_SCHEDULER_SAYS = " cannot be scheduled: "
+_COUNT = re.compile(r"\b\d+(/\d+)?\b")
+_BETWEEN_REASONS = re.compile(r"[,.:] ")
 _PULLING = ("ImagePullBackOff", "ErrImagePull")
 _PULLS = ": image "
 _RAN = ("running", "terminated")
@@ -263,7 +268,7 @@ def _disruption(pod: Object) -> Finding | None:
 
 
 def failure(pods: Iterable[Object]) -> Finding | None:
-    """Why pods failed: a lost node, exit code, memory, eviction; None when no pod tells."""
+    """Why pods failed: a lost node, exit code, memory, eviction; None when no pod has a cause."""
     for pod in pods:
         if disruption := _disruption(pod):
             return disruption
@@ -281,115 +286,3 @@ def failure(pods: Iterable[Object]) -> Finding | None:
             text = f"pod {name} was evicted" if word == "Evicted" else f"pod {name} failed"
             return Finding(word, _line(text, status.get("message")))
     return None
-
-
-def unscheduled(pods: Iterable[Object], now: datetime) -> tuple[Finding | None, float | None]:
-    """Pods that no scheduler looked at: the finding once patience is over, or the seconds until then."""
-    waits: list[float] = []
-    for pod in pods:
-        status, spec = lenient_map(pod.get("status")), lenient_map(pod.get("spec"))
-        types = {item.get("type") for item in lenient_maps(status.get("conditions"))}
-        if "PodScheduled" in types or spec.get("nodeName") or status.get("phase", "Pending") != "Pending":
-            continue
-        created = moment(lenient_map(pod.get("metadata")).get("creationTimestamp"))
-        if created is None:
-            continue
-        left = SCHEDULER_TIMEOUT - (now - created).total_seconds()
-        if left <= 0:
-            scheduler = spec.get("schedulerName") or "default-scheduler"
-            text = (
-                f"pod {pod_name(pod)} waits for scheduler {scheduler!r}, which has not looked at it for "
-                f"{SCHEDULER_TIMEOUT:.0f} s; install it, or set KaiwoConfig scheduling.kubeSchedulerName"
-            )
-            return Finding("SchedulerMissing", text), None
-        waits.append(left)
-    return None, min(waits, default=None)
-
-
-_REFUSED = "FailedCreate"
-_KUBERAY_REFUSED = "FailedToCreate"
-"""How KubeRay's reasons for a pod that is refused begin."""
-
-_NAMED_POD = re.compile(r'\bpods "[^"]*" is')
-"""How the API server refuses a pod; each try has a name of its own, which is no news."""
-
-
-def refused_pods(
-    conditions: object, now: datetime, warning_event: Finding | None = None
-) -> tuple[Finding | None, float | None]:
-    """Why pods cannot be created, as a condition ReplicaFailure tells, or the seconds until it is told.
-
-    A refusal that the next try overcomes is no news.
-
-    Args:
-        conditions: of a Deployment or a RayCluster.
-        now: the moment of looking.
-        warning_event: what the newest warning about the maker of the pods says: a Deployment's condition
-            keeps
-            the text of its first refusal.
-    """
-    for item in lenient_maps(conditions):
-        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
-            text = str(item.get("message") or "").removeprefix(str(item.get("reason") or ""))
-            since = moment(item.get("lastTransitionTime"))
-            left = WARNING_TIMEOUT - (now - since).total_seconds() if since else 0.0
-            if left > 0:
-                return None, left
-            text = (
-                warning_event.message
-                if warning_event is not None and warning_event.reason == _REFUSED
-                else text
-            )
-            return Finding(_REFUSED, _refusal(text) or "pods cannot be created"), None
-    return None, None
-
-
-def _refusal(text: str) -> str:
-    return _NAMED_POD.sub("each pod is", " ".join(text.split()))
-
-
-def ray_cluster(status: Object) -> tuple[str, str] | None:
-    """Kind and name of the RayCluster that a status of KubeRay names, which makes the pods."""
-    name = status.get("rayClusterName")
-    return ("RayCluster", name) if isinstance(name, str) and name else None
-
-
-@dataclass(frozen=True, slots=True)
-class Absence:
-    """A child that began and has no pod.
-
-    Attributes:
-        finding: what is told of it, None while it is too early.
-        requeue_after: seconds until it may be told, None when only an event changes it.
-        needs_events: the child's own events should be looked at.
-    """
-
-    finding: Finding | None = None
-    requeue_after: float | None = None
-    needs_events: bool = False
-
-
-def absent(begun: datetime | None, now: datetime, what: str, warning_event: Finding | None = None) -> Absence:
-    """What is to be told of a child that began and has no pod.
-
-    Args:
-        begun: when its controller began with it, None while it has not.
-        now: the moment of looking.
-        what: the child's kind and name, for the message.
-        warning_event: what the newest warning about the child says.
-    """
-    if begun is None:
-        return Absence()
-    if warning_event is not None:
-        reason = _REFUSED if warning_event.reason.startswith(_KUBERAY_REFUSED) else warning_event.reason
-        return Absence(Finding(reason, _line(f"{what} has no pod", _refusal(warning_event.message))))
-    waited = (now - begun).total_seconds()
-    if waited < WARNING_TIMEOUT:
-        return Absence(requeue_after=WARNING_TIMEOUT - waited)
-    if waited < POD_TIMEOUT:
-        return Absence(requeue_after=POD_TIMEOUT - waited, needs_events=True)
-    text = (
-        f"{what} began {POD_TIMEOUT:.0f} s ago or earlier and has no pod; a quota, a policy or a bad field "
-        "may stop them: its events say which"
-    )
-    return Absence(Finding("NoPods", text), needs_events=True)

@@ -1,21 +1,58 @@
-"""A child that may not start: its queue holds it, or somebody suspended it."""
+"""Why a child does not run yet: its queue holds it, or its pods are refused, missing or not scheduled."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
-from kaiwo.plugin.observation import Outcome
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.observation import Finding, Outcome
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+    from datetime import datetime
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.observation import Observation
 
+SCHEDULER_TIMEOUT = 30.0
+"""Seconds without a PodScheduled condition after which the scheduler counts as missing."""
+
+POD_TIMEOUT = 30.0
+"""Seconds without a pod after which their creation counts as failing."""
+
+WARNING_TIMEOUT = 3.0
+"""Seconds without a pod after which the child's Warning events are read."""
+
+_REFUSED = "FailedCreate"
+_KUBERAY_REFUSED = "FailedToCreate"
+"""Prefix of KubeRay's reasons for a pod that the API server rejected."""
+
+_NAMED_POD = re.compile(r'\bpods "[^"]*" is')
+"""How the API server rejects a pod; each attempt has a name of its own, so the name is left out."""
+
+
+class PodCheck(NamedTuple):
+    """What was found about pods that do not run.
+
+    Attributes:
+        finding: why they do not run, None where nothing is wrong or it is too early to say.
+        requeue_after: seconds after which to check again, None when an event will come.
+        needs_events: the child's Warning events may name the cause.
+    """
+
+    finding: Finding | None = None
+    requeue_after: float | None = None
+    needs_events: bool = False
+
+
+NOTHING_FOUND = PodCheck()
+
 
 def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: bool) -> Outcome | None:
-    """The state of a child that waits, None when it does not.
+    """The outcome of a child that may not start, None when it may.
 
     Args:
         seen: what is known of the child.
@@ -33,7 +70,122 @@ def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: 
     if seen.queued and admission is None:
         return Outcome("PENDING", "Queued", f"{what} waits for its queue")
     if seen.queued and admission is not None and admission.state == "admitted":
-        return None  # the moment before it is started, told in the words of the moment after
+        return None  # it is resumed in a moment: the state after that is reported at once
     if seen.queued and admission is not None:
         return Outcome("PENDING", admission.reason, admission.message)
     return Outcome("PENDING", "Suspended", f"{what} is suspended; set its spec.suspend to false to start it")
+
+
+def check_pods(
+    seen: Observation,
+    pods: Collection[Object],
+    what: str,
+    begun: datetime | None,
+    *,
+    expected: bool = True,
+    conditions: object = (),
+) -> PodCheck:
+    """Why pods of a child do not run, the first that holds of: a problem, rejected, not scheduled, missing.
+
+    Args:
+        seen: what is known of the child.
+        pods: pods of the current run.
+        what: kind and name of what creates them, for messages.
+        begun: when its controller began to create them, None while it has not.
+        expected: whether it is a problem when there are none.
+        conditions: conditions of what creates them, which may have a ReplicaFailure.
+    """
+    if finding := pod_status.problem(pods, seen.recorded):
+        return PodCheck(finding)
+    refused = refused_pods(conditions, seen.now)
+    if refused.finding is not None or refused.requeue_after is not None:
+        return refused
+    if pods:
+        return unscheduled(pods, seen.now)
+    return missing_pods(begun, seen.now, what, seen.warning_event) if expected else NOTHING_FOUND
+
+
+def unscheduled(pods: Iterable[Object], now: datetime) -> PodCheck:
+    """Pods without a PodScheduled condition: a finding after `SCHEDULER_TIMEOUT`, else the time left."""
+    left: list[float] = []
+    for pod in pods:
+        status, spec = lenient_map(pod.get("status")), lenient_map(pod.get("spec"))
+        types = {item.get("type") for item in lenient_maps(status.get("conditions"))}
+        if "PodScheduled" in types or spec.get("nodeName") or status.get("phase", "Pending") != "Pending":
+            continue
+        created = parse_time(lenient_map(pod.get("metadata")).get("creationTimestamp"))
+        if created is None:
+            continue
+        left.append(SCHEDULER_TIMEOUT - (now - created).total_seconds())
+        if left[-1] <= 0:
+            scheduler = spec.get("schedulerName") or "default-scheduler"
+            text = (
+                f"pod {pod_status.pod_name(pod)} is not scheduled: scheduler {scheduler!r} has not "
+                f"responded for {SCHEDULER_TIMEOUT:.0f} s; install it, or set KaiwoConfig "
+                "scheduling.kubeSchedulerName"
+            )
+            return PodCheck(Finding("SchedulerMissing", text))
+    return PodCheck(requeue_after=min(left, default=None))
+
+
+def refused_pods(conditions: object, now: datetime, warning_event: Finding | None = None) -> PodCheck:
+    """Why pods cannot be created, as a condition ReplicaFailure says; nothing in the first seconds.
+
+    The next attempt often succeeds, so a failure is not reported before `WARNING_TIMEOUT`.
+
+    Args:
+        conditions: of a Deployment or a RayCluster.
+        now: the time of this reconciliation.
+        warning_event: the newest Warning event about what creates the pods. A Deployment's condition keeps
+            the text of its first failure; the event has the current one.
+    """
+    for item in lenient_maps(conditions):
+        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
+            text = str(item.get("message") or "").removeprefix(str(item.get("reason") or ""))
+            since = parse_time(item.get("lastTransitionTime"))
+            left = WARNING_TIMEOUT - (now - since).total_seconds() if since else 0.0
+            if left > 0:
+                return PodCheck(requeue_after=left)
+            if warning_event is not None and warning_event.reason == _REFUSED:
+                text = warning_event.message
+            return PodCheck(Finding(_REFUSED, _rejection(text) or "pods cannot be created"))
+    return NOTHING_FOUND
+
+
+def missing_pods(
+    begun: datetime | None, now: datetime, what: str, warning_event: Finding | None = None
+) -> PodCheck:
+    """Why a child that began has no pod.
+
+    Args:
+        begun: when its controller began, None while it has not.
+        now: the time of this reconciliation.
+        what: the child's kind and name, for the message.
+        warning_event: the newest Warning event about the child.
+    """
+    if begun is None:
+        return NOTHING_FOUND
+    if warning_event is not None:
+        reason = _REFUSED if warning_event.reason.startswith(_KUBERAY_REFUSED) else warning_event.reason
+        cause = _rejection(warning_event.message)
+        return PodCheck(Finding(reason, f"{what} has no pod: {cause}" if cause else f"{what} has no pod"))
+    waited = (now - begun).total_seconds()
+    if waited < WARNING_TIMEOUT:
+        return PodCheck(requeue_after=WARNING_TIMEOUT - waited)
+    if waited < POD_TIMEOUT:
+        return PodCheck(requeue_after=POD_TIMEOUT - waited, needs_events=True)
+    text = (
+        f"{what} began {POD_TIMEOUT:.0f} s ago or earlier and has no pod; a quota, a policy or a bad field "
+        "may stop them: its events say which"
+    )
+    return PodCheck(Finding("NoPods", text), needs_events=True)
+
+
+def ray_cluster(status: Object) -> tuple[str, str] | None:
+    """Kind and name of the RayCluster that a status of KubeRay names, which creates the pods."""
+    name = status.get("rayClusterName")
+    return ("RayCluster", name) if isinstance(name, str) and name else None
+
+
+def _rejection(text: str) -> str:
+    return _NAMED_POD.sub("each pod is", " ".join(text.split()))

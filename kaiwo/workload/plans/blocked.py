@@ -7,66 +7,55 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.model import Plan
-from kaiwo.workload.status import Verdict, documents, events
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.workload.model import ApiRejection, Facts
+    from kaiwo.workload.model import ApiRejection, ChildRecord
 
 REJECTED_RETRY_SECONDS = 60.0
-"""When to try again what the API server refused: a quota or a policy may change without a sign."""
+"""Seconds until a rejected write is sent again: a quota or a policy may change without an event."""
 
 _UNUSABLE = (400, 413, 422)
 _FORBIDDEN = 403
 _NOT_SERVED = 404
 
 
-def condition(workload: Workload, refusal: Blocked) -> Condition:
-    """The condition that a refusal makes False."""
-    return Condition(refusal.condition, "False", refusal.reason, refusal.message, workload.generation or None)
-
-
 def plan_blocked(
     workload: Workload,
-    facts: Facts,
-    refusal: Blocked,
+    blocked: Blocked,
     *,
     requeue_after: float | None = None,
     warnings: tuple[str, ...] = (),
     backend: str = "",
-    childless: bool = False,
+    child: ChildRecord | None = None,
 ) -> Plan:
     """The plan of a workload that cannot run now: a status, and no writes.
 
     Args:
         workload: the workload.
-        facts: what is known.
-        refusal: why it cannot run.
-        requeue_after: when to look again though nothing happened.
+        blocked: why it cannot run.
+        requeue_after: seconds after which to plan again without an event.
         warnings: what of the spec is not used.
-        backend: name of the chosen backend.
-        childless: it is certain that there is no child, so that what was recorded of an earlier one is void.
+        backend: name of the selected backend.
+        child: `NO_CHILD` where it is certain that there is none.
     """
-    verdict = Verdict(
-        status=refusal.status,
-        reason=refusal.reason,
-        message=refusal.message,
-        conditions=(condition(workload, refusal),),
-        child_uid="" if childless else None,
+    condition = Condition(
+        blocked.condition, "False", blocked.reason, blocked.message, workload.generation or None
     )
-    statuses = documents(workload, verdict, facts.now)
-    return Plan(
-        statuses=statuses,
-        events=events(workload, statuses, ""),
+    outcome = Outcome(
+        blocked.status,
+        blocked.reason,
+        blocked.message,
         requeue_after=requeue_after,
-        warnings=warnings,
-        backend=backend,
+        conditions=(condition,),
     )
+    return Plan(outcome, child, warnings=warnings, backend=backend)
 
 
 def blocked_by_api(rejection: ApiRejection) -> Blocked:
-    """The refusal that says what the API server said."""
+    """The reason why a workload is blocked whose write the API server rejected."""
     what = f"the API server refused {rejection.resource.kind}: {rejection.message}"
     about = "StorageReady" if rejection.resource == PERSISTENT_VOLUME_CLAIM else "Schedulable"
     if rejection.status in _UNUSABLE:

@@ -1,12 +1,11 @@
-"""Changes to a live workload: what may change, and the smallest patch of its child."""
+"""Differences between a workload and its live child: what may change, and the smallest patch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, digest
-from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import RESOLVED
+from kaiwo.workload.applied_record import ANNOTATIONS, LABELS
+from kaiwo.workload.json_access import lenient_map, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -19,7 +18,7 @@ MANAGER = "kaiwo"
 """Our field manager."""
 
 ALLOCATION_FIELDS = frozenset({"gpus", "gpusPerReplica", "replicas", "gpuVendor", "gpuModels"})
-"""A change of one of these splits the GPUs anew; any other keeps the split of the running child."""
+"""A change of one of these allocates the GPUs again; any other keeps the allocation of the running child."""
 
 
 _NEVER_AT_WILL = frozenset({"storage", "clusterQueue", "priorityClass"})
@@ -49,34 +48,13 @@ def immutable(fields: Iterable[str], backend: Backend, allowed: Collection[str] 
 
 
 def immutable_message(fields: Iterable[str], child: str) -> str:
-    """What is said about fields that cannot change."""
-    names = ", ".join(f"spec.{name}" for name in fields)
+    """The message about fields that cannot change."""
+    found = list(fields)
+    names = ", ".join(f"spec.{name}" for name in found)
+    what = f"{names} is immutable" if len(found) == 1 else f"{names} are immutable"
     return (
-        f"{names} cannot change while the {child} exists, which goes on unchanged; "
-        "put the old values back, or delete the workload and submit it again"
-    )
-
-
-def _at(obj: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    value: Any = obj
-    for name in path:
-        value = lenient_map(value).get(name)
-    return value
-
-
-def content(obj: Object, record: AppliedRecord) -> str:
-    """A hash of what was set on a child and is restored when somebody edits it.
-
-    These are the labels, annotations and paths named in the record; the API server's defaults do not count.
-    """
-    labels = lenient_map(_at(obj, ("metadata", "labels")))
-    annotations = lenient_map(_at(obj, ("metadata", "annotations")))
-    return digest(
-        [
-            [labels.get(key) for key in record.labels],
-            [annotations.get(key) for key in record.annotations],
-            [_at(obj, tuple(path.split("."))) for path in record.paths],
-        ]
+        f"{what} while the {child} exists; the running {child} was not changed. Restore the old "
+        f"{'value' if len(found) == 1 else 'values'}, or delete the workload and submit it again"
     )
 
 
@@ -104,8 +82,8 @@ def merge_patch(
         ("labels", record.labels if record else ()),
         ("annotations", record.annotations if record else ()),
     ):
-        have = lenient_map(_at(live, ("metadata", name)))
-        want = lenient_map(_at(desired, ("metadata", name)))
+        have = lenient_map(value_at(live, ("metadata", name)))
+        want = lenient_map(value_at(desired, ("metadata", name)))
         edits: Object = {key: value for key, value in want.items() if have.get(key) != value}
         edits |= {key: None for key in known if key not in want and key in have}
         if edits:
@@ -113,8 +91,8 @@ def merge_patch(
     if metadata:
         patch["metadata"] = metadata
     for path in backend.patch_paths:
-        want = _at(desired, path)
-        if want == _at(live, path) or owners.get(path, MANAGER) != MANAGER:
+        want = value_at(desired, path)
+        if want == value_at(live, path) or owners.get(path, MANAGER) != MANAGER:
             continue
         if want is None and not _ours_before(record, path):
             continue
@@ -138,10 +116,10 @@ def without_foreign(
     """
     warnings: list[str] = []
     for path in backend.owned_paths:
-        owner, wanted = owners.get(path, MANAGER), _at(desired, path)
+        owner, wanted = owners.get(path, MANAGER), value_at(desired, path)
         if owner == MANAGER or wanted is None:
             continue
-        have = _at(live, path)
+        have = value_at(live, path)
         if have != wanted:
             dotted = ".".join(path)
             warnings.append(
@@ -167,14 +145,3 @@ def _put(target: Object, path: tuple[str, ...], value: Any) -> None:
     for name in path[:-1]:
         target = target.setdefault(name, {})
     target[path[-1]] = value
-
-
-def own_keys(metadata: Object, name: str, queue_keys: Collection[str] = ()) -> tuple[str, ...]:
-    """The label or annotation keys of rendered metadata that are ours to restore."""
-    keys = lenient_map(metadata.get(name)).keys()
-    return tuple(sorted(key for key in keys if key not in queue_keys and key != RESOLVED))
-
-
-def paths_set(desired: Object, backend: Backend) -> tuple[str, ...]:
-    """The patchable paths that a rendered child sets, dotted."""
-    return tuple(".".join(path) for path in backend.patch_paths if _at(desired, path) is not None)

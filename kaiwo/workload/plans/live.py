@@ -1,27 +1,27 @@
-"""A workload with a live child: what it means, and what of a change reaches it."""
+"""A workload with a live child: its outcome, and what of a change is applied to the child."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import Condition, find_condition, merge_conditions
+from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.api.status import TERMINAL
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, decode
 from kaiwo.workload.defaults import queue_facts
-from kaiwo.workload.download.step import told_of_running
-from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.download.step import finished_condition
+from kaiwo.workload.errors import PluginError
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.model import Delete, Plan, PlannedEvent
+from kaiwo.workload.model import ChildRecord, Plan, PlannedEvent
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.plans import replacement, secondary_resources
-from kaiwo.workload.plans.blocked import blocked_by_api
 from kaiwo.workload.plans.create import schedulable, spec_warnings
-from kaiwo.workload.plans.update import Update, plan_update
-from kaiwo.workload.status import Verdict, document, documents, events
-from kaiwo.workload.storage.state import Volumes, volume_state
+from kaiwo.workload.plans.update import Update, kept_child, plan_update
+from kaiwo.workload.status import recorded_conditions
+from kaiwo.workload.storage.state import volume_outcome
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queues import Admission
     from kaiwo.workload.model import Facts, PlanContext, Registry
 
-FIRST_WORD = 2.0
-"""Seconds in which a queue's first word about a new child is waited for, so that a workload which is
-admitted at once, or waits for a reason, says so in its first status. The API server tells whole seconds."""
+QUEUE_TIMEOUT = 2.0
+"""Seconds to wait for a queue's first decision about a new child, so that the first status already has it.
+The API server's times are whole seconds."""
 
 RETRY_SECONDS = 30.0
-"""When to look again after a plugin failed to read the state of a child."""
+"""Seconds until a child is observed again after a plugin failed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,142 +44,99 @@ class _Queueing:
     admission: Admission | None = None
 
 
-def plan_live(case: PlanContext, switched: str) -> Plan:
-    """The plan for a workload whose child exists.
-
-    Args:
-        case: the workload, with the live child, which is ours, and the backend that made it.
-        switched: the field by which the workload now asks for another backend, empty when it does not.
-    """
+def plan_live(case: PlanContext) -> Plan:
+    """The plan for a workload whose child exists, is ours, and was made by the selected backend."""
     live: Object = case.facts.live or {}
     record = decode(live)
     try:
         queueing = _queueing(live, record, case.registry, case.facts)
-        observed = _observe(case, live, queueing)
+        outcome = _observe(case, live, queueing)
     except PluginError as error:
         # The last known state stays while nobody can read it.
         queueing = _Queueing()
         word = case.workload.status.status or "STARTING"
-        observed = Outcome(word, "PluginError", str(error), requeue_after=RETRY_SECONDS)
-    ended = observed.status in TERMINAL
+        outcome = Outcome(word, "PluginError", str(error), requeue_after=RETRY_SECONDS)
+    ended = outcome.status in TERMINAL
     metadata = lenient_map(live.get("metadata"))
-    if metadata.get("deletionTimestamp") and not ended:
-        observed = replacement.replacing(case, record) or Outcome(
+    deleting = bool(metadata.get("deletionTimestamp"))
+    if deleting and not ended:
+        outcome = replacement.replacing(case, record) or Outcome(
             "PENDING",
             "ChildDeleting",
             f"{case.backend.child.kind} {case.workload.name} is being deleted; then it is created again",
         )
-    if ended or metadata.get("deletionTimestamp"):
-        change = Update(
-            None if switched else _applied(case.workload, ()),
-            record.resolved.allocation if record else None,
-            warnings=record.warnings if record else (),
-        )
-    else:
-        change = _with_tuning(case, plan_update(case, record, queueing.admission, switched))
+    update = kept_child(case, record) if ended or deleting else plan_update(case, record, queueing.admission)
     warnings = (
         *spec_warnings(case.workload, case.registry, case.backend, case.facts.nodes),
-        *change.warnings,
+        *update.warnings,
     )
-    volumes = volume_state(case.workload, record.resolved, case.facts) if record else Volumes()
-    if ended:
-        volumes = replace(volumes, requeue_after=None, needs_events=None)
-    return _plan(case, observed, queueing, replace(change, warnings=warnings), volumes)
-
-
-def _with_tuning(case: PlanContext, change: Update) -> Update:
-    """The edits, and what else of an applied spec reaches what the child's own controller made."""
-    if change.condition is not None and change.condition.status != "True":
-        return change
-    if any(isinstance(write, Delete) and write.resource == case.backend.child for write in change.writes):
-        return change
-    try:
-        patches = secondary_resources.tuned(case)
-    except (SpecError, PluginError) as error:
-        told = Condition("SpecApplied", "False", "PluginError", str(error), case.workload.generation or None)
-        return replace(change, condition=told)
-    rejected = case.facts.rejection
-    if rejected is not None and rejected.resource in case.backend.secondary:
-        refusal = blocked_by_api(rejected)
-        return replace(
-            change,
-            condition=Condition(
-                "SpecApplied", "False", refusal.reason, refusal.message, case.workload.generation or None
-            ),
-        )
-    return replace(change, writes=(*change.writes, *patches))
-
-
-def _plan(
-    case: PlanContext,
-    observed: Outcome,
-    queueing: _Queueing,
-    change: Update,
-    volumes: Volumes,
-) -> Plan:
-    uid = lenient_map(lenient_map(case.facts.live).get("metadata")).get("uid")
-    wakes = [seconds for seconds in (observed.requeue_after, volumes.requeue_after) if seconds is not None]
-    conditions = [
-        schedulable(case.workload, change.allocation) if change.allocation else None,
-        _admitted(case.workload, queueing, observed),
-        change.storage or volumes.condition,
-        told_of_running(case.workload, case.facts),
-        _with_warnings(change.condition, change.warnings),
-    ]
-    verdict = Verdict(
-        status=observed.status,
-        reason=observed.reason,
-        message=observed.message,
-        conditions=tuple(condition for condition in conditions if condition is not None),
-        allocation=change.allocation,
-        backend=case.backend.name,
-        queue=queueing.queue,
-        child_uid=uid if isinstance(uid, str) else None,
-        started=observed.started,
-        run_started=observed.run_started,
-        completed=observed.completed,
-        passed=(*_queued_before(case.workload, observed, queueing), *observed.passed),
-    )
-    statuses = documents(case.workload, verdict, case.facts.now)
-    early = _too_early(case, observed, queueing) if statuses else None
-    if early is not None:
-        wakes.append(early)
-        statuses = ()
-    new = case.workload.status.child_uid != verdict.child_uid
-    told = events(case.workload, statuses, f"{case.backend.child.kind} {case.workload.name}" if new else "")
+    volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
     return Plan(
-        writes=change.writes,
-        statuses=statuses,
-        events=(
-            *told,
-            *replacement.told(case.workload, observed),
-            *_outside_quota(case.workload, queueing, observed),
+        _with_conditions(case, outcome, queueing, replace(update, warnings=warnings), volumes, ended=ended),
+        ChildRecord(
+            uid=uid if isinstance(uid := metadata.get("uid"), str) else None,
+            kind=case.backend.child.kind,
+            backend=case.backend.name,
+            allocation=update.allocation,
+            queue=queueing.queue,
         ),
-        requeue_after=min(wakes, default=None),
-        warnings=change.warnings,
+        writes=update.writes,
+        events=(
+            *replacement.replaced_event(case.workload, outcome),
+            *_outside_quota(case.workload, queueing, outcome),
+        ),
+        warnings=warnings,
         backend=case.backend.name,
-        rendered=change.rendered,
-        needs_events=case.facts.live if observed.needs_events else volumes.needs_events,
-        pod_owner=observed.pod_owner if observed.needs_events else None,
+        rendered=update.rendered,
+        status_delay=_status_delay(case, outcome, queueing),
     )
 
 
-def _too_early(case: PlanContext, observed: Outcome, queueing: _Queueing) -> float | None:
-    """Seconds until it is told that a queue has not looked at a child yet; None when it is told at once."""
+def _with_conditions(
+    case: PlanContext,
+    outcome: Outcome,
+    queueing: _Queueing,
+    update: Update,
+    volumes: Outcome | None,
+    *,
+    ended: bool,
+) -> Outcome:
+    """The outcome with all conditions, and with what the volumes wait for."""
+    storage = update.storage or (volumes.conditions[0] if volumes is not None else None)
+    conditions = (
+        schedulable(case.workload, update.allocation) if update.allocation else None,
+        _admitted(case.workload, queueing, outcome),
+        storage,
+        finished_condition(case.workload, case.facts),
+        _with_warnings(update.condition, update.warnings),
+    )
+    requeue_after, needs_events = outcome.requeue_after, outcome.needs_events
+    if volumes is not None and not ended:
+        delays = (requeue_after, volumes.requeue_after)
+        requeue_after = min((seconds for seconds in delays if seconds is not None), default=None)
+        needs_events = needs_events or volumes.needs_events
+    first = not case.workload.status.status and outcome.status != "PENDING"
+    return replace(
+        outcome,
+        # The wait in a queue is a state of its own also where the first status comes after it.
+        passed=("PENDING", *outcome.passed) if first and queueing.queued else outcome.passed,
+        requeue_after=requeue_after,
+        needs_events=needs_events,
+        pod_owner=outcome.pod_owner if outcome.needs_events else None,
+        conditions=tuple(condition for condition in conditions if condition is not None),
+    )
+
+
+def _status_delay(case: PlanContext, outcome: Outcome, queueing: _Queueing) -> float | None:
+    """Seconds to wait for the queue's first decision about a child; None when its state is written now."""
     admission = queueing.admission
-    if not queueing.queued or admission is None or not admission.undecided or observed.status != "PENDING":
+    if not queueing.queued or admission is None or not admission.undecided or outcome.status != "PENDING":
         return None
-    since = pod_status.moment(admission.since)
+    since = parse_time(admission.since)
     if since is None or case.workload.status.status not in ("", "PENDING"):
         return None
-    left = FIRST_WORD - (case.facts.now - since).total_seconds()
-    return min(left, FIRST_WORD) if left > 0 else None
-
-
-def _queued_before(workload: Workload, observed: Outcome, queueing: _Queueing) -> tuple[str, ...]:
-    """The wait in a queue, where the first status of a workload comes after it."""
-    first = not workload.status.status and observed.status != "PENDING"
-    return ("PENDING",) if first and queueing.queued else ()
+    left = QUEUE_TIMEOUT - (case.facts.now - since).total_seconds()
+    return min(left, QUEUE_TIMEOUT) if left > 0 else None
 
 
 def _queueing(live: Object, record: AppliedRecord | None, registry: Registry, facts: Facts) -> _Queueing:
@@ -195,11 +152,7 @@ def _queueing(live: Object, record: AppliedRecord | None, registry: Registry, fa
     )
 
 
-def _observe(
-    case: PlanContext,
-    live: Object,
-    queueing: _Queueing,
-) -> Outcome:
+def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
     seen = Observation(
         workload=case.workload,
         child=live,
@@ -211,38 +164,33 @@ def _observe(
         warning_event=case.facts.warning_event_of(live),
         gone=pod_status.since(case.facts.gone_pods, live),
     )
-    observed = plugin_calls.observed(case.backend, seen)
+    outcome = plugin_calls.observed(case.backend, seen)
     again = queueing.admission.requeue_after if queueing.queued and queueing.admission else None
     if again is not None:
-        observed = replace(observed, requeue_after=min(again, observed.requeue_after or again))
-    if observed.status == "COMPLETE" or observed.reason in pod_status.PROBLEMS:
-        return observed
+        outcome = replace(outcome, requeue_after=min(again, outcome.requeue_after or again))
+    if outcome.status == "COMPLETE" or outcome.reason in pod_status.PROBLEMS:
+        return outcome
     finding = plugin_calls.finding(case.registry, seen)
-    return replace(observed, reason=finding.reason, message=finding.message) if finding else observed
-
-
-def _applied(workload: Workload, warnings: tuple[str, ...]) -> Condition:
-    text = "; ".join(warnings)
-    return Condition("SpecApplied", "True", "Applied", text, workload.generation or None)
+    return replace(outcome, reason=finding.reason, message=finding.message) if finding else outcome
 
 
 def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Condition | None:
-    """Warnings stand with the condition that says the spec was applied: not everybody saw a command's."""
+    """SpecApplied with the warnings: not everybody saw those of the command line."""
     if condition is None or condition.status != "True" or not warnings:
         return condition
     return replace(condition, message="; ".join(warnings))
 
 
-_AT_WORK = ("STARTING", "RUNNING", "READY")
+_ACTIVE = ("STARTING", "RUNNING", "READY")
 
 
-def _admitted(workload: Workload, queueing: _Queueing, observed: Outcome) -> Condition | None:
+def _admitted(workload: Workload, queueing: _Queueing, outcome: Outcome) -> Condition | None:
     admission = queueing.admission
     if not queueing.queued or admission is None:
         return None
     generation = workload.generation or None
     before = find_condition(workload.status.conditions, "Admitted") or {}
-    if admission.state == "evicted" and observed.status in _AT_WORK and before.get("status") == "True":
+    if admission.state == "evicted" and outcome.status in _ACTIVE and before.get("status") == "True":
         # Being evicted, it is stopped in a moment: the condition changes together with the state.
         text = str(before.get("message") or "")
         return Condition("Admitted", "True", str(before.get("reason") or ""), text, generation)
@@ -253,21 +201,19 @@ def _admitted(workload: Workload, queueing: _Queueing, observed: Outcome) -> Con
     return Condition("Admitted", "False", admission.reason, admission.message, generation)
 
 
-def _outside_quota(workload: Workload, queueing: _Queueing, observed: Outcome) -> tuple[PlannedEvent, ...]:
+def _outside_quota(workload: Workload, queueing: _Queueing, outcome: Outcome) -> tuple[PlannedEvent, ...]:
     if queueing.admission is None or queueing.admission.state != "unmanaged":
         return ()
     before = find_condition(workload.status.conditions, "Admitted")
     if before is not None and before.get("reason") == "NotManagedByQueue":
         return ()
     # What is suspended and ignored does not run at all.
-    said = "runs outside quota: " if observed.status in _AT_WORK else ""
-    return (PlannedEvent("Warning", "NotManagedByQueue", f"{said}{queueing.admission.message}"),)
+    prefix = "runs outside quota: " if outcome.status in _ACTIVE else ""
+    return (PlannedEvent("Warning", "NotManagedByQueue", f"{prefix}{queueing.admission.message}"),)
 
 
-def keep(workload: Workload, facts: Facts, applied: Condition) -> Plan:
-    """The plan of a running workload whose new spec cannot be understood: its child goes on."""
-    before = document(workload.status)
-    after = {**before, "conditions": merge_conditions(before.get("conditions", []), [applied], facts.now)}
-    if workload.generation:
-        after["observedGeneration"] = workload.generation
-    return Plan(statuses=() if after == before else (after,))
+def keep(workload: Workload, applied: Condition) -> Plan:
+    """The plan of a running workload whose new spec is invalid: only the condition SpecApplied changes."""
+    status = workload.status
+    conditions = (*recorded_conditions(workload), applied)
+    return Plan(Outcome(status.status, status.reason, status.message, conditions=conditions))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import Condition
 from kaiwo.api.status import TERMINAL
-from kaiwo.plugin.observation import Observation
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.model import Plan
-from kaiwo.workload.observe import pod_status
-from kaiwo.workload.status import OWN_CONDITIONS, Verdict, documents, events
+from kaiwo.workload.status import recorded_conditions
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,43 +28,34 @@ def plan_missing_child(workload: Workload, facts: Facts, backend: Backend) -> Pl
     """The end of a workload whose child is gone for good; None when a child may be created (again)."""
     if workload.kind != "KaiwoJob":
         return None
-    if facts.lost is not None:
-        verdict = _last_seen(workload, facts, facts.lost, backend)
+    if facts.missing_child is not None:
+        outcome = _last_seen(workload, facts, facts.missing_child, backend)
     elif workload.status.child_uid and not _never_started(workload, facts.now, backend):
-        verdict = _child_lost(workload, facts, backend)
+        outcome = _unknown_end(workload, facts, backend)
     else:
-        verdict = None
-    if verdict is None:
+        outcome = None
+    if outcome is None:
         return None
-    statuses = documents(workload, verdict, facts.now)
-    return Plan(statuses=statuses, events=events(workload, statuses, ""), backend=backend.name)
+    return Plan(replace(outcome, conditions=recorded_conditions(workload)), backend=backend.name)
 
 
-def _last_seen(workload: Workload, facts: Facts, lost: DeletedChild, backend: Backend) -> Verdict | None:
+def _last_seen(workload: Workload, facts: Facts, missing: DeletedChild, backend: Backend) -> Outcome | None:
     seen = Observation(
         workload=workload,
-        child=lost.obj,
+        child=missing.obj,
         pods=facts.pods,
         admission=None,
         queued=False,
         now=facts.now,
         gone=facts.gone_pods,
     )
-    observed = plugin_calls.observed(backend, seen)
-    if observed.status in TERMINAL:
-        return Verdict(
-            status=observed.status,
-            reason=observed.reason,
-            message=observed.message,
-            started=observed.started,
-            run_started=observed.run_started,
-            completed=observed.completed,
-            passed=observed.passed,
-            conditions=_kept(workload),
-        )
-    if lost.deletion_seen or not (lenient_map(lost.obj.get("status")).get("startTime") or observed.started):
+    outcome = plugin_calls.observed(backend, seen)
+    if outcome.status in TERMINAL:
+        return replace(outcome, requeue_after=None, needs_events=None)
+    started = lenient_map(missing.obj.get("status")).get("startTime") or outcome.started
+    if missing.deletion_seen or not started:
         return None
-    return _child_lost(workload, facts, backend)
+    return _unknown_end(workload, facts, backend)
 
 
 def _never_started(workload: Workload, now: datetime, backend: Backend) -> bool:
@@ -72,7 +63,7 @@ def _never_started(workload: Workload, now: datetime, backend: Backend) -> bool:
     status = workload.status
     if status.start_time is not None or status.status not in ("", "PENDING", "ERROR"):
         return False
-    known = [pod_status.moment(item.get("lastTransitionTime")) for item in status.conditions]
+    known = [parse_time(item.get("lastTransitionTime")) for item in status.conditions]
     last = max((at for at in known if at is not None), default=workload.created)
     return (now - last).total_seconds() < _ttl(workload, backend)
 
@@ -83,30 +74,14 @@ def _ttl(workload: Workload, backend: Backend) -> int:
     return given if isinstance(given, int) else TTL_SECONDS
 
 
-def _child_lost(workload: Workload, facts: Facts, backend: Backend) -> Verdict:
-    return Verdict(
+def _unknown_end(workload: Workload, facts: Facts, backend: Backend) -> Outcome:
+    return Outcome(
         status="FAILED",
         reason="ChildLost",
         message=(
-            f"{backend.child.kind} {workload.name} is gone and nobody saw how it ended (it may have been "
-            "collected after its end while the operator was down); it is not run a second time: look at the "
-            "job's own output, and delete the workload and submit it again if it should run again"
+            f"{backend.child.kind} {workload.name} is gone and its end was not observed; it may have been "
+            "collected after its end while the operator was down. It is not run a second time: check the "
+            "job's own output, and delete the workload and submit it again to run it once more"
         ),
         completed=facts.now,
-        conditions=_kept(workload),
-    )
-
-
-def _kept(workload: Workload) -> tuple[Condition, ...]:
-    """What was last said of the run: it is as true of it after its end."""
-    return tuple(
-        Condition(
-            str(item.get("type")),
-            item.get("status", "Unknown"),
-            str(item.get("reason", "")),
-            str(item.get("message", "")),
-            item.get("observedGeneration"),
-        )
-        for item in workload.status.conditions
-        if item.get("type") in OWN_CONDITIONS
     )

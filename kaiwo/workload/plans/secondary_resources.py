@@ -1,4 +1,4 @@
-"""Objects beside the child, as a Deployment's Service: made, corrected and taken away with it."""
+"""Creates, restores and deletes secondary resources: objects beside the child as a Deployment's Service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kaiwo.engine.diff import contains, would_change
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import RESOLVED, conflict, controller_of, is_ours, owner_reference, system_labels
+from kaiwo.workload.metadata import RESOLVED, conflict, controller_of, is_ours, owned
 from kaiwo.workload.model import Apply, Delete, Patch
 
 if TYPE_CHECKING:
@@ -22,27 +22,24 @@ if TYPE_CHECKING:
     from kaiwo.workload.model import Facts, PlanContext, Write
 
 
-def owned(obj: Object, workload: Workload) -> Object:
-    """A rendered companion with ownership and system labels.
+def with_hash(obj: Object, workload: Workload) -> Object:
+    """A rendered secondary resource with ownership, and with a hash of the whole.
 
-    A hash of the whole stands on it: that is how a field which is no longer rendered is noticed.
+    By the hash a field which is no longer rendered is noticed.
     """
-    metadata = dict(obj["metadata"])
-    metadata["annotations"] = {**metadata.get("annotations", {}), RESOLVED: digest(obj)}
-    metadata["labels"] = {**metadata.get("labels", {}), **system_labels(workload)}
-    if owner := owner_reference(workload):
-        metadata["ownerReferences"] = owner
-    return {**obj, "metadata": metadata}
+    metadata = obj["metadata"]
+    annotations = {**metadata.get("annotations", {}), RESOLVED: digest(obj)}
+    return {**obj, "metadata": owned({**metadata, "annotations": annotations}, workload)}
 
 
 def live(backend: Backend, workload: Workload, facts: Facts) -> Mapping[Resource, Object]:
-    """The live objects under the names of the backend's companions, ours or not."""
+    """The live objects under the names of the backend's secondary resources, ours or not."""
     found = {kind: facts.auxiliaries.get((kind, workload.name)) for kind in backend.secondary}
     return {kind: obj for kind, obj in found.items() if obj is not None}
 
 
 def taken(case: PlanContext, rendered: Rendered) -> Blocked | None:
-    """Why a companion cannot be made: somebody else's object has its name."""
+    """Why a secondary resource cannot be made: somebody else's object has its name."""
     present = live(case.backend, case.workload, case.facts)
     for kind in rendered.secondary:
         if kind in present and not is_ours(present[kind], case.workload):
@@ -51,15 +48,17 @@ def taken(case: PlanContext, rendered: Rendered) -> Blocked | None:
 
 
 def writes(case: PlanContext, rendered: Rendered) -> list[Write]:
-    """What brings the companions to what was rendered; nothing of somebody else's is touched."""
+    """The writes that make the secondary resources as rendered; nothing of somebody else's is touched."""
     present = live(case.backend, case.workload, case.facts)
     steps: list[Write] = []
     for kind, obj in rendered.secondary.items():
         there = present.get(kind)
-        if there is None or not (_going(there) or contains(there, obj) or not is_ours(there, case.workload)):
+        if there is None or not (
+            _is_deleting(there) or contains(there, obj) or not is_ours(there, case.workload)
+        ):
             steps.append(Apply(kind, obj))
     for kind, there in present.items():
-        if kind in rendered.secondary or _going(there) or not is_ours(there, case.workload):
+        if kind in rendered.secondary or _is_deleting(there) or not is_ours(there, case.workload):
             continue
         uid = str(lenient_map(there.get("metadata")).get("uid", ""))
         steps.append(Delete(kind, case.workload.namespace, case.workload.name, uid))
@@ -74,7 +73,7 @@ def tuned(case: PlanContext) -> list[Write]:
     made = {
         kind: obj
         for kind, obj in live(case.backend, case.workload, case.facts).items()
-        if not _going(obj) and (controller_of(obj) or {}).get("uid") == child
+        if not _is_deleting(obj) and (controller_of(obj) or {}).get("uid") == child
     }
     steps: list[Write] = []
     for kind, body in plugin_calls.tuned(case.backend, case.workload, made).items():
@@ -84,5 +83,5 @@ def tuned(case: PlanContext) -> list[Write]:
     return steps
 
 
-def _going(obj: Object) -> bool:
+def _is_deleting(obj: Object) -> bool:
     return bool(lenient_map(obj.get("metadata")).get("deletionTimestamp"))

@@ -1,4 +1,4 @@
-"""What of a changed workload, or of an edited child, leads to a write on the live child."""
+"""Updates of a live child: what of a changed workload is applied, and what of an edited child is restored."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload import plugin_calls
-from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, fingerprint
+from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, content, fingerprint
 from kaiwo.workload.defaults import queue_facts, renew, resolve
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.model import Apply, Patch
+from kaiwo.workload.model import Apply, Delete, Patch
 from kaiwo.workload.plans import create, replacement, secondary_resources
 from kaiwo.workload.plans.blocked import blocked_by_api
 from kaiwo.workload.plans.diff import (
     changed,
-    content,
     immutable,
     immutable_message,
     merge_patch,
@@ -48,7 +47,7 @@ _QUEUE_FIELDS = ("clusterQueue", "priorityClass")
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What reaches a live child.
+    """What is written to a live child, and what the status says of it.
 
     Attributes:
         condition: the condition SpecApplied; None where it does not apply.
@@ -67,25 +66,47 @@ class Update:
     rendered: tuple[Rendered, ...] = ()
 
 
-def plan_update(
-    case: PlanContext,
-    record: AppliedRecord | None,
-    admission: Admission | None,
-    switched: str,
-) -> Update:
-    """What a changed workload or an edited child leads to; nothing, quickly, when neither is the case."""
+def kept_child(case: PlanContext, record: AppliedRecord | None) -> Update:
+    """The update of a child that has ended or is being deleted: none."""
+    return Update(
+        None if case.switched else _applied(case.workload),
+        record.resolved.allocation if record else None,
+        warnings=record.warnings if record else (),
+    )
+
+
+def plan_update(case: PlanContext, record: AppliedRecord | None, admission: Admission | None) -> Update:
+    """What of a changed workload or an edited child is written to the child and its secondary resources."""
+    update = _child_update(case, record, admission)
+    if update.condition is not None and update.condition.status != "True":
+        return update
+    if any(isinstance(write, Delete) and write.resource == case.backend.child for write in update.writes):
+        return update
+    try:
+        patches = secondary_resources.tuned(case)
+    except (SpecError, PluginError) as error:
+        return replace(update, condition=_applied(case.workload, "PluginError", str(error)))
+    rejected = case.facts.rejection
+    if rejected is not None and rejected.resource in case.backend.secondary:
+        blocked = blocked_by_api(rejected)
+        return replace(update, condition=_applied(case.workload, blocked.reason, blocked.message))
+    return replace(update, writes=(*update.writes, *patches)) if patches else update
+
+
+def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Admission | None) -> Update:
+    """What is written to the child; found out quickly where nothing has changed."""
     allocation = record.resolved.allocation if record else None
     fields = fingerprint(case.workload)
-    if switched:
+    if case.switched:
         asked = [name for name in changed(record.fields, fields) if name == "ray"] if record else []
-        text = immutable_message(asked or [switched], case.backend.child.kind)
+        text = immutable_message(asked or [case.switched], case.backend.child.kind)
         return Update(_applied(case.workload, "Immutable", text), allocation)
     changes: list[str] = []
     live: Object = case.facts.live or {}
     if record is not None:
         changes = changed(record.fields, fields)
-        # Another manager's change of anything is looked for in the whole object where that is applied.
-        edited = case.backend.write == "apply" or content(live, record) != record.content
+        # Where the whole object is applied, a change by another manager may be anywhere in it.
+        edited = case.backend.write == "apply" or _is_edited(live, record)
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
         if not (changes or edited or relabelled):
             return Update(_applied(case.workload), allocation, warnings=record.warnings)
@@ -93,25 +114,29 @@ def plan_update(
         if frozen := immutable(changes, case.backend, allowed):
             text = immutable_message(frozen, case.backend.child.kind)
             return Update(_applied(case.workload, "Immutable", text), allocation)
-        if cannot := _cannot_grow(case, changes):
-            told = Condition(
-                "StorageReady", "False", "VolumeNotExpandable", cannot, case.workload.generation or None
-            )
-            return Update(_applied(case.workload, "VolumeNotExpandable", cannot), allocation, storage=told)
+        if text := _not_expandable(case, changes):
+            generation = case.workload.generation or None
+            storage = Condition("StorageReady", "False", "VolumeNotExpandable", text, generation)
+            return Update(_applied(case.workload, "VolumeNotExpandable", text), allocation, storage=storage)
     if case.facts.rejection is not None:
-        refusal = blocked_by_api(case.facts.rejection)
-        about = Condition(
-            refusal.condition, "False", refusal.reason, refusal.message, case.workload.generation or None
+        blocked = blocked_by_api(case.facts.rejection)
+        generation = case.workload.generation or None
+        about = Condition(blocked.condition, "False", blocked.reason, blocked.message, generation)
+        return Update(
+            _applied(case.workload, blocked.reason, blocked.message),
+            allocation,
+            storage=about if blocked.condition == "StorageReady" else None,
         )
-        if refusal.condition == "StorageReady":
-            return Update(_applied(case.workload, refusal.reason, refusal.message), allocation, storage=about)
-        return Update(_applied(case.workload, refusal.reason, refusal.message), allocation)
     try:
         return _write(case, record, changes)
     except SpecError as error:
         return Update(_applied(case.workload, "InvalidSpec", str(error)), allocation)
     except PluginError as error:
         return Update(_applied(case.workload, "PluginError", str(error)), allocation)
+
+
+def _is_edited(live: Object, record: AppliedRecord) -> bool:
+    return content(live, record.labels, record.annotations, record.paths) != record.content
 
 
 def _applied(workload: Workload, reason: str = "", message: str = "") -> Condition:
@@ -141,7 +166,7 @@ def _allowed(
     return allowed
 
 
-def _cannot_grow(case: PlanContext, changes: Collection[str]) -> str:
+def _not_expandable(case: PlanContext, changes: Collection[str]) -> str:
     """Why a volume that was asked to grow cannot; empty when none is, or all can."""
     for path in changes:
         claim = _claim(case.workload, case.facts, path) if path in _SIZES else None
@@ -163,7 +188,7 @@ def _claim(workload: Workload, facts: Facts, path: str) -> Object | None:
 
 
 def _growth(workload: Workload, claim: Object, path: str) -> int | None:
-    """By how much (billionths of a byte) a volume is asked to grow; None when that cannot be said."""
+    """By how much (billionths of a byte) a volume is to grow; None when a size is no quantity."""
     spec = workload.spec.storage
     section = (spec.data if path.startswith("storage.data") else spec.hugging_face) if spec else None
     wanted = quantity(section.storage_size) if section and section.storage_size else None
@@ -178,13 +203,13 @@ def _write(
     changes: Collection[str],
 ) -> Update:
     allocation = record.resolved.allocation if record else None
-    if refusal := create.check(case.workload, case.backend):
-        return Update(_applied(case.workload, refusal.reason, refusal.message), allocation)
+    if blocked := create.check(case.workload, case.backend):
+        return Update(_applied(case.workload, blocked.reason, blocked.message), allocation)
     answer = _values(case, record, changes)
     if isinstance(answer, Blocked):
         return Update(_applied(case.workload, answer.reason, answer.message), allocation)
     resolved, queue = answer
-    made = _made(case, record, resolved, queue)
+    made = _render(case, record, resolved, queue)
     writes: list[Write] = []
     if any(path in changes for path in _SIZES):
         writes += [
@@ -192,18 +217,18 @@ def _write(
         ]
     live: Object = case.facts.live or {}
     metadata = lenient_map(live.get("metadata"))
-    warnings = list(made.rendered.warnings)
-    if taken := secondary_resources.taken(case, made.rendered):
+    warnings = list(made.warnings)
+    if taken := secondary_resources.taken(case, made):
         return Update(_applied(case.workload, taken.reason, taken.message), allocation)
     if changes and _replaces(case, made):
         return Update(_applied(case.workload), allocation, (replacement.deletion(case),))
     if case.backend.write == "apply":
-        desired, left = without_foreign(made.rendered.child, live, case.backend, case.facts.owners)
+        desired, left = without_foreign(made.child, live, case.backend, case.facts.owners)
         warnings += left
         combined = plugin_calls.merged(case.backend, desired, live)
         if not contains(live, combined):
             writes.append(Apply(case.backend.child, _guarded(combined, live, desired)))
-    elif patch := merge_patch(live, made.rendered.child, record, case.backend, case.facts.owners):
+    elif patch := merge_patch(live, made.child, record, case.backend, case.facts.owners):
         writes.append(
             Patch(
                 case.backend.child,
@@ -213,19 +238,19 @@ def _write(
                 patch,
             )
         )
-    writes += secondary_resources.writes(case, made.rendered)
+    writes += secondary_resources.writes(case, made)
     return Update(
         _applied(case.workload),
         resolved.allocation,
         tuple(writes),
         warnings=tuple(warnings),
-        rendered=(made.rendered,),
+        rendered=(made,),
     )
 
 
-def _made(
+def _render(
     case: PlanContext, record: AppliedRecord | None, resolved: Resolved, queue: QueueAssignment | None
-) -> create.Made:
+) -> Rendered:
     """The child as it is wanted now; new labels of the workload wait for a change that needs new pods."""
     made = create.make(case, resolved, queue)
     if record is None or not _replaces(case, made):
@@ -235,10 +260,10 @@ def _made(
     return made if _replaces(case, same) else same
 
 
-def _replaces(case: PlanContext, made: create.Made) -> bool:
+def _replaces(case: PlanContext, made: Rendered) -> bool:
     """Whether the live child would have to be replaced to become what was rendered."""
     live: Object = case.facts.live or {}
-    wanted = plugin_calls.immutable_part(case.backend, made.rendered.child)
+    wanted = plugin_calls.immutable_part(case.backend, made.child)
     return plugin_calls.immutable_part(case.backend, live) != wanted
 
 
@@ -257,7 +282,7 @@ def _values(
 ) -> tuple[Resolved, QueueAssignment | None] | Blocked:
     """The resolved values of the child after the change, and its queue."""
     if record is None:
-        # Somebody removed the record: what the child was made with is lost, so it is taken as of now.
+        # Somebody removed the record of what the child was created with, so the current values are used.
         return resolve(case, check_capacity=False)
     queue = record.queue
     if case.registry.queue is not None and any(name in changes for name in _QUEUE_FIELDS):

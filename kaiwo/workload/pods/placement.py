@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def requests_gpus(pod: Object, vendor_keys: Sequence[str]) -> bool:
-    """Whether any container of a pod spec, init containers included, asks for a GPU."""
+    """Whether any container of a pod spec, init containers included, requests a GPU."""
     for group in ("containers", "initContainers"):
         for container in pod.get(group) or ():
             resources = lenient_map(container.get("resources"))
@@ -28,10 +28,10 @@ def requests_gpus(pod: Object, vendor_keys: Sequence[str]) -> bool:
 
 
 def place(pod: Object, resolved: Resolved, vendor_keys: Sequence[str], path: str, origins: Origins) -> bool:
-    """Let a pod that asks for GPUs run on GPU nodes, and on no others than the models asked for, in place.
+    """Let a pod that requests GPUs run on GPU nodes, and only on the requested models, in place.
 
     Returns:
-        Whether the pod asks for GPUs; one that does not is left as it is.
+        Whether the pod requests GPUs; one that does not is left as it is.
 
     Raises:
         SpecError: the pod's own tolerations or affinity have an impossible shape.

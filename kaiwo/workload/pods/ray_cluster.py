@@ -74,7 +74,7 @@ def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
 
 
 def _check_name(name: object, path: str, taken: dict[str, str]) -> None:
-    """Look for a group's name that a queue could not tell from others, and would ignore without a word.
+    """Reject group names that a queue cannot distinguish; it would ignore the workload silently.
 
     Args:
         name: the name; one that is absent is filled in.
@@ -108,7 +108,7 @@ def _check_template(group: Object, path: str) -> None:
 def allocate_cluster(inp: AllocationInput, cluster: object) -> Allocation | Blocked:
     """The split of GPUs over the workers: each pod of every group gets a replica's share.
 
-    Where the workload asks for none, those that the groups' templates ask for count.
+    Where the workload requests none, those that the groups' templates request count.
     """
     groups = lenient_maps(lenient_map(cluster).get("workerGroupSpecs"))
     if inp.workload.spec.gpus or inp.workload.spec.gpus_per_replica:
@@ -146,14 +146,14 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
         )
     spec["enableInTreeAutoscaling"] = False
     origins.note(f"{path}.enableInTreeAutoscaling", "default", "a queue admits a fixed number of pods")
-    spec["headGroupSpec"], told = _head(inp, spec.get("headGroupSpec"), f"{path}.headGroupSpec", origins)
-    warnings += told
+    spec["headGroupSpec"], found = _head(inp, spec.get("headGroupSpec"), f"{path}.headGroupSpec", origins)
+    warnings += found
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
     spec["workerGroupSpecs"] = workers = []
     for position, group in enumerate(groups or [{"groupName": WORKER_GROUP, "rayStartParams": {}}]):
-        worker, told = _workers(inp, group, position, path, origins)
+        worker, found = _workers(inp, group, position, path, origins)
         workers.append(worker)
-        warnings += told
+        warnings += found
     return spec, warnings
 
 
@@ -179,7 +179,7 @@ def _fill_start_params(group: Object, path: str, origins: Origins) -> None:
     """Make a group valid that gives none: KubeRay before 1.5 refuses it."""
     if "rayStartParams" not in group:
         group["rayStartParams"] = {}
-        origins.note(f"{path}.rayStartParams", "default", "KubeRay before 1.5 asks for it")
+        origins.note(f"{path}.rayStartParams", "default", "KubeRay before 1.5 requires it")
 
 
 def _workers(
@@ -203,5 +203,5 @@ def _workers(
     role = PodRole(
         path=f"{path}.template", container="ray-worker", shm=WORKER_SHARED_MEMORY, entrypoint=False
     )
-    worker["template"], told = pod_template(inp, worker.get("template"), role, origins)
-    return worker, [*warnings, *told]
+    worker["template"], found = pod_template(inp, worker.get("template"), role, origins)
+    return worker, [*warnings, *found]

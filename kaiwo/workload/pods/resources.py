@@ -62,7 +62,7 @@ class Needs:
         defaults: ``spec.resources`` as maps, GPU keys left out.
         vendor_keys: resource keys that are GPUs.
         primary: whether it is the primary container of its pod.
-        gpus: GPUs to set on the primary container; None leaves those that the container asks for itself.
+        gpus: GPUs to set on the primary container; None leaves those that the container requests itself.
         gpu_key: the resource key of these.
         generated: the pod template is ours, so that CPU and memory follow from the GPUs.
         memory: memory from KaiwoConfig (Ray heads), empty for none.
@@ -92,7 +92,7 @@ def spec_defaults(
             }
             ignored |= (values or {}).keys() - sides[side].keys()
     return sides, [
-        f"spec.resources: {key} is ignored; ask for GPUs with spec.gpus" for key in sorted(ignored)
+        f"spec.resources: {key} is ignored; request GPUs with spec.gpus" for key in sorted(ignored)
     ]
 
 

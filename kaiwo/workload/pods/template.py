@@ -93,7 +93,7 @@ def pod_template(
     warnings = _containers(pod, inp, role, generated, origins)
     placed = place(pod, inp.resolved, _gpu_keys(inp), path, origins)
     if role.gpus and inp.workload.spec.gpu_models and not placed:
-        warnings.append("spec.gpuModels is ignored: the workload asks for no GPUs")
+        warnings.append("spec.gpuModels is ignored: the workload requests no GPUs")
     result = contributed(inp, result, role.path, origins)
     for group in ("containers", "initContainers"):
         for position, container in enumerate(as_maps(result["spec"].get(group), f"{path}.{group}")):

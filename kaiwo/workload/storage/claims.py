@@ -1,4 +1,4 @@
-"""The claims of a workload: rendered, made, and enlarged where their class allows it."""
+"""The claims of a workload: rendered, created, and expanded where their class allows it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import conflict, is_ours, owner_reference, system_labels
+from kaiwo.workload.metadata import conflict, is_ours, owned
 from kaiwo.workload.model import Apply
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.storage.volumes import enabled, volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rendering import Resolved
@@ -26,21 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClaimWrites:
-    """What becomes of the claims of a workload without a child.
+    """The claims of a workload without a child.
 
     Attributes:
-        writes: claims to make or to enlarge.
-        refusal: why the workload cannot run with what is there.
+        rendered: the claims as they are wanted.
+        writes: claims to create or to expand.
+        blocked: why the workload cannot run with what is there.
         warnings: what of the spec is not used.
     """
 
+    rendered: tuple[Rendered, ...] = ()
     writes: tuple[Write, ...] = ()
-    refusal: Blocked | None = None
+    blocked: Blocked | None = None
     warnings: tuple[str, ...] = ()
 
 
-def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
-    """What to write, or why not, for claims as rendered; those of somebody else are never touched."""
+def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
+    """The claims of a workload without a child, and what to write, or why not; others' are never touched."""
+    rendered = claims(case.workload, resolved)
     writes: list[Write] = []
     warnings: list[str] = []
     for claim in rendered:
@@ -50,9 +51,9 @@ def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
             continue
         if not is_ours(live, case.workload):
-            return ClaimWrites(refusal=conflict(live, "PersistentVolumeClaim", case.workload))
+            return ClaimWrites(blocked=conflict(live, "PersistentVolumeClaim", case.workload))
         if problem := _fixed(case.workload, live):
-            return ClaimWrites(refusal=Blocked("VolumeImmutable", problem, condition="StorageReady"))
+            return ClaimWrites(blocked=Blocked("VolumeImmutable", problem, condition="StorageReady"))
         wanted, have = quantity(size(claim.child)), quantity(size(live))
         if wanted is None or have is None or wanted == have:
             continue
@@ -62,14 +63,14 @@ def reconciled(case: PlanContext, rendered: Iterable[Rendered]) -> ClaimWrites:
                 "asked for: a volume cannot shrink"
             )
         elif problem := not_expandable(live, case.facts):
-            return ClaimWrites(refusal=Blocked("VolumeNotExpandable", problem, condition="StorageReady"))
+            return ClaimWrites(blocked=Blocked("VolumeNotExpandable", problem, condition="StorageReady"))
         else:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
-    return ClaimWrites(tuple(writes), None, tuple(warnings))
+    return ClaimWrites(rendered, tuple(writes), None, tuple(warnings))
 
 
 def not_expandable(live: Object, facts: Facts) -> str:
-    """Why a live claim cannot grow; empty when it can, or when nobody knows."""
+    """Why a live claim cannot be expanded; empty when it can, or when its class is unknown."""
     name = lenient_map(live.get("spec")).get("storageClassName")
     classes = facts.storage_classes
     known = classes.get(name) if classes is not None and isinstance(name, str) else None
@@ -84,23 +85,23 @@ def not_expandable(live: Object, facts: Facts) -> str:
 
 
 def _fixed(workload: Workload, live: Object) -> str:
-    """What of a live claim is not as the user asks for and cannot be changed; empty when all is."""
+    """What of a live claim differs from the spec and cannot be changed; empty when nothing does."""
     storage = enabled(workload)
     spec = lenient_map(live.get("spec"))
     claim = lenient_map(live.get("metadata")).get("name")
-    again = "put the old value back, or delete the workload and submit it again"
+    again = "restore the old value, or delete the workload and submit it again"
     if storage is None:
         return ""
     if storage.storage_class_name and spec.get("storageClassName") != storage.storage_class_name:
         return (
-            f"spec.storage.storageClassName: PersistentVolumeClaim {claim} was made with class "
-            f"{spec.get('storageClassName')!r}, which cannot change; {again}"
+            f"spec.storage.storageClassName is immutable; PersistentVolumeClaim {claim} was created "
+            f"with class {spec.get('storageClassName')!r}: {again}"
         )
     modes = spec.get("accessModes")
     if isinstance(modes, list) and storage.access_mode not in modes:
         return (
-            f"spec.storage.accessMode: PersistentVolumeClaim {claim} was made with "
-            f"{', '.join(map(str, modes))}, which cannot change; {again}"
+            f"spec.storage.accessMode is immutable; PersistentVolumeClaim {claim} was created with "
+            f"{', '.join(map(str, modes))}: {again}"
         )
     return ""
 
@@ -120,11 +121,7 @@ def claims(workload: Workload, resolved: Resolved) -> tuple[Rendered, ...]:
     rendered = []
     for volume in volumes(workload, resolved):
         origins = Origins()
-        metadata: Object = {"name": volume.claim, "labels": system_labels(workload)}
-        if workload.namespace:
-            metadata["namespace"] = workload.namespace
-        if owner := owner_reference(workload):
-            metadata["ownerReferences"] = owner
+        metadata = owned({"name": volume.claim}, workload)
         spec: Object = {
             "accessModes": [storage.access_mode],
             "resources": {"requests": {"storage": volume.size}},

@@ -1,4 +1,4 @@
-"""What the claims of a workload mean: bound, waiting for the first pod, or standing still, and why."""
+"""The state of a workload's claims: bound, waiting for the first pod, or pending, and why."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Literal
 from kaiwo.api.conditions import Condition
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import WARNING_TIMEOUT
 from kaiwo.workload.storage.volumes import volumes
 
 if TYPE_CHECKING:
@@ -19,37 +21,10 @@ if TYPE_CHECKING:
     from kaiwo.workload.model import Facts
 
 EVENTS_SECONDS = 60.0
-"""When to read the events of a claim that stays pending once more: only they tell a provisioner's trouble."""
+"""Seconds until the events of a pending claim are read again: only they have the provisioner's error."""
 
 _SELECTED = "volume.kubernetes.io/selected-node"
-"""Annotation by which the scheduler asks for a volume of a class that waits for the first pod."""
-
-
-@dataclass(frozen=True, slots=True)
-class Volumes:
-    """The state of all volumes of a workload.
-
-    Attributes:
-        condition: StorageReady; None without volumes.
-        requeue_after: seconds after which to look again though nothing happened, None for never.
-        needs_events: a claim whose newest warning event may tell why it is not bound, None for none.
-    """
-
-    condition: Condition | None = None
-    requeue_after: float | None = None
-    needs_events: Object | None = None
-
-    @property
-    def unbound(self) -> bool:
-        """Whether a volume is not there for another reason than that no pod uses it yet."""
-        return self.condition is not None and self.condition.status == "False"
-
-    @property
-    def stuck(self) -> Condition | None:
-        """The condition, where a volume is unbound for longer than a claim that was just made."""
-        told = self.condition if self.unbound else None
-        young = told is not None and told.reason == "VolumePending" and self.needs_events is None
-        return None if young else told
+"""Annotation by which the scheduler requests a volume of a class that waits for the first pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +35,17 @@ class _Claim:
     needs_events: Object | None = None
 
 
-def volume_state(workload: Workload, resolved: Resolved, facts: Facts) -> Volumes:
-    """The state of a workload's volumes; a class that waits for the first pod is no error."""
+def volume_outcome(workload: Workload, resolved: Resolved, facts: Facts) -> Outcome | None:
+    """The state of a workload's volumes, None without volumes; the condition StorageReady has it as well.
+
+    Pending only while a volume is missing for another reason than that no pod uses it yet.
+    """
     found = [
         _claim(volume.claim, facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, volume.claim)), facts)
         for volume in volumes(workload, resolved)
     ]
     if not found:
-        return Volumes()
+        return None
     by = {claim.state: [one.text for one in found if one.state == claim.state] for claim in found}
     generation = workload.generation or None
     if "missing" in by:
@@ -82,9 +60,20 @@ def volume_state(workload: Workload, resolved: Resolved, facts: Facts) -> Volume
         condition = Condition("StorageReady", "True", "VolumeExpanding", text, generation)
     else:
         condition = Condition("StorageReady", "True", "Bound", "all volumes are bound", generation)
-    wakes = [claim.requeue_after for claim in found if claim.requeue_after is not None]
-    needs_events = next((claim.needs_events for claim in found if claim.needs_events is not None), None)
-    return Volumes(condition, min(wakes, default=None), needs_events)
+    delays = [claim.requeue_after for claim in found if claim.requeue_after is not None]
+    return Outcome(
+        "PENDING" if condition.status == "False" else "",
+        condition.reason,
+        condition.message,
+        requeue_after=min(delays, default=None),
+        needs_events=next((claim.needs_events for claim in found if claim.needs_events is not None), None),
+        conditions=(condition,),
+    )
+
+
+def is_new(volumes: Outcome) -> bool:
+    """Whether the volumes are only pending because their claims were created a moment ago."""
+    return volumes.reason == "VolumePending" and volumes.needs_events is None
 
 
 def _claim(name: str, claim: Object | None, facts: Facts) -> _Claim:
@@ -101,19 +90,19 @@ def _claim(name: str, claim: Object | None, facts: Facts) -> _Claim:
     if phase == "Pending" and known is not None and known.waits and _SELECTED not in annotations:
         return _Claim("waits", f"{what} is bound when its first pod has a node (storage class: {given})")
     exists = ", which exists" if known is not None else ""
-    text = f"{what} is {phase} (storage class: {given or 'none'}{exists}){_class_trouble(given, facts)}"
+    text = f"{what} is {phase} (storage class: {given or 'none'}{exists}){_class_problem(given, facts)}"
     warning_event = facts.warning_event_of(claim)
     if warning_event is not None:
         text = f"{text}: {warning_event.message}"
-    born = pod_status.moment(lenient_map(claim.get("metadata")).get("creationTimestamp"))
-    left = pod_status.WARNING_TIMEOUT - (facts.now - born).total_seconds() if born else 0.0
+    born = parse_time(lenient_map(claim.get("metadata")).get("creationTimestamp"))
+    left = WARNING_TIMEOUT - (facts.now - born).total_seconds() if born else 0.0
     if left > 0:
         return _Claim("pending", text, requeue_after=left)
     return _Claim("pending", text, requeue_after=EVENTS_SECONDS, needs_events=claim)
 
 
-def _class_trouble(name: object, facts: Facts) -> str:
-    """What is wrong with the class itself, as far as it can be seen."""
+def _class_problem(name: object, facts: Facts) -> str:
+    """What is wrong with the class itself, as a part of a message."""
     classes = facts.storage_classes
     if classes is None or name == "":
         return ""

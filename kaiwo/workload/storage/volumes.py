@@ -30,7 +30,7 @@ class Volume:
         claim: name of the PersistentVolumeClaim.
         mount_path: where every container sees it.
         size: requested size, a quantity.
-        path: the field that asks for it.
+        path: the field that requests it.
     """
 
     name: str
@@ -47,7 +47,7 @@ def enabled(workload: Workload) -> StorageSpec | None:
 
 
 def volumes(workload: Workload, resolved: Resolved) -> tuple[Volume, ...]:
-    """The volumes a workload asks for; none unless ``storage.storageEnabled``."""
+    """The volumes a workload requests; none unless ``storage.storageEnabled``."""
     storage = enabled(workload)
     if storage is None:
         return ()
@@ -73,7 +73,7 @@ def _volume(workload: Workload, name: str, mount_path: str, size: str, path: str
 
 @dataclass(frozen=True, slots=True)
 class VolumeRequest:
-    """A field that asks for downloads.
+    """A field that requests downloads.
 
     Attributes:
         field: the field, as users write it.
@@ -89,7 +89,7 @@ class VolumeRequest:
 
 
 def requests(workload: Workload) -> Iterator[VolumeRequest]:
-    """The fields that ask for downloads; none unless ``storage.storageEnabled``."""
+    """The fields that request downloads; none unless ``storage.storageEnabled``."""
     storage = enabled(workload)
     if storage is None:
         return
@@ -124,7 +124,7 @@ def check_mounts(mounts: Iterable[tuple[str, str]]) -> None:
     """Refuse two volumes at one place: the last mounted would hide the other.
 
     Args:
-        mounts: of each mount its path and the field that asks for it.
+        mounts: of each mount its path and the field that requests it.
 
     Raises:
         SpecError: two are mounted at the same path.

@@ -1,13 +1,15 @@
-"""What a live Job means for its KaiwoJob."""
+"""Reads the outcome of a KaiwoJob from its live Job."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import holding, lenient_map
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import check_pods, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.observation import Observation
 
 SETTLING_SECONDS = 10.0
-"""How long the Job controller may take to draw its conclusion after the last container ended."""
+"""How long the Job controller may take to set the Job's condition after the last container ended."""
 
 _DEADLINE = "DeadlineExceeded"
 _OWN_CONTROLLER = "kubernetes.io/job-controller"
@@ -26,22 +28,25 @@ _STARTING = "no container of Job {} runs yet"
 
 
 def observe(seen: Observation) -> Outcome:
-    """The status of a Job: the first that holds of ended, waiting for the queue, suspended, active."""
+    """The outcome of a Job: the first that holds of ended, waiting for the queue, suspended, active."""
     metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
     status = lenient_map(seen.child.get("status"))
     uid = metadata.get("uid")
     pods = pod_status.current(seen.pods, uid if isinstance(uid, str) else None)
-    begun = pod_status.moment(status.get("startTime"))
+    begun = parse_time(status.get("startTime"))
     conditions = holding(status.get("conditions"))
     name = str(metadata.get("name", ""))
     if done := conditions.get("Complete") or conditions.get("SuccessCriteriaMet"):
-        completed = pod_status.moment(status.get("completionTime")) or _since(done)
+        completed = parse_time(status.get("completionTime")) or _since(done)
         return _ended(seen, begun, "COMPLETE", Finding("Completed", f"Job {name} completed"), completed)
     if failed := conditions.get("Failed"):
         return _ended(seen, begun, "FAILED", _failure(seen, failed, name), _since(failed))
-    waiting = _waiting(seen, spec, pods, name)
-    if waiting:
-        return waiting
+    suspended = bool(spec.get("suspend"))
+    if waits := waiting(seen, f"Job {name}", pods, suspended=suspended):
+        return waits
+    if suspended:
+        # Admitted, and resumed in a moment: the state after that is reported at once.
+        return Outcome("STARTING", "Starting", _STARTING.format(name))
     if failing := conditions.get("FailureTarget"):
         return _failing(seen, failing, begun, name)
     if not _own(seen) and (elsewhere := _without_pods(spec, status, begun, name)):
@@ -50,7 +55,7 @@ def observe(seen: Observation) -> Outcome:
 
 
 def _since(condition: Object) -> datetime | None:
-    return pod_status.moment(condition.get("lastTransitionTime"))
+    return parse_time(condition.get("lastTransitionTime"))
 
 
 def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]:
@@ -60,7 +65,7 @@ def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]
 def _ended(
     seen: Observation, begun: datetime | None, word: str, finding: Finding, completed: datetime | None
 ) -> Outcome:
-    # Pods of an ended Job may be terminating already; they still tell when they ran.
+    # Pods of an ended Job may be terminating already; they still have their start times.
     pods = _own(seen)
     started = pod_status.started(pods)
     return Outcome(
@@ -75,16 +80,19 @@ def _ended(
 
 
 def _ran_unseen(seen: Observation, word: str) -> bool:
-    """Whether the Job's own start is the best that is known of its containers', whose pods are gone.
+    """Whether to take the Job's own start time for that of its containers, whose pods are gone.
 
-    A job that was last seen starting, and failed, never ran.
+    A job whose last status was STARTING, and that failed, never ran.
     """
-    told = seen.workload.status
-    return told.start_time is None and (word == "COMPLETE" or told.status != "STARTING")
+    recorded = seen.workload.status
+    return recorded.start_time is None and (word == "COMPLETE" or recorded.status != "STARTING")
 
 
 def _failing(seen: Observation, failing: Object, begun: datetime | None, name: str) -> Outcome:
-    """The Job has failed, and its last pods are being stopped: those that go tell why for the last time."""
+    """The outcome of a Job that has failed and whose last pods are being stopped.
+
+    The cause is read from the pods that are being deleted: soon they are gone.
+    """
     pods = _own(seen)
     going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
     kept = _kept(seen, begun, name)
@@ -94,13 +102,13 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
 
 
 def _kept(seen: Observation, begun: datetime | None, name: str) -> Outcome:
-    """What was told last, for a moment in which nothing new is known: one state, one write."""
-    told = seen.workload.status
-    known = told.status in ("STARTING", "RUNNING")
+    """The recorded status, for a moment in which nothing new is known: one state, one write."""
+    recorded = seen.workload.status
+    known = recorded.status in ("STARTING", "RUNNING")
     return Outcome(
-        status=told.status if known else "STARTING",
-        reason=told.reason if known else "Starting",
-        message=told.message if known else _STARTING.format(name),
+        status=recorded.status if known else "STARTING",
+        reason=recorded.reason if known else "Starting",
+        message=recorded.message if known else _STARTING.format(name),
         started=pod_status.started(_own(seen)),
         run_started=begun,
     )
@@ -121,9 +129,8 @@ def _failure(seen: Observation, failed: Object, name: str) -> Finding:
 
 
 def _recorded(seen: Observation) -> Finding | None:
-    """What was told last, where it was more than that the Job starts or runs: the pods may be gone by now."""
-    told = _told(seen)
-    return told if told.reason not in ("", "Starting", "Running", "Creating") else None
+    """The recorded finding, if it is more than that the Job starts or runs: the pods may be gone by now."""
+    return seen.recorded if seen.recorded.reason not in ("", "Starting", "Running", "Creating") else None
 
 
 def _own(seen: Observation) -> list[Object]:
@@ -132,7 +139,7 @@ def _own(seen: Observation) -> list[Object]:
 
 
 def _gone(seen: Observation) -> list[Object]:
-    """Failed pods of this Job that exist no more, the latest first."""
+    """Failed pods of this Job that no longer exist, the latest first."""
     return _of(seen.child, reversed(seen.gone))
 
 
@@ -141,29 +148,8 @@ def _of(child: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in pods if not (owners := pod_status.controllers(pod)) or uid in owners]
 
 
-def _waiting(seen: Observation, spec: Object, pods: list[Object], name: str) -> Outcome | None:
-    """The Job may not start: its queue holds it, or somebody suspended it."""
-    admission = seen.admission
-    if seen.queued and admission is not None and admission.state in ("pending", "evicted"):
-        if not any(pod_status.runs(pod) for pod in pods) or spec.get("suspend"):
-            return Outcome("PENDING", admission.reason, admission.message)
-        return None
-    if not spec.get("suspend"):
-        return None
-    if seen.queued and admission is None:
-        return Outcome("PENDING", "Queued", f"Job {name} waits for its queue")
-    if seen.queued and admission is not None:
-        if admission.state == "admitted":
-            # The moment before it is started, in the words of the moment after: one state, one write.
-            return Outcome("STARTING", "Starting", _STARTING.format(name))
-        return Outcome("PENDING", admission.reason, admission.message)
-    return Outcome(
-        "PENDING", "Suspended", f"Job {name} is suspended; set its spec.suspend to false to start it"
-    )
-
-
 def _without_pods(spec: Object, status: Object, begun: datetime | None, name: str) -> Outcome | None:
-    """The state of a Job that is not to have pods here; None for the usual one."""
+    """The outcome of a Job that has no pods here; None for the usual one."""
     if spec.get("parallelism") == 0:
         text = (
             f"Job {name} has parallelism 0, so it makes no pods; raise spec.job.spec.parallelism to start it"
@@ -180,25 +166,13 @@ def _without_pods(spec: Object, status: Object, begun: datetime | None, name: st
     return Outcome("STARTING", "Starting", f"{who}; none of its pods is ready yet", run_started=begun)
 
 
-def _told(seen: Observation) -> Finding:
-    return Finding(seen.workload.status.reason, seen.workload.status.message)
-
-
 def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Outcome:
     going = [] if pods else _own(seen)
     if going and (seen.workload.status.status == "STARTING" or any(pod_status.runs(pod) for pod in going)):
         # The last pods are being deleted and have no successors yet.
         return _kept(seen, begun, name)
     running = [pod for pod in pods if pod_status.runs(pod)]
-    started = pod_status.started(pods)
-    finding = pod_status.problem(pods, _told(seen))
-    wake: float | None = None
-    needs_events = False
-    if finding is None and pods:
-        finding, wake = pod_status.unscheduled(pods, seen.now)
-    elif finding is None and not going:
-        absence = pod_status.absent(begun, seen.now, f"Job {name}", seen.warning_event)
-        finding, wake, needs_events = absence.finding, absence.requeue_after, absence.needs_events
+    finding, requeue_after, needs_events = check_pods(seen, pods, f"Job {name}", begun, expected=not going)
     if running:
         message = f"Job {name} runs"
         if finding:
@@ -207,10 +181,10 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
             status="RUNNING",
             reason=finding.reason if finding else "Running",
             message=message,
-            started=started,
+            started=pod_status.started(pods),
             run_started=begun,
             passed=_passed(begun, None),
-            requeue_after=wake,
+            requeue_after=requeue_after,
         )
     if ending := _settling(seen, pods):
         return ending
@@ -218,29 +192,29 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else _STARTING.format(name),
-        started=started,
+        started=pod_status.started(pods),
         run_started=begun,
-        requeue_after=wake,
-        needs_events=needs_events,
+        requeue_after=requeue_after,
+        needs_events=seen.child if needs_events else None,
     )
 
 
 def _settling(seen: Observation, pods: list[Object]) -> Outcome | None:
-    """The moment between the end of the last container and the Job's own verdict: nothing is told anew.
+    """The recorded status between the end of the last container and the Job's own condition.
 
-    Without it every job would seem to start once more just before it ends.
+    Without it every job would go back to STARTING just before it ends.
     """
-    told = seen.workload.status
+    recorded = seen.workload.status
     ended = _all_ended(pods)
-    if told.status != "RUNNING" or ended is None:
+    if recorded.status != "RUNNING" or ended is None:
         return None
     left = SETTLING_SECONDS - (seen.now - ended).total_seconds()
     if left <= 0:
         return None
     return Outcome(
         status="RUNNING",
-        reason=told.reason or "Running",
-        message=told.message or "",
+        reason=recorded.reason or "Running",
+        message=recorded.message or "",
         started=pod_status.started(pods),
         requeue_after=left,
     )
@@ -253,8 +227,6 @@ def _all_ended(pods: Iterable[Object]) -> datetime | None:
         states = [lenient_map(container.get("state")) for container in pod_status.containers(pod)]
         if not states:
             return None
-        ends += [
-            pod_status.moment(lenient_map(state.get("terminated")).get("finishedAt")) for state in states
-        ]
+        ends += [parse_time(lenient_map(state.get("terminated")).get("finishedAt")) for state in states]
     known = [end for end in ends if end is not None]
     return max(known) if known and len(known) == len(ends) else None

@@ -140,7 +140,7 @@ def test_a_retry_is_never_made() -> None:
         ({"replicas": 3}, "spec.replicas: is ignored: a batch job is one pod"),
         ({"gpus": 8, "gpusPerReplica": 4, "replicas": 1}, "gpusPerReplica says 4"),
         ({"gpuModels": ["mi300x"]}, "spec.gpuModels is ignored"),
-        ({"resources": {"limits": {"amd.com/gpu": 1}}}, "ask for GPUs with spec.gpus"),
+        ({"resources": {"limits": {"amd.com/gpu": 1}}}, "request GPUs with spec.gpus"),
     ],
 )
 def test_what_a_plain_job_does_not_use_is_told(spec: dict[str, Any], word: str) -> None:

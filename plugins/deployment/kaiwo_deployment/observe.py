@@ -1,4 +1,4 @@
-"""What a live Deployment means for its KaiwoService."""
+"""Reads the outcome of a KaiwoService from its live Deployment."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import check_pods, refused_pods
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.observation import Observation
+    from kaiwo.workload.observe.waiting import PodCheck
 
 PROGRESS_DEADLINE = 600
 """Seconds a rollout may stand still where ``progressDeadlineSeconds`` is absent (apps/v1)."""
 
-EVENTS_PATIENCE = 30.0
-"""Seconds until the events about pods that are refused are read again."""
+EVENTS_INTERVAL = 30.0
+"""Seconds until the events about rejected pods are read again."""
 
 _SOME_WAIT = " pods wait: "
 """In what a queue says that admits pods one by one, before the reason."""
@@ -30,7 +33,7 @@ _REPLICA_SET = re.compile(r'[Rr]eplica ?[Ss]et "([^"]+)"')
 
 
 def observe(seen: Observation) -> Outcome:
-    """The status of a Deployment: the first that holds of scaled to zero, queued, ready, stuck, active."""
+    """The outcome of a Deployment: the first that holds of scaled to zero, queued, ready, stuck, active."""
     metadata, spec = lenient_map(seen.child.get("metadata")), lenient_map(seen.child.get("spec"))
     status = lenient_map(seen.child.get("status"))
     name, wanted = str(metadata.get("name", "")), _count(spec.get("replicas"), 1)
@@ -54,12 +57,12 @@ def observe(seen: Observation) -> Outcome:
     if known and _is_ready(status, wanted):
         return Outcome("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
     stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
-    wake: float | None = None
+    left: float | None = None
     if known and stuck and not any(pod_status.gated(pod) for pod in pods):
-        wake = _patience(seen, spec)
-        if wake is None:
+        left = _until_deadline(seen, spec)
+        if left is None:
             return _stuck(seen, pods, name, spec, started)
-    return _active(seen, pods, wanted, queued, wake)
+    return _active(seen, pods, wanted, queued, left)
 
 
 def _count(value: object, absent: int = 0) -> int:
@@ -92,7 +95,7 @@ def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> O
     if admission is not None and admission.state in ("pending", "evicted") and (gated or not serving):
         return Outcome("PENDING", admission.reason, admission.message)
     if gated and len(gated) == len(pods) and not serving and admission and admission.state == "admitted":
-        return None  # the moment before they are let go, told in the words of the moment after
+        return None  # the gates are removed in a moment: the state after that is reported at once
     if gated:
         what = f"{len(gated)} of {len(pods)} pods of Deployment {name} wait for admission by their queue"
         if admission is not None and _SOME_WAIT in admission.message:
@@ -108,12 +111,12 @@ def _is_ready(status: Object, wanted: int) -> bool:
     return all(_count(status.get(name)) == wanted for name in names)
 
 
-def _patience(seen: Observation, spec: Object) -> float | None:
-    """Seconds that the rollout still has since its admission; None when the time is over.
+def _until_deadline(seen: Observation, spec: Object) -> float | None:
+    """Seconds until the progress deadline, counted from the admission; None when it has passed.
 
     The Deployment's own clock runs while the pods wait for their queue.
     """
-    since = pod_status.moment(seen.admission.since) if seen.queued and seen.admission else None
+    since = parse_time(seen.admission.since) if seen.queued and seen.admission else None
     if since is None:
         return None
     deadline = timedelta(seconds=_count(spec.get("progressDeadlineSeconds"), PROGRESS_DEADLINE))
@@ -121,9 +124,8 @@ def _patience(seen: Observation, spec: Object) -> float | None:
     return left if left > 0 else None
 
 
-def _trouble(seen: Observation, pods: list[Object]) -> tuple[Finding | None, float | None]:
-    finding = pod_status.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
-    return (finding, None) if finding else pod_status.unscheduled(pods, seen.now)
+def _check(seen: Observation, pods: list[Object]) -> PodCheck:
+    return check_pods(seen, pods, f"Deployment {seen.workload.name}", None, expected=False)
 
 
 def _stuck(
@@ -131,7 +133,7 @@ def _stuck(
 ) -> Outcome:
     deadline = _count(spec.get("progressDeadlineSeconds"), PROGRESS_DEADLINE)
     message = f"Deployment {name} made no progress for {deadline} s (ProgressDeadlineExceeded)"
-    finding, _ = _trouble(seen, pods)
+    finding = _check(seen, pods).finding
     if finding:
         message = f"{message}; {finding.message}"
     return Outcome("ERROR", "ProgressDeadlineExceeded", message, started=started)
@@ -142,20 +144,20 @@ def _active(
     pods: list[Object],
     wanted: int,
     queued: Outcome | None,
-    wake: float | None,
+    deadline_in: float | None,
 ) -> Outcome:
     running = [pod for pod in pods if pod_status.runs(pod)]
-    finding, later = _trouble(seen, pods)
+    finding, requeue_after, _ = _check(seen, pods)
+    delays = [deadline_in, requeue_after]
     if finding is None and queued is not None:
         finding = Finding(queued.reason, queued.message)
-    soon: float | None = None
     refused = False
     if finding is None and len(pods) < wanted:
         conditions = lenient_map(seen.child.get("status")).get("conditions")
-        finding, soon = pod_status.refused_pods(conditions, seen.now, seen.warning_event)
+        finding, requeue_after, _ = refused_pods(conditions, seen.now, seen.warning_event)
         refused = finding is not None
-        soon = EVENTS_PATIENCE if refused else soon
-    wakes = [seconds for seconds in (wake, later, soon) if seconds is not None]
+        delays.append(EVENTS_INTERVAL if refused else requeue_after)
+    next_check = min((seconds for seconds in delays if seconds is not None), default=None)
     if running:
         message = f"{len(running)} of {wanted} pods run, not all are ready"
         if lenient_map(seen.child.get("spec")).get("paused"):
@@ -166,22 +168,22 @@ def _active(
             message=f"{message}; {finding.message}" if finding else message,
             started=pod_status.started(pods),
             passed=("STARTING",),
-            requeue_after=min(wakes, default=None),
-            needs_events=refused,
-            pod_owner=_maker(seen.child),
+            requeue_after=next_check,
+            needs_events=seen.child if refused else None,
+            pod_owner=_replica_set(seen.child),
         )
     return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else f"no container of Deployment {seen.workload.name} runs yet",
         started=pod_status.started(pods),
-        requeue_after=min(wakes, default=None),
-        needs_events=refused,
-        pod_owner=_maker(seen.child),
+        requeue_after=next_check,
+        needs_events=seen.child if refused else None,
+        pod_owner=_replica_set(seen.child),
     )
 
 
-def _maker(deployment: Object) -> tuple[str, str] | None:
+def _replica_set(deployment: Object) -> tuple[str, str] | None:
     """The ReplicaSet of the current revision, as the Deployment names it."""
     found = _REPLICA_SET.search(str(_progressing(deployment).get("message", "")))
     return ("ReplicaSet", found[1]) if found else None

@@ -184,7 +184,7 @@ def test_the_newest_refusal_of_pods_is_told() -> None:
         }
     )
     found = seen(state)
-    assert (found.needs_events, found.pod_owner) == (True, ("ReplicaSet", NEW))
+    assert (found.needs_events is not None, found.pod_owner) == (True, ("ReplicaSet", NEW))
     found = seen(state, warning_event=Finding("FailedCreate", 'pods "x" is forbidden: exceeded quota'))
     assert found.message == "each pod is forbidden: exceeded quota"
     assert found.requeue_after == 30.0

@@ -1,13 +1,14 @@
-"""What a live AppWrapper and the RayService in it mean for their KaiwoService."""
+"""Reads the outcome of a KaiwoService from its live AppWrapper and the RayService in it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.observation import Finding, Outcome
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
-from kaiwo.workload.observe.waiting import waiting
+from kaiwo.workload.observe.waiting import check_pods, ray_cluster, waiting
 from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _UNHEALTHY = ("UNHEALTHY", "DEPLOY_FAILED")
 
 
 def observe(seen: Observation) -> Outcome:
-    """The status of a wrapped RayService: the first that holds of failed, reset, waiting, active."""
+    """The outcome of a wrapped RayService: the first that holds of failed, reset, waiting, active."""
     status, spec = lenient_map(seen.child.get("status")), lenient_map(seen.child.get("spec"))
     name, phase = seen.workload.name, status.get("phase")
     if phase == "Failed":
@@ -40,8 +41,8 @@ def observe(seen: Observation) -> Outcome:
         return _new(name)
     if not seen.secondary.get(RAY_SERVICE) and _is_refused(status):
         text = (
-            f"the API server does not take the RayService in AppWrapper {name}; 'kubectl create "
-            "--dry-run=server' with spec.rayService as a RayService of its own tells why"
+            f"the API server rejects the RayService in AppWrapper {name}; 'kubectl create "
+            "--dry-run=server' with spec.rayService as a RayService of its own shows why"
         )
         return Outcome("STARTING", "FailedCreate", text)
     return active(seen, lenient_map(seen.secondary.get(RAY_SERVICE)), pods)
@@ -81,7 +82,7 @@ def applications(service: Object) -> Mapping[str, Object]:
 
 
 def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
-    """The status of a RayService that was started: broken applications, ready, running, starting.
+    """The outcome of a RayService that was started: broken applications, ready, running, starting.
 
     Args:
         seen: what is known of the child.
@@ -95,18 +96,13 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             text = " ".join(str(item.get("message") or "").split())
             said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
             return Outcome("ERROR", "ApplicationUnhealthy", said, started=started)
-    finding = pod_status.problem(pods, Finding(seen.workload.status.reason, seen.workload.status.message))
-    wake: float | None = None
-    needs_events = False
-    if finding is None and pods:
-        finding, wake = pod_status.unscheduled(pods, seen.now)
-    elif finding is None and seen.workload.status.start_time is None:
-        # Why a RayCluster's pods are refused stands on the RayCluster alone.
-        born = pod_status.moment(lenient_map(service.get("metadata")).get("creationTimestamp"))
-        absence = pod_status.absent(
-            born, seen.now, f"the RayCluster of RayService {name}", seen.warning_event
-        )
-        finding, wake, needs_events = absence.finding, absence.requeue_after, absence.needs_events
+    finding, requeue_after, needs_events = check_pods(
+        seen,
+        pods,
+        f"the RayCluster of RayService {name}",
+        parse_time(lenient_map(service.get("metadata")).get("creationTimestamp")),
+        expected=seen.workload.status.start_time is None,
+    )
     if _is_ready(service, apps):
         text = f"RayService {name} serves"
         return Outcome(
@@ -115,7 +111,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             message=f"{text}; {finding.message}" if finding else text,
             started=started,
             passed=("STARTING",),
-            requeue_after=wake,
+            requeue_after=requeue_after,
         )
     waits = ", ".join(f"{app} is {item.get('status') or 'not deployed'}" for app, item in apps.items())
     if any(pod_status.runs(pod) and _is_worker(pod) for pod in pods):
@@ -128,15 +124,15 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             message=f"{text}; {finding.message}" if finding else text,
             started=started,
             passed=("STARTING",),
-            requeue_after=wake,
+            requeue_after=requeue_after,
         )
     return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
         message=finding.message if finding else f"no worker of RayService {name} runs yet",
         started=started,
-        requeue_after=wake,
-        needs_events=needs_events,
+        requeue_after=requeue_after,
+        needs_events=seen.child if needs_events else None,
         pod_owner=_ray_cluster(service),
     )
 
@@ -145,7 +141,7 @@ def _ray_cluster(service: Object) -> tuple[str, str] | None:
     """The RayCluster that is to serve, or serves."""
     status = lenient_map(service.get("status"))
     for name in ("pendingServiceStatus", "activeServiceStatus"):
-        if found := pod_status.ray_cluster(lenient_map(status.get(name))):
+        if found := ray_cluster(lenient_map(status.get(name))):
             return found
     return None
 

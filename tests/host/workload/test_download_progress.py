@@ -19,12 +19,12 @@ KEY = Key("team", "tune")
 
 
 class Logs:
-    """A client whose pods have logs, and the controller that is told."""
+    """A client whose pods have logs, and the controller that is called back."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []
         self.errors: list[Exception] = []
-        self.told: list[Key] = []
+        self.reported: list[Key] = []
         self.now = 0.0
         self.leading = True
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
@@ -55,7 +55,7 @@ async def following() -> AsyncIterator[tuple[Logs, DownloadFollower]]:
     logs = Logs()
     downloads = DownloadFollower(
         logs,  # type: ignore[arg-type]  it has what is used of a client
-        tell=logs.told.append,
+        on_progress=logs.reported.append,
         active=lambda: logs.leading,
         clock=lambda: logs.now,
     )
@@ -65,36 +65,36 @@ async def following() -> AsyncIterator[tuple[Logs, DownloadFollower]]:
         await downloads.close()
 
 
-async def test_the_first_number_is_told_at_once_and_the_next_a_minute_later() -> None:
+async def test_the_first_progress_is_reported_at_once_and_the_next_a_minute_later() -> None:
     """Whatever the program writes meanwhile."""
     async with following() as (logs, downloads):
-        downloads.follow(KEY, "pod", told=False)
+        downloads.follow(KEY, "pod", reported=False)
         await logs.says(1)
-        assert (downloads.progress(KEY), logs.told) == (Progress(1, 100), [KEY])
+        assert (downloads.progress(KEY), logs.reported) == (Progress(1, 100), [KEY])
         for share in range(2, 60):
             logs.now += 1
             await logs.says(share)
-        assert (downloads.progress(KEY), logs.told) == (Progress(1, 100), [KEY])
+        assert (downloads.progress(KEY), logs.reported) == (Progress(1, 100), [KEY])
         logs.now += 2
         await logs.says(60)
-        assert (downloads.progress(KEY), len(logs.told)) == (Progress(60, 100), 2)
+        assert (downloads.progress(KEY), len(logs.reported)) == (Progress(60, 100), 2)
 
 
 async def test_the_same_number_again_is_no_news() -> None:
     """A download that stands still costs no write."""
     async with following() as (logs, downloads):
-        downloads.follow(KEY, "pod", told=False)
+        downloads.follow(KEY, "pod", reported=False)
         await logs.says(1)
         logs.now += 120
         await logs.says(1)
         await logs.writes(b"Cloning into 'r'...")
-        assert len(logs.told) == 1
+        assert len(logs.reported) == 1
 
 
 async def test_after_a_restart_the_first_number_waits_for_its_minute() -> None:
     """The status holds one already."""
     async with following() as (logs, downloads):
-        downloads.follow(KEY, "pod", told=True)
+        downloads.follow(KEY, "pod", reported=True)
         await logs.says(50)
         assert downloads.progress(KEY) is None
         logs.now += 60
@@ -106,20 +106,20 @@ async def test_one_stream_for_each_pod() -> None:
     """Looking again opens nothing; another pod takes the place of the first; none ends it."""
     async with following() as (logs, downloads):
         for pod in ("one", "one", "two", "two"):
-            downloads.follow(KEY, pod, told=False)
+            downloads.follow(KEY, pod, reported=False)
             await asyncio.sleep(0)
         assert logs.opened == ["one", "two"]
-        downloads.follow(KEY, "", told=False)
+        downloads.follow(KEY, "", reported=False)
         assert downloads.progress(KEY) is None
         await logs.says(1)
-        assert logs.told == []
+        assert logs.reported == []
 
 
 async def test_a_log_that_cannot_be_read_is_tried_again() -> None:
     """Later and later; nothing else notices."""
     async with following() as (logs, downloads):
         logs.errors = [Forbidden(403, "Forbidden", "no", "log"), ConnectionBroken("cut")]
-        downloads.follow(KEY, "pod", told=False)
+        downloads.follow(KEY, "pod", reported=False)
         await asyncio.sleep(3.5)
         assert logs.opened == ["pod"] * 3
         await logs.says(7)
@@ -129,7 +129,7 @@ async def test_a_log_that_cannot_be_read_is_tried_again() -> None:
 async def test_who_does_not_lead_reads_no_logs() -> None:
     """A process that lost its Lease ends its streams at the next line."""
     async with following() as (logs, downloads):
-        downloads.follow(KEY, "pod", told=False)
+        downloads.follow(KEY, "pod", reported=False)
         await logs.says(1)
         logs.leading = False
         await logs.says(2)

@@ -1,4 +1,4 @@
-"""Which changes are looked at at once, and which ones together a moment later."""
+"""Which changes are looked at at once, and which ones of_any a moment later."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kaiwo.engine.cached_object import ObjectDecoder, Projection
 from kaiwo.engine.resource import JOB, POD
 from kaiwo.engine.store import CacheEvent
 from kaiwo.host.workload.event_delays import (
-    AT_ONCE,
-    LAST,
-    LATER,
-    NEVER,
-    TOGETHER,
+    IGNORED,
+    LONG_DELAY,
+    NO_DELAY,
+    NORMAL_DELAY,
+    SHORT_DELAY,
+    of_any,
     of_child,
     of_conditions,
-    of_itself,
-    of_place,
     of_pod,
-    together,
+    of_queue_object,
+    of_workload,
 )
 
 if TYPE_CHECKING:
@@ -50,20 +50,20 @@ def change(resource: Resource, old: Object | None, new: Object | None) -> CacheE
 @pytest.mark.parametrize(
     ("old", "new", "seconds"),
     [
-        (None, {}, LATER),
-        ({}, RUNNING, AT_ONCE),
-        (None, RUNNING, AT_ONCE),
-        (WAITING, RUNNING, AT_ONCE),
-        (RUNNING, {**RUNNING, "podIP": "10.0.0.1"}, LATER),
-        (RUNNING, ENDED, LAST),
-        (RUNNING, {**ENDED, "phase": "Failed"}, LATER),
-        ({}, WAITING, LATER),
-        (RUNNING, None, LATER),
-        ({}, "odd", LATER),
+        (None, {}, NORMAL_DELAY),
+        ({}, RUNNING, NO_DELAY),
+        (None, RUNNING, NO_DELAY),
+        (WAITING, RUNNING, NO_DELAY),
+        (RUNNING, {**RUNNING, "podIP": "10.0.0.1"}, NORMAL_DELAY),
+        (RUNNING, ENDED, LONG_DELAY),
+        (RUNNING, {**ENDED, "phase": "Failed"}, NORMAL_DELAY),
+        ({}, WAITING, NORMAL_DELAY),
+        (RUNNING, None, NORMAL_DELAY),
+        ({}, "odd", NORMAL_DELAY),
     ],
 )
 def test_a_pod_that_begins_to_run_is_looked_at_at_once(old: Any, new: Any, seconds: float) -> None:
-    """People wait for RUNNING; everything else of a pod comes together with something."""
+    """People wait for RUNNING; everything else of a pod comes of_any with something."""
     assert of_pod(change(POD, old, new)) == seconds
 
 
@@ -75,15 +75,15 @@ def conditions(**states: str) -> Object:
 @pytest.mark.parametrize(
     ("old", "new", "seconds"),
     [
-        (None, {}, LATER),
-        ({}, None, AT_ONCE),
-        ({}, conditions(Complete="True"), AT_ONCE),
-        (conditions(Complete="False"), conditions(Complete="True"), AT_ONCE),
-        (conditions(Complete="True"), conditions(Complete="True", Failed="False"), LATER),
-        (conditions(Failed="True"), {}, AT_ONCE),
-        ({}, conditions(Suspended="True"), LATER),
-        ({"active": 1}, {"active": 0}, LATER),
-        ({}, {"conditions": "odd"}, LATER),
+        (None, {}, NORMAL_DELAY),
+        ({}, None, NO_DELAY),
+        ({}, conditions(Complete="True"), NO_DELAY),
+        (conditions(Complete="False"), conditions(Complete="True"), NO_DELAY),
+        (conditions(Complete="True"), conditions(Complete="True", Failed="False"), NORMAL_DELAY),
+        (conditions(Failed="True"), {}, NO_DELAY),
+        ({}, conditions(Suspended="True"), NORMAL_DELAY),
+        ({"active": 1}, {"active": 0}, NORMAL_DELAY),
+        ({}, {"conditions": "odd"}, NORMAL_DELAY),
     ],
 )
 def test_conditions_that_people_wait_for_are_looked_at_at_once(old: Any, new: Any, seconds: float) -> None:
@@ -94,12 +94,12 @@ def test_conditions_that_people_wait_for_are_looked_at_at_once(old: Any, new: An
 def test_an_object_that_is_being_deleted_is_looked_at_at_once() -> None:
     """A child that goes ends its workload, or is made again."""
     going = entry(JOB, {}, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert of_conditions(())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == AT_ONCE
+    assert of_conditions(())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == NO_DELAY
 
 
 def test_of_unknown_kinds_every_change_is_looked_at_soon() -> None:
     """Nobody knows which of them people wait for."""
-    assert together(change(JOB, {}, {})) == TOGETHER
+    assert of_any(change(JOB, {}, {})) == SHORT_DELAY
 
 
 COUNTED = {"ready": 1, "conditions": [{"type": "Suspended", "status": "False"}]}
@@ -108,17 +108,22 @@ COUNTED = {"ready": 1, "conditions": [{"type": "Suspended", "status": "False"}]}
 @pytest.mark.parametrize(
     ("old", "new", "metadata", "seconds"),
     [
-        (COUNTED, {**COUNTED, "ready": 0}, {}, NEVER),
-        (COUNTED, {**COUNTED, "ready": 0, "startTime": "2026-01-01T00:00:00Z"}, {}, LATER),
-        (COUNTED, {**COUNTED, "conditions": []}, {}, LATER),
-        (COUNTED, {**COUNTED, **conditions(Complete="True")}, {}, AT_ONCE),
-        (COUNTED, {**COUNTED, "ready": 0}, {"generation": 2}, LATER),
-        (COUNTED, COUNTED, {"labels": {"team": "b"}}, LATER),
-        (COUNTED, COUNTED, {"annotations": {"team": "b"}}, LATER),
-        (COUNTED, COUNTED, {"ownerReferences": [{"kind": "KaiwoJob", "name": "it", "uid": "1"}]}, LATER),
-        (COUNTED, COUNTED, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, AT_ONCE),
-        (None, COUNTED, {}, LATER),
-        (COUNTED, None, {}, AT_ONCE),
+        (COUNTED, {**COUNTED, "ready": 0}, {}, IGNORED),
+        (COUNTED, {**COUNTED, "ready": 0, "startTime": "2026-01-01T00:00:00Z"}, {}, NORMAL_DELAY),
+        (COUNTED, {**COUNTED, "conditions": []}, {}, NORMAL_DELAY),
+        (COUNTED, {**COUNTED, **conditions(Complete="True")}, {}, NO_DELAY),
+        (COUNTED, {**COUNTED, "ready": 0}, {"generation": 2}, NORMAL_DELAY),
+        (COUNTED, COUNTED, {"labels": {"team": "b"}}, NORMAL_DELAY),
+        (COUNTED, COUNTED, {"annotations": {"team": "b"}}, NORMAL_DELAY),
+        (
+            COUNTED,
+            COUNTED,
+            {"ownerReferences": [{"kind": "KaiwoJob", "name": "it", "uid": "1"}]},
+            NORMAL_DELAY,
+        ),
+        (COUNTED, COUNTED, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, NO_DELAY),
+        (None, COUNTED, {}, NORMAL_DELAY),
+        (COUNTED, None, {}, NO_DELAY),
     ],
 )
 def test_counts_that_nobody_reads_cost_no_look(old: Any, new: Any, metadata: Object, seconds: float) -> None:
@@ -131,12 +136,17 @@ def test_counts_that_nobody_reads_cost_no_look(old: Any, new: Any, metadata: Obj
 
 def test_a_kind_without_generations_is_looked_at_whatever_changes() -> None:
     """Nothing tells whether its spec is the same."""
-    assert of_child(("Complete",), ("startTime",))(change(JOB, {"ready": 1}, {"ready": 0})) == LATER
+    assert of_child(("Complete",), ("startTime",))(change(JOB, {"ready": 1}, {"ready": 0})) == NORMAL_DELAY
 
 
 @pytest.mark.parametrize(
     ("status", "seconds"),
-    [(None, LAST), ({}, LAST), ({"conditions": []}, LAST), (conditions(QuotaReserved="False"), LATER)],
+    [
+        (None, LONG_DELAY),
+        ({}, LONG_DELAY),
+        ({"conditions": []}, LONG_DELAY),
+        (conditions(QuotaReserved="False"), NORMAL_DELAY),
+    ],
 )
 def test_a_new_place_in_a_queue_is_given_time_to_say_something(status: Any, seconds: float) -> None:
     """Kueue writes a Workload first, and its state later."""
@@ -145,20 +155,20 @@ def test_a_new_place_in_a_queue_is_given_time_to_say_something(status: Any, seco
             {"metadata": {"name": "it"}, **({"status": status} if status is not None else {})}
         )
     )
-    assert of_place(("Admitted",))(CacheEvent("ADDED", JOB, None, new)) == seconds
+    assert of_queue_object(("Admitted",))(CacheEvent("ADDED", JOB, None, new)) == seconds
 
 
 @pytest.mark.parametrize(
     ("metadata", "seconds"),
-    [({}, LATER), ({"generation": 2}, AT_ONCE), ({"annotations": {"a": "b"}}, AT_ONCE)],
+    [({}, NORMAL_DELAY), ({"generation": 2}, NO_DELAY), ({"annotations": {"a": "b"}}, NO_DELAY)],
 )
 def test_a_workloads_own_status_hurries_nobody(metadata: Object, seconds: float) -> None:
     """The operator wrote it; a change of the spec is looked at at once."""
     old = entry(JOB, {"status": "PENDING"}, generation=1)
     new = entry(JOB, {"status": "RUNNING"}, **{"generation": 1, **metadata})
-    assert of_itself(CacheEvent("MODIFIED", JOB, old, new)) == seconds
+    assert of_workload(CacheEvent("MODIFIED", JOB, old, new)) == seconds
 
 
 def test_a_new_workload_is_looked_at_at_once() -> None:
     """Somebody waits for it."""
-    assert of_itself(change(JOB, None, {})) == AT_ONCE
+    assert of_workload(change(JOB, None, {})) == NO_DELAY

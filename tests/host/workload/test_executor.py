@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+import kaiwo_batch_job.plugin
+from kaiwo.api.resolved_config import ResolvedConfig
+from kaiwo.api.workload import Workload
 from kaiwo.engine.errors import Forbidden, Invalid, NotFound, ServerUnavailable
 from kaiwo.engine.resource import JOB, SERVICE
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import NameConflict, Written
 from kaiwo.host.workload.executor import PlanExecutor, StaleSnapshot, WriteRejected
 from kaiwo.host.workload.snapshot import Snapshot
-from kaiwo.workload.model import Apply, Create, Delete, Patch
+from kaiwo.testing import job, plugins
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.backend_selection import BackendChoice
+from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Registry
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 NAME = "train"
+(BATCH,) = Registry.of(plugins(kaiwo_batch_job.plugin)).backends
 
 
 def obj(name: str = NAME, **metadata: Any) -> Object:
@@ -62,25 +69,30 @@ def world(*answers: Any, cached: Object | None = None) -> tuple[PlanExecutor, Sn
     if cached is not None:
         store.observe("ADDED", store.decode(msgspec.json.encode(cached)))
     manager: Any = SimpleNamespace(cache=cache, writer=writes)
-    return PlanExecutor(manager), Snapshot(child=None, live=None, auxiliaries={}, pods=[]), writes
+    snapshot = Snapshot(
+        Workload.from_object(job(NAME)),
+        BackendChoice(BATCH),
+        Facts(now=NOW, config=ResolvedConfig.defaults()),
+    )
+    return PlanExecutor(manager, "KaiwoJob", lambda _: None), snapshot, writes
 
 
 async def test_answers_are_put_where_the_next_plan_sees_them() -> None:
     """The child and what is beside it; the log gets what was really sent."""
-    executor, view, _ = world(Written(obj("train-data")), Written(obj()), Written(obj(), changed=False))
+    executor, snapshot, _ = world(Written(obj("train-data")), Written(obj()), Written(obj(), changed=False))
     writes = [Apply(SERVICE, obj("train-data")), Create(JOB, obj()), Create(JOB, obj())]
-    said = await executor.run(writes, view, JOB, NAME)
+    said = await executor.run(writes, snapshot)
     assert said == ["applied Service train-data", "created Job train"]
-    assert view.live == obj()
-    assert view.auxiliaries == {(SERVICE, "train-data"): obj("train-data")}
+    assert snapshot.facts.live == obj()
+    assert snapshot.facts.auxiliaries == {(SERVICE, "train-data"): obj("train-data")}
 
 
 async def test_an_object_of_somebody_else_is_a_fact_and_no_error() -> None:
     """The next plan says NameConflict."""
     theirs = obj(uid="theirs")
-    executor, view, _ = world(NameConflict(theirs, None, deleting=False))
-    assert await executor.run([Create(JOB, obj())], view, JOB, NAME) == []
-    assert view.live == theirs
+    executor, snapshot, _ = world(NameConflict(theirs, None, deleting=False))
+    assert await executor.run([Create(JOB, obj())], snapshot) == []
+    assert snapshot.facts.live == theirs
 
 
 @pytest.mark.parametrize(
@@ -93,9 +105,9 @@ async def test_an_object_of_somebody_else_is_a_fact_and_no_error() -> None:
 )
 async def test_a_refusal_carries_the_api_servers_words_and_stops_the_rest(error: Exception) -> None:
     """Nothing is written after a refused object."""
-    executor, view, writes = world(error)
+    executor, snapshot, writes = world(error)
     with pytest.raises(WriteRejected) as caught:
-        await executor.run([Create(JOB, obj()), Create(JOB, obj("other"))], view, JOB, NAME)
+        await executor.run([Create(JOB, obj()), Create(JOB, obj("other"))], snapshot)
     assert caught.value.rejection.message == str(error)
     assert caught.value.rejection.resource == JOB
     assert len(writes.calls) == 1
@@ -103,9 +115,9 @@ async def test_a_refusal_carries_the_api_servers_words_and_stops_the_rest(error:
 
 async def test_trouble_of_the_api_server_is_no_refusal() -> None:
     """It is tried again with back-off, and the user's spec is not blamed."""
-    executor, view, _ = world(ServerUnavailable(503, "", "etcd is away"))
+    executor, snapshot, _ = world(ServerUnavailable(503, "", "etcd is away"))
     with pytest.raises(ServerUnavailable):
-        await executor.run([Create(JOB, obj())], view, JOB, NAME)
+        await executor.run([Create(JOB, obj())], snapshot)
 
 
 @pytest.mark.parametrize(
@@ -116,20 +128,18 @@ async def test_a_change_meant_for_an_object_that_is_gone_or_replaced_is_not_sent
 ) -> None:
     """An event will tell what is there now."""
     for cached in (None, obj(uid="another")):
-        executor, view, writes = world(cached=cached)
+        executor, snapshot, writes = world(cached=cached)
         with pytest.raises(StaleSnapshot):
-            await executor.run([write], view, JOB, NAME)
+            await executor.run([write], snapshot)
         assert writes.calls == []
-    executor, view, _ = world(NotFound(404, "NotFound", "gone"), cached=obj())
+    executor, snapshot, _ = world(NotFound(404, "NotFound", "gone"), cached=obj())
     with pytest.raises(StaleSnapshot):
-        await executor.run([write], view, JOB, NAME)
+        await executor.run([write], snapshot)
 
 
 async def test_a_deleted_child_counts_as_going_until_it_is_seen_gone() -> None:
     """The next plan waits for the end instead of creating a second one."""
-    executor, view, _ = world(Written(obj()), cached=obj())
-    assert await executor.run([Delete(JOB, "team", NAME, "uid-of-train")], view, JOB, NAME) == [
-        "deleted Job train"
-    ]
-    assert view.live is not None
-    assert view.live["metadata"]["deletionTimestamp"]
+    executor, snapshot, _ = world(Written(obj()), cached=obj())
+    assert await executor.run([Delete(JOB, "team", NAME, "uid-of-train")], snapshot) == ["deleted Job train"]
+    assert snapshot.facts.live is not None
+    assert snapshot.facts.live["metadata"]["deletionTimestamp"]

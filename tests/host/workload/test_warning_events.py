@@ -27,45 +27,46 @@ NEW = {
 
 def client(*events: Object, error: Exception | None = None) -> Any:
     """A client whose API server has these events."""
-    asked: list[tuple[str, str]] = []
+    requested: list[tuple[str, str]] = []
 
     async def listed(_: object, namespace: str, *, field_selector: str) -> AsyncIterator[Object]:
-        asked.append((namespace, field_selector))
+        requested.append((namespace, field_selector))
         if error is not None:
             raise error
         for event in events:
             yield event
 
-    return SimpleNamespace(list=listed, asked=asked)
+    return SimpleNamespace(list=listed, requested=requested)
 
 
 async def test_the_newest_warning_counts_in_either_form_of_events() -> None:
     """Of this very object alone; the text on one line."""
     server = client(NEW, OLD)
     assert await newest(server, JOB) == Finding("FailedCreate", "exceeded quota")
-    assert server.asked == [("team", "involvedObject.uid=u,type=Warning")]
+    assert server.requested == [("team", "involvedObject.uid=u,type=Warning")]
 
 
-async def test_without_events_or_the_right_to_read_them_there_is_no_complaint() -> None:
-    """An explanation that cannot be had harms nothing."""
+async def test_without_events_or_the_right_to_read_them_there_is_no_finding() -> None:
+    """Events that cannot be read harm nothing."""
     assert await newest(client(), JOB) is None
     assert await newest(client(error=Forbidden(403, "Forbidden", "no", "list")), JOB) is None
 
 
 def test_events_are_read_once_in_a_while_for_each_child() -> None:
-    """Not at every look; anew for another child; and a complaint stands until the next look for one."""
-    memory = ReconcileState()
-    assert memory.may_ask("u", 0.0)
-    memory.heard("u", Finding("FailedCreate", "quota"), 0.0)
-    assert not memory.may_ask("u", 19.0)
-    assert memory.may_ask("u", 20.0)
-    assert memory.may_ask("other", 1.0)
-    assert (memory.warning_event_uid, memory.warning_event) == ("u", Finding("FailedCreate", "quota"))
+    """Not at every reconciliation; at once for another child; and an event is kept until the next read."""
+    state = ReconcileState()
+    assert state.may_read_events("u", 0.0)
+    assert state.record_event("u", Finding("FailedCreate", "quota"), 0.0)
+    assert not state.record_event("u", Finding("FailedCreate", "quota"), 0.0)
+    assert not state.may_read_events("u", 19.0)
+    assert state.may_read_events("u", 20.0)
+    assert state.may_read_events("other", 1.0)
+    assert (state.warning_event_uid, state.warning_event) == ("u", Finding("FailedCreate", "quota"))
 
 
-async def test_what_makes_the_pods_is_asked_about_too() -> None:
-    """A ReplicaSet complains of what its Deployment only knows the beginning of."""
+async def test_events_about_the_owner_of_the_pods_are_read_as_well() -> None:
+    """A ReplicaSet has the current error, its Deployment only the first."""
     server = client(NEW)
     assert await newest(server, JOB, ("ReplicaSet", "train-abc")) == Finding("FailedCreate", "exceeded quota")
     about = "involvedObject.kind=ReplicaSet,involvedObject.name=train-abc,type=Warning"
-    assert server.asked == [("team", "involvedObject.uid=u,type=Warning"), ("team", about)]
+    assert server.requested == [("team", "involvedObject.uid=u,type=Warning"), ("team", about)]

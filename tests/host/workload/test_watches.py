@@ -163,14 +163,14 @@ def test_a_vanished_child_is_remembered_with_whether_its_deletion_was_seen(
         store = world.cache.store(JOB)
         assert store is not None
         store.replace([], str(world.version + 1))
-    tombstone = world.states.of(KEY, UID).lost
-    assert tombstone is not None
-    assert tombstone.deletion_seen is seen
-    assert tombstone.obj["metadata"]["name"] == "train"
+    missing = world.states.of(KEY, UID).missing_child
+    assert missing is not None
+    assert missing.deletion_seen is seen
+    assert missing.obj["metadata"]["name"] == "train"
 
 
 def test_children_of_ended_and_of_other_workloads_are_forgotten(world: World) -> None:
-    """A Job collected after its end, or of a previous run, takes no memory."""
+    """A Job collected after its end, or of a previous run, takes no state."""
     ended = job()
     ended["status"] = {"status": "COMPLETE"}
     world.see(KAIWO_JOB, ended)
@@ -190,17 +190,17 @@ def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None
     """A verdict that comes after the pod is gone is explained still; what went well explains nothing."""
     lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     world.see(KAIWO_JOB, job())
-    memory = world.states.of(KEY, UID)
+    state = world.states.of(KEY, UID)
     for number in range(6):
         world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]))
         world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]), "DELETED")
     world.see(POD, pod("fine", phase="Succeeded"))
     world.see(POD, pod("fine", phase="Succeeded"), "DELETED")
-    assert [pod["metadata"]["name"] for pod in memory.gone_pods] == ["lost-2", "lost-3", "lost-4", "lost-5"]
-    memory.ended("7")
+    assert [pod["metadata"]["name"] for pod in state.gone_pods] == ["lost-2", "lost-3", "lost-4", "lost-5"]
+    state.end("7")
     ended = job()
     ended["status"] = {"status": "FAILED"}
     world.see(KAIWO_JOB, ended, "MODIFIED")
     world.see(POD, pod("late", phase="Running", conditions=[lost]))
     world.see(POD, pod("late", phase="Running", conditions=[lost]), "DELETED")
-    assert memory.gone_pods == ()
+    assert state.gone_pods == ()

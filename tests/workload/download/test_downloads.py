@@ -279,12 +279,12 @@ def test_a_killed_download_says_what_killed_it(fetching: World) -> None:
 
 
 def test_between_two_tries_the_first_ones_failure_is_told(fetching: World) -> None:
-    """Still PENDING: the next try goes on where this one ended."""
+    """Still PENDING: the next try continues where this one ended."""
     fetching.set(download_pods=(failed_pod(6, '{"event":"failed","message":"no answer"}'),))
     change(fetching, status={"failed": 1, "startTime": BEGUN})
     fetching.settle()
     assert told(fetching) == ("PENDING", "Downloading")
-    assert fetching.status["message"] == "try 1 of 4 failed, the next one goes on from there: no answer"
+    assert fetching.status["message"] == "try 1 of 4 failed, the next one continues from there: no answer"
 
 
 def test_a_missing_secret_is_told_in_the_kubelets_words(fetching: World) -> None:
@@ -334,10 +334,42 @@ def test_a_finished_download_is_remembered(fetching: World) -> None:
     fetching.set(auxiliaries=beside)
     fetching.settle()
     writes = len(fetching.writes)
-    fetching.set(live=None, lost=DeletedChild(fetching.facts.live, deletion_seen=True))
+    fetching.set(live=None, missing_child=DeletedChild(fetching.facts.live, deletion_seen=True))
     fetching.settle()
     assert [write.obj["metadata"]["name"] for write in fetching.writes[writes:]] == ["train"]
     assert told(fetching) == ("STARTING", "Starting")
+
+
+def without_job(world: World) -> None:
+    """Let the download Job be collected after its end."""
+    beside = {key: obj for key, obj in world.facts.auxiliaries.items() if key[0] != JOB}
+    world.set(auxiliaries=beside)
+
+
+def test_a_finished_download_is_recognised_by_its_hash_and_not_by_a_text(fetching: World) -> None:
+    """Another version may have written the status, in other words: nothing is downloaded a second time."""
+    ended(fetching, "Complete")
+    fetching.settle()
+    without_job(fetching)
+    fetching.condition("DownloadJobSucceeded")["message"] = "all files are there"
+    writes = len(fetching.writes)
+    fetching.set(live=None, missing_child=DeletedChild(fetching.facts.live, deletion_seen=True))
+    fetching.settle()
+    assert [write.obj["metadata"]["name"] for write in fetching.writes[writes:]] == ["train"]
+
+
+def test_another_download_is_not_taken_for_the_finished_one(fetching: World) -> None:
+    """The status says first that it is not done: a crash after the new ConfigMap must not skip it."""
+    ended(fetching, "Complete")
+    fetching.settle()
+    without_job(fetching)
+    fetching.set(live=None, missing_child=DeletedChild(fetching.facts.live, deletion_seen=True))
+    fetching.edit(storage=storage({**GIT, "targetPath": "other"}))
+    plan = fetching.plan()
+    assert (plan.writes, plan.requeue_after) == ((), 0.0)
+    fetching.obj = {**fetching.obj, "status": plan.statuses[-1]}
+    assert fetching.condition("DownloadJobSucceeded")["reason"] == "JobPending"
+    assert [write.resource for write in fetching.plan().writes] == [CONFIG_MAP, JOB]
 
 
 def test_a_download_job_deleted_before_it_ended_is_made_again(fetching: World) -> None:

@@ -206,7 +206,7 @@ def test_an_unused_block_is_ignored_with_a_warning(world: World) -> None:
 def test_a_job_of_somebody_else_is_never_touched(world: World) -> None:
     """A taken name stops the workload, names the holder, and heals when it is free."""
     world.set(live={"metadata": {"name": "train", "uid": "x"}, "spec": {}})
-    assert "controlled by nobody" in refused(world, "NameConflict")
+    assert "has no controller" in refused(world, "NameConflict")
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "y", "controller": True}
     world.set(live={"metadata": {"name": "train", "uid": "x", "ownerReferences": [owner]}})
     assert "CronJob nightly" in refused_again(world, "NameConflict")

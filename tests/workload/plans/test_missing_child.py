@@ -23,7 +23,7 @@ COMPLETE = {
 def gone(world: World, status: Object, *, seen: bool) -> None:
     """Let the child vanish in that state."""
     assert world.facts.live is not None
-    world.set(lost=DeletedChild({**world.facts.live, "status": status}, seen), live=None, pods=())
+    world.set(missing_child=DeletedChild({**world.facts.live, "status": status}, seen), live=None, pods=())
     world.writes.clear()
 
 
@@ -119,5 +119,5 @@ def test_a_child_that_cannot_be_created_again_leaves_no_trace_of_the_old(world: 
     world.settle()
     assert world.status["reason"] == "NoGPUs"
     assert "childUID" not in world.status
-    world.set(nodes=nodes, lost=None)
+    world.set(nodes=nodes, missing_child=None)
     assert world.plan().writes

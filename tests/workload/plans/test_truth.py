@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.workload import Workload
+from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing import service
 from kaiwo.testing.builders import NOW
+from kaiwo.workload.model import ChildRecord, Plan
 from kaiwo.workload.observe import pod_status
-from kaiwo.workload.status import Verdict, documents
+from kaiwo.workload.status import with_status
 
 if TYPE_CHECKING:
     from conftest import World
@@ -180,8 +182,9 @@ def test_an_error_that_heals_does_not_start_again() -> None:
     """What was passed on the way to the first good state is not told a second time."""
     status = {"status": "ERROR", "reason": "ApplicationUnhealthy", "childUID": "u", "startTime": STARTED}
     workload = Workload.from_object({**service(ray=True), "status": status})
-    healed = Verdict("READY", "Ready", "it serves", child_uid="u", started=NOW, passed=("STARTING",))
-    assert [step["status"] for step in documents(workload, healed, NOW)] == ["READY"]
+    outcome = Outcome("READY", "Ready", "it serves", started=NOW, passed=("STARTING",))
+    plan = with_status(workload, Plan(outcome, ChildRecord("u")), NOW)
+    assert [step["status"] for step in plan.statuses] == ["READY"]
 
 
 def test_what_is_still_so_stays_told_whichever_pod_comes_first() -> None:

@@ -37,7 +37,7 @@ def test_what_cannot_change_is_refused_and_nothing_is_touched(
     assert world.writes == []
     applied = world.condition("SpecApplied")
     assert (applied["status"], applied["reason"]) == ("False", "Immutable")
-    assert applied["message"].startswith(f"{field} cannot change")
+    assert applied["message"].startswith(f"{field} is immutable while the Job exists")
     assert world.status["status"] == "STARTING"
     assert world.status["observedGeneration"] == 2
     world.obj["spec"] = before

@@ -90,7 +90,7 @@ def test_gpus_in_spec_resources_are_ignored_with_a_warning() -> None:
     """GPUs come from spec.gpus alone."""
     resources, warnings = made(spec=both(**{"amd.com/gpu": "4", "rdma/hca": "1"}))
     assert resources["limits"] == {"rdma/hca": "1", "cpu": "2", "memory": "16Gi"}
-    assert warnings == ["spec.resources: amd.com/gpu is ignored; ask for GPUs with spec.gpus"]
+    assert warnings == ["spec.resources: amd.com/gpu is ignored; request GPUs with spec.gpus"]
 
 
 @pytest.mark.parametrize(
