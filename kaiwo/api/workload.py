@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
@@ -32,6 +32,9 @@ SPECS: Final[Mapping[str, type[CommonSpec]]] = MappingProxyType(
 NEVER = datetime.fromtimestamp(0, UTC)
 """Creation time of an object that was not created yet, as of a file."""
 
+_IDENTITY = ("name", "namespace", "uid", "generation", "deletionTimestamp", "resourceVersion")
+"""The metadata that a status needs; it is read also where the rest of the object is invalid."""
+
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -56,6 +59,7 @@ class Workload:
             after admission ``gpus``, ``gpuVendor``, ``replicas``, ``ray`` and ``dangerous`` always are.
         status: what was last reported about it.
         resource_version: version of the object that was read, empty for a file.
+        error: why its spec cannot be read, empty when it can; then `spec` has nothing but defaults.
     """
 
     kind: WorkloadKind
@@ -72,6 +76,7 @@ class Workload:
     given: frozenset[str] = frozenset()
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
     resource_version: str = ""
+    error: str = ""
 
     @classmethod
     def from_object(cls, obj: object) -> Workload:
@@ -109,13 +114,40 @@ class Workload:
             labels=_texts(meta, "labels"),
             annotations=_texts(meta, "annotations"),
             deleting=meta.get("deletionTimestamp") is not None,
-            created=_moment(meta),
             spec=common,
             blocks={name: spec[name] for name in given - common_names},
             given=given,
             status=read_status(obj.get("status")),
             resource_version=_text(meta, "resourceVersion"),
+            created=_moment(meta),
         )
+
+    @classmethod
+    def from_live(cls, obj: Object, error: str = "") -> Workload:
+        """Read an object of the API server whose spec may be invalid; `error` then says why.
+
+        Args:
+            obj: the object, or what of it can be decoded.
+            error: why its spec cannot be decoded, empty when it can.
+
+        Raises:
+            InvalidWorkload: the object is no workload, or has no name.
+        """
+        if not error:
+            try:
+                return cls.from_object(obj)
+            except InvalidWorkload as invalid:
+                if not _is_named(obj):
+                    raise
+                error = str(invalid)
+        metadata = {name: obj["metadata"][name] for name in _IDENTITY if name in obj["metadata"]}
+        known = {"kind": obj.get("kind"), "metadata": metadata, "status": obj.get("status")}
+        return replace(cls.from_object(known), error=error)
+
+
+def _is_named(obj: object) -> bool:
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    return isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
 
 
 def workload_kind(kind: object) -> WorkloadKind:

@@ -32,7 +32,7 @@ from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
 from kaiwo.workload.metadata import RUN_ID
 from kaiwo.workload.model import AUXILIARIES, Facts
-from kaiwo.workload.storage.claims import storage_class
+from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.registry import Plugins
-    from kaiwo.workload.storage.claims import StorageClass
+    from kaiwo.workload.storage.classes import StorageClass
 
 NO_NODES = "none"
 

@@ -144,7 +144,7 @@ def _plan(
     from kaiwo.workload.backend_selection import select_backend
     from kaiwo.workload.errors import PluginError
     from kaiwo.workload.model import Apply, Create, Patch
-    from kaiwo.workload.plan import plan as decide
+    from kaiwo.workload.plan import plan_object
 
     stored = manifest.obj if cluster is None else _as_stored(cluster, manifest)
     workload = Workload.from_object(stored)
@@ -154,7 +154,7 @@ def _plan(
             backend = select_backend(workload, registry).backend
             if backend is not None:
                 exists = read_existing(cluster, workload, backend.child)
-    outcome = decide(workload, registry, found.facts(workload, plugins, exists))
+    outcome = plan_object(stored, registry, found.facts(workload, plugins, exists))
     rendered = [(dict(r.child), dict(r.origins)) for r in outcome.rendered]
     known = {object_key(obj) for obj, _ in rendered}
     rendered += [

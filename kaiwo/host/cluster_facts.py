@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
-from kaiwo.workload.storage.claims import storage_class
+from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.vendors import GpuVendor
-    from kaiwo.workload.storage.claims import StorageClass
+    from kaiwo.workload.storage.classes import StorageClass
 
 _log = logging.getLogger(__name__)
 

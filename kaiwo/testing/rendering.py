@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.api.workload import Workload
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
 from kaiwo.workload.metadata import RESOLVED
 from kaiwo.workload.model import Facts, Registry
-from kaiwo.workload.plan import plan
+from kaiwo.workload.plan import plan_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +67,7 @@ def render(
         ),
         settings=settings,
     )
-    planned = plan(Workload.from_object(workload), Registry.of(plugins), facts)
+    planned = plan_object(workload, Registry.of(plugins), facts)
     if not planned.rendered:
         status = planned.statuses[-1] if planned.statuses else {}
         raise AssertionError(f"nothing would be created: {status.get('reason')}: {status.get('message')}")

@@ -46,12 +46,14 @@ class BackendChoice:
         requeue_after: seconds after which to select again without an event, None for never.
         switched: the field by which the workload now requests another backend than the one that made its
             child, empty when it does not. The child stays with its backend.
+        keeps_child: a child exists by the last status, and without a backend nothing is decided about it.
     """
 
     backend: Backend | None = None
     blocked: Blocked | None = None
     requeue_after: float | None = None
     switched: str = ""
+    keeps_child: bool = False
 
 
 def _manages_nothing(kind: Resource) -> bool:  # noqa: ARG001 (the default of a callable that takes one)
@@ -75,6 +77,9 @@ def select_backend(
         settings: plugin settings by name of backend.
         queue_manages: whether the queue system in force queues objects of a kind by itself.
     """
+    if workload.error:
+        blocked = Blocked("InvalidSpec", workload.error)
+        return BackendChoice(blocked=blocked, keeps_child=_has_run(workload))
     try:
         return _select(workload, registry, settings or {}, queue_manages)
     except PluginError as error:
@@ -87,21 +92,40 @@ def _select(
     settings: Mapping[str, BaseModel],
     queue_manages: Callable[[Resource], bool],
 ) -> BackendChoice:
+    recorded = (workload.status.allocation or {}).get(BACKEND) if workload.status.child_uid else None
+    if not recorded and (unowned := _unowned_block(workload, registry)):
+        return BackendChoice(blocked=_not_loaded(workload, registry, None, unowned))
     able = [backend for backend in registry.backends if backend.kind == workload.kind]
     able.sort(key=lambda backend: not _is_named(backend, workload))
     chosen = next((backend for backend in able if plugin_calls.serves(backend, workload)), None)
-    recorded = (workload.status.allocation or {}).get(BACKEND) if workload.status.child_uid else None
     if recorded and (chosen is None or chosen.name != recorded):
         before = next((item for item in registry.backends if item.name == recorded and item.built), None)
         if before is not None:
             same = chosen is not None and recorded in {form.name for form in chosen.variants}
             return BackendChoice(before, switched="" if same else wanted_field(workload))
+        if recorded not in {item.name for item in registry.backends}:
+            return BackendChoice(blocked=_gone(workload, registry, recorded), keeps_child=_has_run(workload))
     if chosen is None or not chosen.built:
-        return BackendChoice(blocked=_not_loaded(workload, registry, chosen))
+        return BackendChoice(blocked=_not_loaded(workload, registry, chosen, wanted_field(workload)))
     if recorded:
         return BackendChoice(chosen)
     inp = VariantInput(settings.get(chosen.name), queue_manages)
     return BackendChoice(_variant(chosen, registry, inp))
+
+
+def _has_run(workload: Workload) -> bool:
+    """Whether a child exists by the last status, so that it stays as it is."""
+    return bool(workload.status.child_uid) and workload.status.status not in ("", "ERROR")
+
+
+def _gone(workload: Workload, registry: Registry, recorded: str) -> Blocked:
+    """Why nothing is decided about a child whose backend is not loaded any more."""
+    loaded = ", ".join(sorted(backend.name for backend in registry.built(workload.kind))) or "none"
+    return Blocked(
+        "BackendNotLoaded",
+        f"backend {recorded}, which created the running object, is not loaded; loaded for this kind: "
+        f"{loaded}. The object is left as it is; load the plugin again to continue",
+    )
 
 
 def _variant(chosen: Backend, registry: Registry, inp: VariantInput) -> Backend:
@@ -127,8 +151,22 @@ def wanted_field(workload: Workload) -> str:
     return _WANTED[workload.kind, False]
 
 
-def _not_loaded(workload: Workload, registry: Registry, declared: Backend | None) -> Blocked:
-    wanted = wanted_field(workload)
+def _unowned_block(workload: Workload, registry: Registry) -> str:
+    """A block that belongs to no loaded backend, empty when there is none.
+
+    It was given for a backend that another plugin has. Of the documented blocks one may stand beside another,
+    and `wanted_field` decides.
+    """
+    owned = {
+        field.path[0]
+        for backend in registry.backends
+        if backend.kind == workload.kind
+        for field in backend.fields
+    }
+    return min(workload.blocks.keys() - owned - set(_WANTED.values()), default="")
+
+
+def _not_loaded(workload: Workload, registry: Registry, declared: Backend | None, wanted: str) -> Blocked:
     what = f"a {workload.kind} with spec.{wanted}"
     if wanted not in workload.blocks:
         what = f"a {workload.kind} with spec.ray: true" if workload.spec.ray else f"a plain {workload.kind}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress
-    from kaiwo.workload.storage.claims import StorageClass
+    from kaiwo.workload.storage.classes import StorageClass
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ BAD_PLUGIN = '''
             return Rendered(child={"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
 
         def observe(self, observation):
-            return Observed(status="SPLENDID", reason="", message="")
+            return Outcome(status="SPLENDID", reason="", message="")
 
     def recognise(node):
         raise ValueError("cannot read this node")

@@ -18,7 +18,7 @@ from kaiwo.host.cluster_facts import (
 )
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus
 from kaiwo.testing import node
-from kaiwo.workload.storage.claims import StorageClass
+from kaiwo.workload.storage.classes import StorageClass
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import WORKLOADS
-from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.status import TERMINAL
 from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller, Watch
@@ -35,7 +34,7 @@ from kaiwo.host.workload.watches import (
 )
 from kaiwo.workload.download.step import is_in_progress
 from kaiwo.workload.metadata import RUN_ID
-from kaiwo.workload.plan import plan, plan_invalid
+from kaiwo.workload.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,36 +150,30 @@ class WorkloadReconciler:
         if state.ended_version == entry.resource_version:
             return None
         before = self._reader.fingerprint(entry, self._kinds, self._downloads.progress(key))
-        if state.is_current(before, clock):
-            self._downloads.resume(key)
-            return None if state.due is None else state.due - clock
-        try:
-            return await self._reconcile(key, entry, state, before)
-        except (StaleSnapshot, Conflict) as error:
-            _log.debug("%s %s/%s: %s", self._kind, key.namespace, key.name, error)
-            return _STALE_RETRY
+        if not state.is_current(before, clock):
+            try:
+                return await self._reconcile(key, entry, state, before)
+            except (StaleSnapshot, Conflict) as error:
+                _log.debug("%s %s/%s: %s", self._kind, key.namespace, key.name, error)
+                return _STALE_RETRY
+        self._downloads.resume(key)
+        return None if state.due is None else state.due - clock
 
     async def _reconcile(
         self, key: Key, entry: CachedObject, state: ReconcileState, before: Fingerprint
     ) -> float | None:
         # What is read after this may be newer than what was planned from; then the next one is not skipped.
         since, clock, now = self._states.requeues, self._clock(), datetime.now(UTC)
-        obj = entry.full()
-        try:
-            workload = Workload.from_object(obj)
-        except InvalidWorkload as error:
-            snapshot, decided = None, plan_invalid(obj, error, now)
-        else:
-            snapshot = self._reader.read(entry, workload, now)
-            decided = await self._plan_and_write(key, snapshot, state)
+        workload = Workload.from_live(entry.readable(), entry.undecodable)
+        snapshot = self._reader.read(entry, workload, now)
+        decided = await self._plan_and_write(key, snapshot, state)
         version = await self._executor.report(entry, decided, now)
-        has_child = snapshot is not None and snapshot.has_child
-        state.seen = snapshot.fingerprint(before, version) if snapshot else before._replace(workload=version)
-        reported = bool(decided.follow) and snapshot is not None and is_in_progress(snapshot.workload)
+        state.seen = snapshot.fingerprint(before, version)
+        reported = bool(decided.follow) and is_in_progress(workload)
         self._downloads.follow(key, decided.follow, reported=reported)
         status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}
         ended = status.get("status") in TERMINAL
-        if self._states.set_waiting(key, state, waits=not (ended or has_child), since=since):
+        if self._states.set_waiting(key, state, waits=not (ended or snapshot.has_child), since=since):
             self.controller.enqueue(key)
         if ended:
             state.end(version)

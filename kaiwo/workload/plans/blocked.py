@@ -9,6 +9,7 @@ from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.model import Plan
+from kaiwo.workload.status import recorded_conditions
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
@@ -52,6 +53,19 @@ def plan_blocked(
         conditions=(condition,),
     )
     return Plan(outcome, child, warnings=warnings, backend=backend)
+
+
+def keep_child(workload: Workload, blocked: Blocked) -> Plan:
+    """The plan of a workload whose child runs while nothing can be decided about it.
+
+    Its status stays; only the condition SpecApplied says why a change would not be applied.
+    """
+    status = workload.status
+    condition = Condition(
+        "SpecApplied", "False", blocked.reason, blocked.message, workload.generation or None
+    )
+    conditions = (*recorded_conditions(workload), condition)
+    return Plan(Outcome(status.status, status.reason, status.message, conditions=conditions))
 
 
 def blocked_by_api(rejection: ApiRejection) -> Blocked:

@@ -20,7 +20,6 @@ from kaiwo.workload.observe import pod_status
 from kaiwo.workload.plans import replacement, secondary_resources
 from kaiwo.workload.plans.create import schedulable, spec_warnings
 from kaiwo.workload.plans.update import Update, kept_child, plan_update
-from kaiwo.workload.status import recorded_conditions
 from kaiwo.workload.storage.state import volume_outcome
 
 if TYPE_CHECKING:
@@ -210,10 +209,3 @@ def _outside_quota(workload: Workload, queueing: _Queueing, outcome: Outcome) ->
     # What is suspended and ignored does not run at all.
     prefix = "runs outside quota: " if outcome.status in _ACTIVE else ""
     return (PlannedEvent("Warning", "NotManagedByQueue", f"{prefix}{queueing.admission.message}"),)
-
-
-def keep(workload: Workload, applied: Condition) -> Plan:
-    """The plan of a running workload whose new spec is invalid: only the condition SpecApplied changes."""
-    status = workload.status
-    conditions = (*recorded_conditions(workload), applied)
-    return Plan(Outcome(status.status, status.reason, status.message, conditions=conditions))

@@ -137,34 +137,3 @@ def claims(workload: Workload, resolved: Resolved) -> tuple[Rendered, ...]:
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
         rendered.append(Rendered(claim, origins=origins.known()))
     return tuple(rendered)
-
-
-_DEFAULT = "storageclass.kubernetes.io/is-default-class"
-
-
-@dataclass(frozen=True, slots=True)
-class StorageClass:
-    """One StorageClass.
-
-    Attributes:
-        name: its name.
-        waits: whether volumes are made only when the first pod that uses them is scheduled.
-        expands: whether volumes may grow.
-        default: whether it is the class of claims that name none.
-    """
-
-    name: str
-    waits: bool = False
-    expands: bool = False
-    default: bool = False
-
-
-def storage_class(obj: Object) -> StorageClass:
-    """The facts of a StorageClass object; odd values count as absent."""
-    metadata = lenient_map(obj.get("metadata"))
-    return StorageClass(
-        name=str(metadata.get("name", "")),
-        waits=obj.get("volumeBindingMode") == "WaitForFirstConsumer",
-        expands=obj.get("allowVolumeExpansion") is True,
-        default=lenient_map(metadata.get("annotations")).get(_DEFAULT) == "true",
-    )

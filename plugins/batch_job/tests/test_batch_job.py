@@ -15,7 +15,7 @@ from kaiwo.testing import assert_backend_contract, assert_golden, config, job, n
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Facts, Registry
-from kaiwo.workload.plan import plan
+from kaiwo.workload.plan import plan_object
 
 GOLDEN = Path(__file__).parent / "golden"
 LOADED = plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin)
@@ -122,7 +122,7 @@ def decided(**spec: Any) -> Any:
 
     nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
     facts = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes)
-    return plan(Workload.from_object(job(**spec)), Registry.of(LOADED), facts)
+    return plan_object(job(**spec), Registry.of(LOADED), facts)
 
 
 def test_a_retry_is_never_made() -> None:

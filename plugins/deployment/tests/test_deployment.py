@@ -16,7 +16,7 @@ from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins,
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Apply, Facts, Registry
-from kaiwo.workload.plan import plan
+from kaiwo.workload.plan import plan_object
 
 GOLDEN = Path(__file__).parent / "golden"
 LOADED = plugins(kaiwo_deployment.plugin, kaiwo_gpu_amd.plugin)
@@ -78,7 +78,7 @@ def planned(obj: Any, **facts: Any) -> Any:
     """The plan of a service on the two nodes."""
     nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
     known = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes, **facts)
-    return plan(Workload.from_object(obj), Registry.of(LOADED), known)
+    return plan_object(obj, Registry.of(LOADED), known)
 
 
 def deployment(obj: Any) -> Any:

@@ -18,7 +18,7 @@ from kaiwo.testing import assert_backend_contract, assert_golden, config, job, n
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Facts, Registry
-from kaiwo.workload.plan import plan
+from kaiwo.workload.plan import plan_object
 from kaiwo_ray_job.observe import observe
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -80,7 +80,7 @@ def planned(obj: Any, **facts: Any) -> Any:
     """The plan of a job on the two nodes."""
     nodes = tuple(node_fact(item, LOADED.vendors) for item in NODES)
     known = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes, **facts)
-    return plan(Workload.from_object(obj), Registry.of(LOADED), known)
+    return plan_object(obj, Registry.of(LOADED), known)
 
 
 def ray_job(obj: Any) -> Any:
@@ -317,8 +317,8 @@ def test_a_queue_starts_it() -> None:
     """Suspended from the first moment, with the queue's labels on the RayJob alone."""
     labels = {"kueue.x-k8s.io/queue-name": "team"}
     queue = QueueSystem("kueue", lambda *_: QueueAssignment("team", labels), lambda *_: None)
-    found = plan(
-        Workload.from_object(MINIMAL),
+    found = plan_object(
+        MINIMAL,
         Registry(backends=LOADED.backends, vendors=LOADED.vendors, queue=queue),
         Facts(now=NOW, config=ResolvedConfig.defaults()),
     )

@@ -21,7 +21,7 @@ from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins,
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Registry
-from kaiwo.workload.plan import plan
+from kaiwo.workload.plan import plan_object
 from kaiwo_ray_service import bare
 from kaiwo_ray_service.kinds import RAY_SERVICE
 from kaiwo_ray_service.observe import observe
@@ -83,7 +83,7 @@ def planned(obj: Any, **facts: Any) -> Any:
     """The plan of a service on the two nodes, with everything else that fits five hosts."""
     more = tuple(node_fact(node(f"amd-{n}", gpus={"amd.com/gpu": 8}), LOADED.vendors) for n in range(2, 5))
     known = {"now": NOW, "config": FACTS.config, "nodes": (*FACTS.nodes, *more), **facts}
-    return plan(Workload.from_object(obj), Registry.of(LOADED), Facts(**known))
+    return plan_object(obj, Registry.of(LOADED), Facts(**known))
 
 
 def wrapper(obj: Any) -> Any:
@@ -159,7 +159,7 @@ def test_the_queue_sees_the_wrapper_alone() -> None:
         "kueue", lambda *_: QueueAssignment("team", {"kueue.x-k8s.io/queue-name": "team"}), lambda *_: None
     )
     registry = Registry(backends=LOADED.backends, vendors=LOADED.vendors, queue=queue)
-    made = plan(Workload.from_object(MINIMAL), registry, FACTS).writes[0].obj
+    made = plan_object(MINIMAL, registry, FACTS).writes[0].obj
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
     assert made["spec"]["suspend"] is True
     for obj in (made, wrapper(EMBEDDED)):
@@ -453,7 +453,7 @@ def test_a_bare_service_is_applied_without_a_wrapper() -> None:
     queue = QueueSystem("kueue", lambda *_: QueueAssignment("team", labels), lambda *_: None)
     registry = dataclasses.replace(Registry.of(LOADED), queue=queue)
     facts = dataclasses.replace(FACTS, settings=BARE)
-    (write,) = plan(Workload.from_object(MINIMAL), registry, facts).writes
+    (write,) = plan_object(MINIMAL, registry, facts).writes
     assert isinstance(write, Apply)
     assert write.obj["kind"] == "RayService"
     assert write.obj["metadata"]["labels"] | labels == write.obj["metadata"]["labels"]
@@ -478,7 +478,7 @@ def test_auto_wraps_where_no_queue_takes_rayservices(wrap: str, manages: bool, k
     settings = {"ray_service": LOADED.settings_models()["ray_service"](wrap=wrap)}
     registry = dataclasses.replace(Registry.of(LOADED), queue=queue)
     facts = dataclasses.replace(FACTS, settings=settings)
-    (write,) = plan(Workload.from_object(MINIMAL), registry, facts).writes
+    (write,) = plan_object(MINIMAL, registry, facts).writes
     assert write.obj["kind"] == kind
 
 

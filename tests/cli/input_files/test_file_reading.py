@@ -137,7 +137,7 @@ def test_gpus_among_the_resources_are_warned_of_before_anything_is_sent(cli: Cli
     Path("job.yaml").write_text(HEAD + "spec:\n  gpus: 1\n  resources: {limits: {amd.com/gpu: 4}}\n")
     result = cli("submit", "-f", "job.yaml", *dry_run)
     assert result.code == 0
-    warned = "warning: job/train: spec.resources: amd.com/gpu is ignored; ask for GPUs with spec.gpus\n"
+    warned = "warning: job/train: spec.resources: amd.com/gpu is ignored; request GPUs with spec.gpus\n"
     assert result.err.count(warned) == (0 if "-q" in dry_run else 1)
 
 

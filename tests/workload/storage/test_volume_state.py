@@ -14,7 +14,7 @@ from kaiwo.plugin.observation import Finding
 from kaiwo.testing import job, plugins
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.model import Registry
-from kaiwo.workload.storage.claims import StorageClass
+from kaiwo.workload.storage.classes import StorageClass
 
 if TYPE_CHECKING:
     from conftest import World
