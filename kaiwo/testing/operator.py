@@ -252,7 +252,7 @@ async def until(
     async def follow() -> Object | None:
         nonlocal last
         while True:
-            version = "0"
+            version, named = "0", f'"name":"{name}"'.encode()
             async for page in client.pages(resource, namespace, field_selector=f"metadata.name={name}"):
                 last = msgspec.json.decode(page.items[0]) if page.items else None
                 version = page.resource_version
@@ -262,6 +262,8 @@ async def until(
             async with contextlib.aclosing(changes):
                 with contextlib.suppress(errors.Gone, errors.ConnectionBroken):
                     async for kind, raw in changes:
+                        if named not in bytes(raw):  # another object, which may be too deep to decode
+                            continue
                         seen = msgspec.json.decode(raw)
                         if kind not in {"BOOKMARK", "ERROR"} and seen["metadata"]["name"] == name:
                             last = None if kind == "DELETED" else seen

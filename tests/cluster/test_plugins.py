@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.crds import KAIWO_CONFIG
+from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -179,3 +179,28 @@ async def test_a_field_of_a_plugin_that_is_not_selected_is_named_and_heals(opera
 
     await operator(plugins="batch_job,gpu_amd,gpu_nvidia")
     await lab.reaches("later", "COMPLETE")
+
+
+async def test_a_running_workload_survives_the_loss_of_its_plugin(
+    operator: Start, lab: Any, condition: Any
+) -> None:
+    """Its status stays, SpecApplied says BackendNotLoaded, the Job is left alone, and it heals."""
+    process = await operator(plugins="batch_job,gpu_amd,gpu_nvidia")
+    await lab.submit("keeps", pods={"kaiwo-sandbox/forever": "true"})
+    await lab.reaches("keeps", "RUNNING")
+    (child,) = await lab.jobs()
+    await asyncio.to_thread(process.close)
+
+    def applied(reason: str) -> Callable[[Any], bool]:
+        return lambda obj: condition((obj or {}).get("status", {}), "SpecApplied").get("reason") == reason
+
+    process = await operator(plugins="ray_job,gpu_amd,gpu_nvidia")
+    found = await until(lab.client, KAIWO_JOB, lab.namespace, "keeps", applied("BackendNotLoaded"))
+    assert found["status"]["status"] == "RUNNING"
+    assert found["status"]["childUID"] == child["metadata"]["uid"]
+    assert [job["metadata"]["uid"] for job in await lab.jobs()] == [child["metadata"]["uid"]]
+    await asyncio.to_thread(process.close)
+
+    await operator(plugins="batch_job,gpu_amd,gpu_nvidia")
+    found = await until(lab.client, KAIWO_JOB, lab.namespace, "keeps", applied("Applied"))
+    assert found["status"]["status"] == "RUNNING"
