@@ -122,7 +122,7 @@ def test_other_words_mean_the_same_command() -> None:
         assert COMMANDS[word].load == COMMANDS[name].load
 
 
-def test_the_list_of_plugins_may_be_asked_for_by_name(cli: Cli) -> None:
+def test_the_list_of_plugins_can_be_requested_by_name(cli: Cli) -> None:
     """``kaiwo plugins list`` is ``kaiwo plugins``, options anywhere."""
     listed = cli("plugins", "list", "-o", "name")
     assert listed == cli("plugins", "-o", "name") == cli("-o", "name", "plugins", "list")
@@ -310,7 +310,7 @@ def test_all_namespaces_is_refused_where_it_means_nothing(
     assert "-A is not supported here" in result.err
 
 
-def test_the_version_is_told_as_by_other_programs(cli: Cli) -> None:
+def test_the_version_is_printed_as_by_other_programs(cli: Cli) -> None:
     """``--version`` needs no cluster and no plugin."""
     assert cli("--version").out == f"kaiwo {version('kaiwo')}\n"
 

@@ -110,7 +110,7 @@ async def test_what_only_the_api_server_can_judge_is_shown_in_its_words(lab: Any
 
 
 @pytest.mark.usefixtures("watched")
-async def test_what_looks_odd_but_is_legal_works(lab: Any) -> None:
+async def test_unusual_but_valid_input_works(lab: Any) -> None:
     """Long scripts, unicode, duplicate variables (the last wins), vendors in capitals."""
     for number, spec in enumerate(TAKEN.values()):
         await lab.submit(f"taken-{number}", **spec)

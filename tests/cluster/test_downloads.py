@@ -186,7 +186,7 @@ async def test_the_programs_last_words_are_the_message(operator: Start, lab: Any
     assert line in status["message"]
 
 
-async def test_a_missing_secret_is_told_and_heals(operator: Start, lab: Any) -> None:
+async def test_a_missing_secret_is_reported_and_heals(operator: Start, lab: Any) -> None:
     """PENDING with what the kubelet says of the pod; nothing needs to be done but to make the Secret."""
     await operator()
     await lab.submit("secretive", storage=storage(), pods=HOLD)

@@ -148,7 +148,7 @@ async def _events(lab: Any, name: str, awaited: str) -> list[tuple[str, str, str
     return found
 
 
-async def test_an_image_that_cannot_be_pulled_is_said(operator: Start, lab: Any) -> None:
+async def test_an_image_that_cannot_be_pulled_is_reported(operator: Start, lab: Any) -> None:
     """The kubelet's words are the workload's message."""
     await operator()
     await lab.submit("pulls", pods={"kaiwo-sandbox/image-pull-error": "manifest unknown"})

@@ -58,7 +58,7 @@ def test_a_reason_with_another_status_is_noticed(monkeypatch: pytest.MonkeyPatch
         blocks()
 
 
-def test_the_check_tells_stale_pages_from_fresh_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_distinguishes_stale_pages_from_current_ones(capsys: pytest.CaptureFixture[str]) -> None:
     """The command can guard a build: exit code 0 on fresh pages, 2 on wrong usage."""
     assert main(["--check"]) == 0
     assert main(["--wrong"]) == 2

@@ -130,7 +130,7 @@ async def test_a_broken_stream_loses_nothing(
     assert sum(restarts) >= 1
 
 
-async def test_a_repeated_event_wakes_nobody(
+async def test_a_repeated_event_causes_no_reconciliation(
     client: Client, through: Client, proxy: FaultProxy, namespace: str, mine: Callable[[str], Object]
 ) -> None:
     """Duplicates end in the cache."""

@@ -186,7 +186,7 @@ async def test_our_fields_are_restored_and_those_of_others_left(
     assert outcome.live["metadata"]["labels"] == {"theirs": "x"}
 
 
-async def test_a_job_is_created_once_however_often_it_is_asked_for(
+async def test_a_job_is_created_once_however_often_it_is_requested(
     bench: Bench, proxy: FaultProxy, namespace: str, owner: Object
 ) -> None:
     """The second call finds the first one's Job, before any watch event has come."""
@@ -197,7 +197,7 @@ async def test_a_job_is_created_once_however_often_it_is_asked_for(
     assert bench.entry(JOB, "j").controller is not None
 
 
-async def test_a_lost_answer_does_not_make_a_second_job(
+async def test_a_missing_response_does_not_create_a_second_job(
     bench: Bench, proxy: FaultProxy, client: Client, namespace: str, owner: Object
 ) -> None:
     """Crash or lost answer between write and note: the next attempt finds what is there."""

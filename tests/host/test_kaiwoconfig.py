@@ -66,7 +66,7 @@ def test_without_an_object_the_documented_defaults_are_in_force(world: World) ->
     assert world.live.settings == {"ray": Wrap()}
 
 
-def test_an_edit_takes_effect_at_once_and_is_told_once(world: World) -> None:
+def test_an_edit_takes_effect_at_once_and_is_reported_once(world: World) -> None:
     """Whoever waits is woken by a change of value, not by a change of the object's metadata or status."""
     world.see({"scheduling": {"kubeSchedulerName": "mine"}})
     assert world.live.current.kube_scheduler_name == "mine"

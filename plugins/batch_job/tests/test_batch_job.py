@@ -143,7 +143,7 @@ def test_a_retry_is_never_made() -> None:
         ({"resources": {"limits": {"amd.com/gpu": 1}}}, "request GPUs with spec.gpus"),
     ],
 )
-def test_what_a_plain_job_does_not_use_is_told(spec: dict[str, Any], word: str) -> None:
+def test_what_a_plain_job_does_not_use_is_reported(spec: dict[str, Any], word: str) -> None:
     """A number without effect is never passed over in silence."""
     assert any(word in warning for warning in decided(**spec).warnings)
     assert decided(gpus=1, gpuModels=[], replicas=1).warnings == ()
@@ -210,7 +210,7 @@ def test_gpus_of_an_embedded_template_are_the_workloads() -> None:
         ({"metadata": {"labels": {"a": 1}}}, "spec.job.metadata.labels[a]:"),
     ],
 )
-def test_nonsense_is_told_by_its_field(block: Any, path: str) -> None:
+def test_nonsense_is_reported_by_its_field(block: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = decided(job=block).statuses
     assert status["reason"] == "InvalidSpec"

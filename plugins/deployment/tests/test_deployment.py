@@ -158,7 +158,7 @@ def test_declared_ports_get_a_service() -> None:
     assert not [item for item in planned(MINIMAL).writes if item.resource == SERVICE]
 
 
-def test_a_name_that_no_service_can_have_is_told() -> None:
+def test_a_name_that_no_service_can_have_is_reported() -> None:
     """A Deployment may start with a digit, a Service may not: the user learns why there is none."""
     container = {"name": "a", "ports": [{"containerPort": 80}]}
     obj = service(name="7b-chat", deployment={"spec": {"template": {"spec": {"containers": [container]}}}})
@@ -195,7 +195,7 @@ def test_gpus_are_shared_evenly(spec: Any, each: int, replicas: int) -> None:
     assert (env["NUM_GPUS"], env["NUM_REPLICAS"]) == (str(each * replicas), str(replicas))
 
 
-def test_a_count_that_is_not_used_is_told() -> None:
+def test_a_count_that_is_not_used_is_reported() -> None:
     """Who writes three numbers that contradict each other learns which two count, from the operator too."""
     told = "spec.gpus: 99 becomes 6: replicas times gpusPerReplica; leave gpus out"
     assert told in planned(service(gpus=99, gpusPerReplica=3, replicas=2)).warnings
@@ -224,7 +224,7 @@ def test_gpus_that_cannot_be_shared_are_refused_with_the_nearest() -> None:
         ),
     ],
 )
-def test_nonsense_is_told_by_its_field(block: Any, path: str) -> None:
+def test_nonsense_is_reported_by_its_field(block: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = planned(service(deployment=block)).statuses
     assert status["reason"] == "InvalidSpec"

@@ -117,7 +117,7 @@ def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) ->
     assert "\n" not in found.message
 
 
-def test_a_gated_pod_of_a_serving_service_is_told_and_no_more() -> None:
+def test_a_gated_pod_of_a_serving_service_is_reported_and_no_more() -> None:
     """The service goes on; the reason has the queue's words."""
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)
     assert (found.status, found.reason) == ("RUNNING", "Pending")
@@ -159,7 +159,7 @@ def test_pods_of_an_older_revision_prove_nothing() -> None:
     assert found.status == "STARTING"
 
 
-def test_pods_that_cannot_even_be_created_are_told() -> None:
+def test_pods_that_cannot_even_be_created_are_reported() -> None:
     """A quota or a policy speaks through the Deployment's condition."""
     state = status(0, 0, 0)
     state["conditions"].append(
@@ -172,7 +172,7 @@ def test_pods_that_cannot_even_be_created_are_told() -> None:
     assert (found.reason, found.requeue_after) == ("Starting", 2.0), "the next try may be taken"
 
 
-def test_the_newest_refusal_of_pods_is_told() -> None:
+def test_the_newest_refusal_of_pods_is_reported() -> None:
     """The Deployment's condition keeps the first text; its ReplicaSet's newest warning is asked for."""
     state = status(0, 0, 0)
     state["conditions"].append(

@@ -288,7 +288,7 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told_by_its_field(block: Any, path: str) -> None:
+def test_what_cannot_be_is_reported_by_its_field(block: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = planned(job(rayJob=block)).statuses
     assert status["reason"] == "InvalidSpec"
@@ -307,7 +307,7 @@ def test_names_that_kuberay_cannot_handle_are_refused(name: str, fits: bool) -> 
         assert "47" in found.statuses[-1]["message"]
 
 
-def test_a_script_that_is_no_python_is_told() -> None:
+def test_a_script_that_is_no_python_is_reported() -> None:
     """It runs as a shell command; an empty one has nothing to run."""
     assert any("Python" in text for text in planned(job(ray=True, entrypoint="echo hi")).warnings)
     assert any("nothing to run" in text for text in planned(job(ray=True)).warnings)
@@ -381,7 +381,7 @@ def test_a_cluster_that_waits_for_its_user_says_so() -> None:
     assert "submit" in found.message
 
 
-def test_a_job_that_kuberay_ignores_is_told() -> None:
+def test_a_job_that_kuberay_ignores_is_reported() -> None:
     """KubeRay 1.4 gives an invalid RayJob no status, only an event; with a status it heals."""
     child = {"metadata": {"name": "train", "creationTimestamp": "2026-01-02T03:04:06Z"}, "spec": {}}
     workload = Workload.from_object(MINIMAL)
@@ -392,7 +392,7 @@ def test_a_job_that_kuberay_ignores_is_told() -> None:
     assert "InvalidRayJob" in late.message
 
 
-def test_pods_that_may_not_be_created_are_told() -> None:
+def test_pods_that_may_not_be_created_are_reported() -> None:
     """KubeRay's condition, without the name that each try has anew."""
     message = 'FailedCreateHeadPod\npods "train-5fz7v-head-z6dk2" is forbidden: exceeded quota: none'
     refused = {

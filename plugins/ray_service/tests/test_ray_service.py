@@ -338,7 +338,7 @@ def test_a_service_that_gets_no_pod_is_noticed() -> None:
         assert (found.status, found.reason) == ("STARTING", reason)
 
 
-def test_what_refuses_the_pods_of_a_service_is_told() -> None:
+def test_what_refuses_the_pods_of_a_service_is_reported() -> None:
     """KubeRay's warning about the RayCluster, for which it is asked; in the words of the other backends."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
     born = (NOW - timedelta(seconds=5)).isoformat()
@@ -354,7 +354,7 @@ def test_what_refuses_the_pods_of_a_service_is_told() -> None:
     assert "each pod is forbidden: exceeded quota: none" in found.message
 
 
-def test_trouble_of_a_service_that_serves_is_told() -> None:
+def test_a_problem_of_a_service_that_serves_is_reported() -> None:
     """READY as Ray says, with what keeps one of its workers from running."""
     stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}
     pod = {"metadata": {"name": "w"}, "spec": {}, "status": {"phase": "Pending", "conditions": [stuck]}}
@@ -373,7 +373,7 @@ def test_a_wrapper_that_somebody_suspended_says_so() -> None:
     assert (found.status, found.reason) == ("PENDING", "Suspended")
 
 
-def test_a_service_that_the_wrapper_cannot_create_is_told() -> None:
+def test_a_service_that_the_wrapper_cannot_create_is_reported() -> None:
     """AppWrapper tries for a day and says only that it cannot; once there is a RayService that is over."""
     refused = {"type": "ResourcesDeployed", "status": "False", "reason": "ComponentCreationErrored"}
     status = {"phase": "Resuming", "componentStatus": [{"name": "chat", "conditions": [refused]}]}
@@ -386,7 +386,7 @@ def test_a_service_that_the_wrapper_cannot_create_is_told() -> None:
     assert observe(there).reason == "Starting"
 
 
-def test_the_queues_words_are_told() -> None:
+def test_the_queues_words_are_reported() -> None:
     """A wrapper that waits says what its queue says."""
     child = {"metadata": {"name": "chat"}, "spec": {"suspend": True}, "status": {"phase": "Suspended"}}
     waits = Admission("pending", "Pending", "insufficient quota for amd.com/gpu")
@@ -407,7 +407,7 @@ def test_the_queues_words_are_told() -> None:
         ({"rayService": {"spec": {"serveConfigV2": "x"}}}, "spec.rayService.spec.serveConfigV2:"),
     ],
 )
-def test_what_cannot_be_is_told_by_its_field(spec: Any, path: str) -> None:
+def test_what_cannot_be_is_reported_by_its_field(spec: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = planned(service(ray=True, **spec)).statuses
     assert status["reason"] == "InvalidSpec"
@@ -422,14 +422,14 @@ def test_an_empty_serve_config_is_none() -> None:
         assert made["spec"]["components"][0]["template"]["spec"].get("serveConfigV2") == found
 
 
-def test_a_service_without_applications_is_told() -> None:
+def test_a_service_without_applications_is_reported() -> None:
     """Ray would start and serve nothing, and the service would never become ready."""
     told = "spec.serveConfigV2 is empty: Ray has nothing to serve"
     assert told in planned(service(ray=True)).warnings
     assert told not in planned(MINIMAL).warnings
 
 
-def test_an_entrypoint_is_told_to_be_unused() -> None:
+def test_an_entrypoint_is_reported_to_be_unused() -> None:
     """Ray Serve runs applications."""
     warnings = planned(service(ray=True, entrypoint="x")).warnings
     assert "spec.entrypoint: is ignored on Ray; use serveConfigV2" in warnings

@@ -101,7 +101,7 @@ def test_a_child_concerns_its_owner_and_nobody_else(world: World) -> None:
     ("urgent", "seconds"),
     [((("Complete",),), 0.5), ((("Complete",), ("Failed",)), 0.5), ((("Complete",), ()), 0.02)],
 )
-def test_changes_of_a_child_wait_only_where_all_its_back_ends_say_what_is_urgent(
+def test_changes_of_a_child_are_delayed_only_where_all_its_backends_declare_what_is_urgent(
     urgent: tuple[tuple[str, ...], ...], seconds: float
 ) -> None:
     """A backend that says nothing loses nothing: any change may be one that people wait for."""
@@ -123,7 +123,7 @@ def test_changes_of_a_child_wait_only_where_all_its_back_ends_say_what_is_urgent
         ((("startTime",),), "failed", True),
     ],
 )
-def test_a_field_of_a_status_that_nobody_reads_costs_no_look(
+def test_a_change_of_an_unread_status_field_causes_no_reconciliation(
     reads: tuple[tuple[str, ...], ...], field: str, looked_at: bool
 ) -> None:
     """As far as every backend of the kind says what it reads; failures of a download Job always count."""

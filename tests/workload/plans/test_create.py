@@ -125,7 +125,7 @@ def test_what_was_never_sent_to_a_cluster_has_no_owner(world: World) -> None:
         ),
     ],
 )
-def test_what_cannot_run_says_why_and_creates_nothing(
+def test_a_workload_that_cannot_run_has_a_reason_and_creates_nothing(
     world: World, spec: dict[str, Any], reason: str, words: list[str]
 ) -> None:
     """Every refusal names the field or the need, and the way out."""
@@ -136,7 +136,7 @@ def test_what_cannot_run_says_why_and_creates_nothing(
 
 
 @pytest.mark.parametrize("name", ["a" * 64, "Train", "train.1", "-a"])
-def test_an_illegal_name_is_told_with_a_legal_one(world: World, name: str) -> None:
+def test_an_illegal_name_is_reported_with_a_legal_one(world: World, name: str) -> None:
     """A name that no Job can have."""
     world.obj["metadata"]["name"] = name
     assert "for example" in refused(world, "InvalidName")

@@ -158,7 +158,7 @@ def test_a_container_that_cannot_start_is_the_reason(world: World, reason: str) 
     assert (world.events[-1].type, world.events[-1].reason) == ("Warning", reason)
 
 
-def test_a_kubelet_that_alternates_is_told_once(world: World) -> None:
+def test_a_kubelet_that_alternates_between_two_reasons_is_reported_once(world: World) -> None:
     """ErrImagePull and ImagePullBackOff take turns; that writes nothing."""
     world.settle()
     world.set(pods=(world.pod(**waiting("ErrImagePull", "rpc error")),))
@@ -295,7 +295,7 @@ def test_neither_configuration_nor_nodes_touch_a_running_job(world: World) -> No
     assert (plan.writes, plan.statuses) == ((), ())
 
 
-def test_the_state_of_volumes_is_told(world: World) -> None:
+def test_the_state_of_volumes_is_reported(world: World) -> None:
     """A volume that is not bound is named with its class; that is no error of the workload."""
     world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
     world.settle()
@@ -328,7 +328,7 @@ def test_admission_decides_while_a_queue_manages_the_job(world: World) -> None:
     assert "startTime" not in world.status
 
 
-def test_a_job_that_its_queue_ignores_is_told(world: World) -> None:
+def test_a_job_that_its_queue_ignores_is_reported(world: World) -> None:
     """Suspended it waits with the reason; started by hand it runs outside quota. One warning says it."""
     queue(world, Admission("unmanaged", "NotManagedByQueue", "nobody manages it"))
     plan = world.settle()
@@ -375,7 +375,7 @@ def test_conditions_of_others_stay_and_times_move_with_the_status_only(world: Wo
     assert world.condition("SpecApplied")["lastTransitionTime"] == "2026-01-02T04:04:06Z"
 
 
-def test_what_was_not_used_is_told_as_long_as_the_spec_is_the_same(world: World) -> None:
+def test_an_unused_field_is_reported_as_long_as_the_spec_is_the_same(world: World) -> None:
     """Whoever did not see a command's warnings reads them in the status, also after the end."""
     world.edit(replicas=3, job={"spec": {"backoffLimit": 4}})
     world.settle()

@@ -62,7 +62,7 @@ def judged(world: World, kind: str, reason: str = "BackoffLimitExceeded") -> Non
 
 
 @pytest.mark.parametrize("reason", ["DeletionByTaintManager", "DeletionByPodGC"])
-def test_a_lost_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World, reason: str) -> None:
+def test_a_failed_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World, reason: str) -> None:
     """The Job controller judges when the pods are gone: what they told before stands in the end."""
     world.settle()
     pod = runs(world)
@@ -80,7 +80,7 @@ def test_a_lost_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World
     assert "node is gone" in world.status["message"]
 
 
-def test_a_lost_node_is_the_cause_though_the_verdict_is_the_first_news(world: World) -> None:
+def test_a_failed_node_is_the_cause_though_the_failed_job_is_observed_first(world: World) -> None:
     """A busy operator may see the pod go and the Job fail at once: what the pod said last explains it."""
     world.settle()
     pod = runs(world)
@@ -187,7 +187,7 @@ def test_an_error_that_heals_does_not_start_again() -> None:
     assert [step["status"] for step in plan.statuses] == ["READY"]
 
 
-def test_what_is_still_so_stays_told_whichever_pod_comes_first() -> None:
+def test_a_state_that_still_holds_stays_reported_whichever_pod_comes_first() -> None:
     """Several pods with the same trouble do not take turns in the message."""
     pods = [
         {
@@ -275,7 +275,7 @@ def test_a_queues_first_word_is_waited_for_a_moment(world: World) -> None:
     assert told(world) == ("PENDING", "Queued")
 
 
-def test_a_queue_that_is_silent_again_costs_no_further_look(world: World) -> None:
+def test_a_queue_without_a_new_message_causes_no_further_reconciliation(world: World) -> None:
     """Told that it waits, a workload waits for events alone, though the queue began anew."""
     silent = Admission("pending", "Queued", "waits in queue team", NOW.isoformat(), undecided=True)
     queued(world, silent)
@@ -316,7 +316,7 @@ def test_a_pod_that_is_evicted_does_not_start_again(world: World) -> None:
     assert world.plan().statuses[-1]["status"] == "FAILED"
 
 
-def test_a_pod_that_its_node_rejects_is_told_while_nothing_runs() -> None:
+def test_a_pod_that_its_node_rejects_is_reported_while_nothing_runs() -> None:
     """A device plugin without a healthy GPU fails one pod after the other; the node says why on each."""
     rejected = {
         "metadata": {"name": "a"},

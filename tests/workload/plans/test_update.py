@@ -138,7 +138,7 @@ def test_a_child_found_after_a_crash_is_adopted(world: World) -> None:
     assert world.status["childUID"] == "uid-of-train"
 
 
-def test_a_lost_record_is_written_anew(world: World) -> None:
+def test_a_missing_record_is_written_again(world: World) -> None:
     """Somebody who removes our annotation does not stop the workload."""
     world.settle()
     world.writes.clear()
@@ -152,7 +152,7 @@ def test_a_lost_record_is_written_anew(world: World) -> None:
     assert world.condition("SpecApplied")["reason"] == "Immutable"
 
 
-def test_a_rejected_change_is_told_and_not_repeated(world: World) -> None:
+def test_a_rejected_change_is_reported_and_not_repeated(world: World) -> None:
     """The API server's text stands in the condition while the Job goes on."""
     world.settle()
     world.writes.clear()

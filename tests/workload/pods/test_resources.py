@@ -69,7 +69,7 @@ def test_gpus_of_the_primary_container_are_overwritten_with_a_warning() -> None:
     assert made(both(**{"amd.com/gpu": "4"}), gpus=4, gpu_key="amd.com/gpu")[1] == []
 
 
-def test_without_asked_gpus_those_of_the_container_stay() -> None:
+def test_without_requested_gpus_those_of_the_container_stay() -> None:
     """A template that asks for GPUs itself keeps them."""
     assert made(both(**{"amd.com/gpu": "1"}))[0]["limits"]["amd.com/gpu"] == "1"
 
