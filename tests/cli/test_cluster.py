@@ -372,5 +372,5 @@ def test_crds_keep_what_the_cluster_has(here: Cli) -> None:
 
 
 def test_version_shows_the_versions_of_the_cluster(here: Cli) -> None:
-    """One look shows both sides."""
+    """One command shows both sides."""
     assert "kubernetes v1." in here("version").out

@@ -58,7 +58,7 @@ def scientist(
 
 
 def test_a_plan_needs_no_right_to_what_it_shows(scientist: Cli, job_file: Path) -> None:
-    """The operator creates the Job, so the plan stands; what could not be looked at is said, each once."""
+    """The operator creates the Job, so the plan is valid; what could not be read is reported once each."""
     result = scientist("plan", "-f", str(job_file), "-o", "name", "--plugins", "batch_job,gpu_amd")
     assert (result.code, result.out) == (0, "job.batch/train\n")
     said = result.err.splitlines()
@@ -69,7 +69,7 @@ def test_a_plan_needs_no_right_to_what_it_shows(scientist: Cli, job_file: Path) 
 
 
 def test_status_requests_only_kinds_that_the_workload_can_have(scientist: Cli, job_file: Path) -> None:
-    """Ray is nothing to a plain job; who may not read its kinds is not told so at each look."""
+    """A plain job does not use Ray; a missing right to read its kinds is not reported each time."""
     assert scientist("submit", "-f", str(job_file)).code == 0
     result = scientist("status", "train")
     assert (result.code, result.err) == (0, "")

@@ -68,7 +68,7 @@ async def test_a_missing_config_is_made_with_defaults_and_made_again(operator: S
 async def test_nonsense_is_refused_with_the_field_and_the_last_values_stay(
     operator: Start, lab: Any, client: Client
 ) -> None:
-    """A typo in the configuration stops nobody."""
+    """A typo in the configuration does not stop any workload."""
     await operator()
     await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
     for nonsense, field in (

@@ -115,7 +115,7 @@ async def test_lists_come_in_pages_with_kind_filled_in(
 
 
 async def test_what_is_served_is_known(client: Client) -> None:
-    """A group nobody installed is an answer, not an error."""
+    """A group that is not installed gives an empty result, not an error."""
     absent = Resource("nobody.example", "v1", "Nothing", "nothings")
     misspelt = Resource("batch", "v1", "Job", "jobz")
     assert await client.served([JOB, LEASE, CONFIG_MAP, absent, misspelt]) == {JOB, LEASE, CONFIG_MAP}
@@ -157,7 +157,7 @@ async def test_unknown_fields_are_refused_on_request(
 async def test_without_a_lease_nothing_is_sent(
     through: Client, proxy: FaultProxy, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """Every mutating verb is held back; reading goes on."""
+    """Every mutating verb is held back; reads continue."""
     through.may_write = lambda: False
     obj = config_map("a")
     for attempt in (

@@ -259,7 +259,7 @@ def test_fields_of_an_unselected_distribution_are_known_without_importing_it(
 
 
 def test_fields_of_a_broken_plugin_are_distinguished_from_those_left_out(install: Callable[..., str]) -> None:
-    """A user whose field nobody serves is not told to select what is selected and broken."""
+    """No message tells a user to select a plugin that is selected and broken."""
     install("broken", RAISES, fields=("KaiwoJob.brokenJob",))
     plugins = load(only("broken"))
     assert ("KaiwoJob", "brokenJob") not in plugins.unselected_fields

@@ -102,7 +102,7 @@ def test_what_is_created(name: str, obj: Any) -> None:
 
 
 def test_it_serves_kaiwoservices_without_ray() -> None:
-    """A KaiwoService is a Deployment unless it asks for Ray or embeds a RayService."""
+    """A KaiwoService is a Deployment unless it requests Ray or embeds a RayService."""
     assert not BACKEND.load().serves(Workload.from_object(service(ray=True, deployment={"spec": {}})))
     assert not BACKEND.load().serves(Workload.from_object(service(rayService={})))
     assert BACKEND.load().serves(Workload.from_object(service(ray=False, deployment={"spec": {}})))
@@ -118,7 +118,7 @@ def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:
 
 
 def test_pods_are_found_by_the_workloads_name() -> None:
-    """Selector and pod label are `app: <name>`, whatever was embedded; a user is told."""
+    """Selector and pod label are `app: <name>`, whatever was embedded; a warning reports it."""
     for obj in (MINIMAL, GPUS, EMBEDDED):
         made = deployment(obj)
         assert made["spec"]["selector"] == {"matchLabels": {"app": "chat"}}
@@ -246,7 +246,7 @@ JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
-    """Whatever JSON is embedded: an object to create, or a status that says why not."""
+    """Whatever JSON is embedded: an object to create, or a status with the reason."""
     for shape in (block, {"spec": block}, {"spec": {"template": {"spec": block}}}):
         found = planned(service(gpus=gpus, deployment=shape))
         assert found.writes or found.statuses

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("job_file")
 
 
 def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
-    """Standard output is a manifest and nothing else; without a cluster that is said, and what it means."""
+    """Standard output is a manifest and nothing else; a missing cluster is reported with its consequences."""
     result = cli("plan", "-f", "job.yaml")
     assert result.code == 0
     (job,) = yaml.safe_load_all(result.out)
@@ -56,7 +56,7 @@ def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
 
 
 def test_any_number_of_gpus_is_planned_when_no_nodes_are_known(cli: Cli) -> None:
-    """Not knowing nodes is no reason to refuse, also with a model asked for."""
+    """Unknown nodes are no reason to refuse, also with a requested model."""
     result = cli("plan", "-f", "job.yaml", "--offline", "--set", "gpus=64", "--set", "gpuModels=[mi300x]")
     assert result.code == 0
 
@@ -158,7 +158,7 @@ def test_downloads_are_shown_before_what_waits_for_them(cli: Cli) -> None:
 
 
 def test_a_warning_is_reported_once(cli: Cli) -> None:
-    """With the place in the file; what only planning finds out is said besides."""
+    """With the position in the file; problems that only planning finds are reported too."""
     more = f"branch: main\n            commit: {'a1' * 20}\n            targetPath: src"
     text = FETCHING.replace("targetPath: src", more).replace("spec:\n", "spec:\n  gpuModels: [mi300x]\n", 1)
     Path("fetch.yaml").write_text(text)

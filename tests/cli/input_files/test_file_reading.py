@@ -1,4 +1,4 @@
-"""Every problem of every document is told at its line before anything is sent."""
+"""Every problem of every document is reported with its line before anything is sent."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_all_problems_of_all_documents_and_files_are_reported_at_once(cli: Cli) 
 
 
 def test_standard_input_is_read_for_dash_and_for_double_dash(cli: Cli) -> None:
-    """``-f -`` and ``-f --`` mean the same; positions are said to be those of stdin."""
+    """``-f -`` and ``-f --`` mean the same; positions are those of stdin."""
     for dash in ("-", "--"):
         result = cli("submit", "-f", dash, stdin=(HEAD + "spec: {gpu: 1}\n").encode())
         assert problems(result.err)[0].startswith("stdin:5:8: spec.gpu: ")
@@ -217,7 +217,7 @@ def test_a_directory_gives_its_manifests_in_order(cli: Cli) -> None:
 
 
 def test_an_empty_directory_is_reported(cli: Cli) -> None:
-    """Sending nothing must not look like success."""
+    """Sending nothing must not be reported as success."""
     Path("jobs").mkdir()
     result = cli("submit", "-f", "jobs")
     assert problems(result.err) == ["jobs: no file with the suffix .yaml, .yml, .json in this directory"]

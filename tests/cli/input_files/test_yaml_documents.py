@@ -129,7 +129,7 @@ def test_broken_syntax_is_shown_where_the_parser_stopped() -> None:
 
 
 def test_documents_before_a_broken_one_are_read() -> None:
-    """Problems of several documents can be told at once."""
+    """Problems of several documents can be reported at once."""
     found: list[Any] = []
     with pytest.raises(DocumentError):
         found.extend(document.value for document in parse("a: 1\n---\nb: [\n"))

@@ -54,7 +54,7 @@ def test_what_is_being_deleted_says_so() -> None:
 
 
 def test_gpus_are_those_that_were_allocated() -> None:
-    """Before that, those that were asked for."""
+    """Before that, the requested ones."""
     assert workload_fields.gpus(workload(spec={"gpus": 9})) == "9"
     assert workload_fields.gpus(workload(spec={"replicas": 2, "gpusPerReplica": 4})) == "8"
     allocated = {"status": "RUNNING", "allocation": {"replicas": 3, "gpusPerReplica": 3}}

@@ -37,7 +37,7 @@ def container_of(deployment: Any) -> Any:
 
 
 async def test_a_service_gets_ready_and_scales_to_zero_and_back(operator: Start, user: Any) -> None:
-    """READY with its times; zero replicas put it to PENDING/ScaledToZero, more wake it up."""
+    """READY with its times; with zero replicas it is PENDING/ScaledToZero, with more it is READY again."""
     await operator(plugins=PLUGINS)
     created = await user.submit(
         KIND, "chat", gpus=2, replicas=2, user="jane", deployment=embedded(ports=(8000,))

@@ -143,7 +143,7 @@ async def test_a_rollout_past_its_deadline_is_an_error_that_heals(world: Any, fo
 
 
 async def test_a_failed_node_is_no_error_for_a_workload_that_can_run_elsewhere(world: Any, form: Any) -> None:
-    """A job ends with what happened to its pod; everything else waits for another node, and goes on."""
+    """A job ends with the failure of its pod; every other workload waits for another node, and continues."""
     node = await world.add_node()
     async with world.story(form) as story:
         await story.begin(world.spec(form, **world.gpu_spec), form.lasts)

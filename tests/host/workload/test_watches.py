@@ -88,7 +88,7 @@ def child(name: str = "train", owner: str | None = "KaiwoJob", uid: str = UID) -
 
 
 def test_a_child_concerns_its_owner_and_nobody_else(world: World) -> None:
-    """Jobs of others are looked at only by a workload that waits for their name."""
+    """Jobs of others are reconciled only by a workload that waits for their name."""
     assert world.keys(JOB, child()) == {KEY}
     assert world.keys(JOB, child("other", owner="KaiwoService")) == set()
     assert world.keys(JOB, child("plain", owner=None)) == set()
@@ -143,7 +143,7 @@ def test_a_change_of_an_unread_status_field_causes_no_reconciliation(
 
 
 def test_a_pod_concerns_its_run(world: World) -> None:
-    """By the run's uid; pods of unknown runs wake nobody."""
+    """By the run's uid; pods of unknown runs cause no reconciliation."""
     pod = {"metadata": {"name": "p", "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}}
     assert world.keys(POD, pod) == set()
     world.states.of(KEY, UID)

@@ -62,7 +62,7 @@ def test_the_operator_reports_it_once_the_workload_runs(world: World) -> None:
 
 
 def test_a_source_that_fails_to_warn_is_named(world: World) -> None:
-    """A defect of a plugin is told as one, and nothing crashes."""
+    """A defect of a plugin is reported as one, and nothing crashes."""
 
     def broken(_: Any) -> Any:
         raise RuntimeError("oops")

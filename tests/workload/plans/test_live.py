@@ -24,7 +24,7 @@ EXITED = {"name": "workload", "state": {"terminated": {"exitCode": 0, "startedAt
 
 
 def states(world: World) -> list[str]:
-    """Plan once, write all statuses, and tell the words."""
+    """Plan once, write all statuses, and return their words."""
     plan = world.plan()
     assert not plan.writes
     world.events += plan.events
@@ -80,7 +80,7 @@ def test_a_job_does_not_seem_to_start_again_just_before_it_ends(world: World) ->
 
 
 def test_missed_steps_are_written_in_order(world: World) -> None:
-    """A job that ran while nobody looked still passes through what recorded facts prove."""
+    """A job that ran unobserved still passes through the statuses that recorded facts prove."""
     world.settle()
     complete(world)
     plan = world.plan()
@@ -186,7 +186,7 @@ def unschedulable(text: str) -> Object:
     ],
 )
 def test_the_schedulers_text_is_the_message(world: World, text: str, reason: str) -> None:
-    """Why a pod has no node is told in the scheduler's words."""
+    """The reason why a pod has no node is reported with the scheduler's message."""
     world.settle()
     world.set(pods=(world.pod(**unschedulable(text)),))
     states(world)
@@ -195,7 +195,7 @@ def test_the_schedulers_text_is_the_message(world: World, text: str, reason: str
 
 
 def test_a_missing_scheduler_is_noticed_after_half_a_minute(world: World) -> None:
-    """A pod nobody looks at names its scheduler, exactly when patience is over."""
+    """A pod that no scheduler processes names its scheduler, exactly after the timeout."""
     world.settle()
     world.set(pods=(world.pod(phase="Pending"),))
     assert world.plan().requeue_after == 30.0
@@ -223,7 +223,7 @@ def test_a_job_that_gets_no_pod_is_noticed_after_half_a_minute(world: World) -> 
 
 
 def test_a_job_whose_pods_are_refused_says_what_refused_them(world: World) -> None:
-    """The Job controller's event is told as soon as it is known, and told no longer once there is a pod."""
+    """The Job controller's event is reported as soon as it is known, until there is a pod."""
     world.settle()
     world.live(status={"startTime": BEGUN})
     world.at(NOW + timedelta(seconds=7))
@@ -242,7 +242,7 @@ def test_a_job_whose_pods_are_refused_says_what_refused_them(world: World) -> No
 
 
 def test_a_running_job_with_a_stuck_pod_says_so(world: World) -> None:
-    """One of two pods runs: RUNNING, and the trouble of the other is told."""
+    """One of two pods runs: RUNNING, and the problem of the other is reported."""
     world.settle()
     run(world)
     world.set(pods=(*world.facts.pods, world.pod(**waiting("ImagePullBackOff"))))
