@@ -261,7 +261,7 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "JobPending": "The download Job has no running pod yet; the message names what it waits for.",
     "JobInProgress": "It downloads, or is about to try again.",
     "JobFailed": "It failed for good; the message has the download program's last line.",
-    "JobCompleted": "All downloads are complete. It stays so when the Job is deleted: nothing is downloaded twice.",
+    "JobCompleted": "All downloads are complete. It stays True without the Job: nothing is downloaded twice.",
 }
 """Words that stand on conditions of a workload only."""
 
