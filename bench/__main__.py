@@ -53,7 +53,7 @@ def _measure(names: list[str], *, quick: bool) -> tuple[list[report.Figure], lis
 
 
 def main() -> int:
-    """Run what was asked for; 1 when a target was missed or a benchmark failed, 130 when interrupted."""
+    """Run the requested benchmarks; 1 on a missed target or a failed benchmark, 130 when interrupted."""
     every = [*OFFLINE, *ON_SERVER, *ON_PLATFORM]
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of the operator.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(every)}; default all")

@@ -1,6 +1,6 @@
 """How every program of the benchmark reaches the API server: one small file per user, one HTTP session.
 
-Each program has a user of its own, so that the audit log tells whose request was whose.
+Each program has a user of its own, so that the audit log shows who sent each request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What downloads cost besides moving bytes: planning, reruns, going on after a crash, memory at any size."""
+"""What downloads cost besides moving bytes: planning, reruns, resuming after a crash, memory at any size."""
 
 from __future__ import annotations
 

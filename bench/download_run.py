@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM = [sys.executable, "-m", "kaiwo_storage_s3_gcs_azure_git_hf.download.main"]
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Run:
 def peak(pid: int) -> float:
     """Peak memory of a process so far, in MiB; 0 when it is gone.
 
-    The kernel's own figure, looked up while the process runs: what ``wait4`` tells at the end begins with the
-    memory of the parent that it was forked from.
+    The kernel's own figure, read while the process runs: the figure of ``wait4`` includes the memory of the
+    parent that it was forked from.
     """
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
@@ -52,7 +52,7 @@ def run_to_end(command: Sequence[str], environment: dict[str, str] | None = None
     ) as process:
 
         def watch() -> None:
-            while not over.wait(_LOOK_SECONDS):
+            while not over.wait(_POLL_SECONDS):
                 found[0] = max(found[0], peak(process.pid))
 
         watching = threading.Thread(target=watch)

@@ -2,11 +2,11 @@
 
 A process of its own (``python -m bench.download_server FOLDER [COUNT] [--plain]``); prints its port. Objects
 are the files of FOLDER, in the bucket ``bucket``; with COUNT, the listing of ``many`` has so many small ones.
-``/sent`` tells how many bytes of objects were sent so far.
+``/sent`` returns how many bytes of objects were sent so far.
 
-As Amazon S3 does, it keeps the CRC-64/NVME of every object from when it came, and tells it to who reads a
-whole one and asks (``x-amz-checksum-mode: ENABLED``). With ``--plain`` it knows no checksums but ETags, as
-older stores.
+As Amazon S3 does, it keeps the CRC-64/NVME of every object from when it came, and returns it to a client
+that reads a whole one and requests it (``x-amz-checksum-mode: ENABLED``). With ``--plain`` it knows no
+checksums but ETags, as older stores.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _answer(client: socket.socket, served: Served, head: str) -> None:
         return
     size = path.stat().st_size
     start, end, status, extra = 0, size, "200 OK", ""
-    if asked := headers.get("range"):
-        low, _, high = asked.removeprefix("bytes=").partition("-")
+    if requested := headers.get("range"):
+        low, _, high = requested.removeprefix("bytes=").partition("-")
         start, end, status = int(low), min(int(high or size) + 1, size), "206 Partial Content"
         extra = f"Content-Range: bytes {start}-{end - 1}/{size}\r\n"
     elif headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":

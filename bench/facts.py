@@ -18,7 +18,7 @@ def _cpu_model() -> str:
 def machine() -> dict[str, str]:
     """Facts about this machine, in the order they are printed.
 
-    The load average tells whether something else was running when the benchmark began: figures of two runs
+    The load average shows whether something else was running when the benchmark began: figures of two runs
     compare only if both began quiet.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)

@@ -1,6 +1,6 @@
 """The floor of a restart: list all KaiwoJobs and Jobs once, page by page, and keep their bytes.
 
-A process of its own (``python -m bench.listing``) that says when it has everything, and stays.
+A process of its own (``python -m bench.listing``) that reports when it has everything, and keeps running.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ten thousand KaiwoJobs, half of them finished: memory, a restart, and no write.
 
-The operator makes their Jobs and statuses; then half of the Jobs are told to be complete, and the operator
+The operator makes their Jobs and statuses; then half of the Jobs are set to complete, and the operator
 follows. What is measured afterwards is the operator at rest, and started again. The floor of the restart is a
 program that lists the same objects once and keeps their bytes.
 """
@@ -47,7 +47,7 @@ _COMPLETE: dict[str, Any] = {
 
 
 async def _finish(access: Access, count: int) -> None:
-    """Tell the first Jobs to be complete."""
+    """Set the first Jobs to complete."""
     left = iter(range(count))
     patch = {"Content-Type": "application/merge-patch+json"}
     body = encode({"status": _COMPLETE})
@@ -64,16 +64,16 @@ async def _finish(access: Access, count: int) -> None:
 
 
 def _complete(server: Server, program: Program, count: int) -> None:
-    """Finish that many, and wait until their KaiwoJobs say so."""
+    """Finish that many, and wait until their KaiwoJobs are COMPLETE."""
     server.audit.read()
     asyncio.run(_finish(server.access(LOAD), count))
-    told: set[tuple[str, str]] = set()
+    completed: set[tuple[str, str]] = set()
 
     def followed() -> bool:
         for write in server.audit.read():
             if write.user.username == OPERATOR and write.target == "patch kaiwojobs/status" and write.ok:
-                told.add((write.object_ref.namespace, write.object_ref.name))
-        return len(told) >= count
+                completed.add((write.object_ref.namespace, write.object_ref.name))
+        return len(completed) >= count
 
     until(followed, _LIMIT_SECONDS, program, f"{count} KaiwoJobs COMPLETE")
 

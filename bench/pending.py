@@ -1,9 +1,9 @@
-"""With a thousand jobs waiting in one queue: how long after a pod is ready its KaiwoJob says RUNNING.
+"""With a thousand jobs waiting in one queue: how long after a pod is ready its KaiwoJob is RUNNING.
 
 All GPUs are taken by a Job of somebody else until every KaiwoJob waits. Then it goes, the first of them
 start, and a thousand still wait. The time runs from the end of kwok's request by which a pod became ready to
-the end of the one by which its KaiwoJob said RUNNING, both by the audit log. The floor patches the status of
-KaiwoJobs that nobody looks after, while the same Jobs, given to Kueue directly, start.
+the end of the one that set its KaiwoJob to RUNNING, both by the audit log. The floor patches the status of
+KaiwoJobs that no operator reconciles, while the same Jobs, given to Kueue directly, start.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _BLOCKER = "blocker-00000"
 
 
 def latencies(writes: list[Write], user: str) -> list[float]:
-    """Milliseconds from each pod's readiness to RUNNING, for those that a user told so, in order."""
+    """Milliseconds from each pod's readiness to the status RUNNING that a user wrote, in order."""
     ready: dict[tuple[str, str], float] = {}
     found: dict[tuple[str, str], float] = {}
-    told = {id(write): word for write, word in statuses(writes, user)}
+    words = {id(write): word for write, word in statuses(writes, user)}
     for write in writes:
         ref = write.object_ref
         if write.target == "patch pods/status" and write.user_agent.startswith(_KWOK) and write.ok:
             ready.setdefault((ref.namespace, ref.name.rpartition("-")[0]), write.done)
-        elif told.get(id(write)) == "RUNNING":
+        elif words.get(id(write)) == "RUNNING":
             found.setdefault((ref.namespace, ref.name), write.done)
     return [(at - ready[key]) * 1000 for key, at in found.items() if key in ready]
 

@@ -87,7 +87,7 @@ class Platform(Server):
 
 
 def statuses(writes: list[Any], user: str) -> Iterator[tuple[Any, str]]:
-    """A user's accepted status writes to KaiwoJobs, with the word they said."""
+    """A user's accepted status writes to KaiwoJobs, with the status that they set."""
     for write in writes:
         if write.user.username == user and write.target == "patch kaiwojobs/status" and write.ok:
             word = (write.body.get("status") or {}).get("status")

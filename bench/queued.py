@@ -81,15 +81,15 @@ def _ends_job(write: Write) -> bool:
 
 def changes(writes: list[Write]) -> int:
     """How often KaiwoJobs changed their status or its reason, by what was written into them."""
-    told: dict[tuple[str, str], tuple[object, object]] = {}
+    latest: dict[tuple[str, str], tuple[object, object]] = {}
     count = 0
     for write in writes:
         if write.target == "patch kaiwojobs/status" and write.ok:
             key = (write.object_ref.namespace, write.object_ref.name)
-            before = told.get(key, (None, None))
-            said = write.body.get("status") or {}
-            told[key] = (said.get("status", before[0]), said.get("reason", before[1]))
-            count += told[key] != before
+            before = latest.get(key, (None, None))
+            status = write.body.get("status") or {}
+            latest[key] = (status.get("status", before[0]), status.get("reason", before[1]))
+            count += latest[key] != before
     return count
 
 

@@ -1,6 +1,6 @@
 """The floor of following pods: one watch on pods, and one status patch for each that gets ready.
 
-The KaiwoJob that a pod belongs to is told to be RUNNING, without any look at it. Like `bench.floor` it keeps
+The KaiwoJob that a pod belongs to is set to RUNNING without being read. Like `bench.floor` it keeps
 no cache and decides nothing. A process of its own (``python -m bench.ready``).
 """
 
@@ -64,7 +64,7 @@ async def _got_ready(session: aiohttp.ClientSession) -> AsyncIterator[_Metadata]
 
 
 async def follow(access: Access) -> None:
-    """Tell of every pod that gets ready until cancelled."""
+    """Set the KaiwoJob of every pod that gets ready to RUNNING, until cancelled."""
     waiting: asyncio.Queue[_Metadata] = asyncio.Queue()
     status = encode({"status": {**first_status(), "status": "RUNNING", "reason": "Running"}})
     patch = {"Content-Type": "application/merge-patch+json"}

@@ -50,7 +50,7 @@ class Figure:
         value: the figure.
         unit: its unit.
         floor: the same figure of the floor, taken in the same run; None where a floor has no meaning.
-        target: what should hold, None for a figure that is only told.
+        target: what should hold, None for a figure that is only reported.
     """
 
     what: str

@@ -38,7 +38,7 @@ def run(
     Args:
         server: where they are.
         count: of KaiwoJobs.
-        limit: seconds until the first new Job, as the target says.
+        limit: seconds until the first new Job, as the target requires.
         floor: seconds that a program needs that only lists them.
         memory: that program's memory, MiB.
         most: MiB that the operator may hold, None without a target.

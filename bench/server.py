@@ -93,7 +93,7 @@ class Server:
             self._write_kubeconfig(user)
 
     def audited(self, policy: str) -> list[str]:
-        """Flags of an API server that logs what a policy says."""
+        """Flags of an API server that logs what a policy selects."""
         (self.directory / "audit.yaml").write_text(policy)
         return [
             f"--audit-policy-file={self.directory / 'audit.yaml'}",
@@ -224,7 +224,7 @@ class Server:
 
 
 def say(line: str) -> None:
-    """Tell of a long step."""
+    """Report a long step."""
     print(line, file=sys.stderr, flush=True)
 
 

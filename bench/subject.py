@@ -19,7 +19,7 @@ ENTRYPOINT = "set -e\npython train.py --epochs 3 --output /workload/out\n"
 
 
 RUN_TIME = "kaiwo-sandbox/run-time"
-"""What tells the fake nodes how long a pod's containers run."""
+"""The annotation for the fake nodes: how long a pod's containers run."""
 
 
 def kaiwo_job(number: int, prefix: str, run_time: str = "") -> dict[str, Any]:

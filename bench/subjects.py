@@ -46,7 +46,7 @@ def _floor(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
 def launched_operator(
     server: Server, plugins: Sequence[str] = PLUGINS
 ) -> Iterator[tuple[Program, Callable[[], bool]]]:
-    """Start the operator and yield it at once, with a function that tells whether it is ready."""
+    """Start the operator and yield it at once, with a function that returns whether it is ready."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     kaiwo = Path(sys.executable).with_name("kaiwo")
     command = [str(kaiwo), "operator", "run", "--metrics-address", address]

@@ -146,7 +146,7 @@ def _events() -> str:
     others = {use.reason: "".join(use.statuses) for use in uses(WORKLOADS) if use.call == "PlannedEvent"}
     _compare("events", others, meanings.EVENTS, WORKLOADS)
     rows += [(f"`{name}`", kind, meanings.EVENTS[name]) for name, kind in others.items()]
-    rows.append(("a reason of pods, or of ERROR", "Warning", "A new trouble within the same status."))
+    rows.append(("a reason of pods, or of ERROR", "Warning", "A new problem within the same status."))
     return table(("event", "type", "when"), rows)
 
 

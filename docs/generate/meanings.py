@@ -101,7 +101,7 @@ WAITS: Final[Meanings] = {
     "Creating": Meaning("PENDING", "The object that runs the workload is being created."),
     "Queued": Meaning("PENDING", "It waits in its queue, and the queue has given no reason yet."),
     "Pending": Meaning("PENDING", "It waits in its queue. The message is Kueue's own: which quota is short."),
-    "QuotaReserved": Meaning("PENDING", "Quota is set aside; admission checks are still going on."),
+    "QuotaReserved": Meaning("PENDING", "Quota is reserved; admission checks are still pending."),
     "NoQuota": Meaning(
         "PENDING",
         "The queue never admits it: it does not cover a requested resource, or has none of it. Use another "
@@ -164,7 +164,7 @@ RUNS: Final[Meanings] = {
         "RayJob have the cause.",
     ),
     "ReplicaFailure": Meaning(
-        "STARTING RUNNING", "Pods of a Deployment cannot be created; the message says why."
+        "STARTING RUNNING", "Pods of a Deployment cannot be created; the message has the cause."
     ),
 }
 
@@ -183,7 +183,7 @@ PODS: Final[Meanings] = {
         "Something that the container refers to is missing, mostly a Secret or a key in it.",
     ),
     "CreateContainerError": Meaning(
-        "STARTING RUNNING", "The container cannot be made; the message says why."
+        "STARTING RUNNING", "The container cannot be created; the message has the cause."
     ),
     "RunContainerError": Meaning("STARTING RUNNING", "The container cannot be run, mostly a wrong command."),
     "CrashLoopBackOff": Meaning(
@@ -252,16 +252,16 @@ GROUPS: Final[dict[str, Meanings]] = {
 
 ON_CONDITIONS: Final[dict[str, str]] = {
     "Schedulable": "Pods and GPUs of each are known, and fit.",
-    "Applied": "The running object is as the spec says; the message lists what of the spec is ignored.",
+    "Applied": "The running object matches the spec; the message lists the fields that are ignored.",
     "Immutable": "The field in the message changed and cannot change now. The running object is untouched.",
     "Bound": "All volumes are there.",
     "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
     "VolumeExpanding": "A volume is being enlarged.",
     "VolumeMissing": "A claim was deleted.",
-    "JobPending": "The download Job has no running pod yet; the message says what it waits for.",
+    "JobPending": "The download Job has no running pod yet; the message names what it waits for.",
     "JobInProgress": "It downloads, or is about to try again.",
     "JobFailed": "It failed for good; the message has the download program's last line.",
-    "JobCompleted": "All is there. It stays so when the Job is gone: nothing is downloaded twice.",
+    "JobCompleted": "All downloads are complete. It stays True without the Job: nothing is downloaded twice.",
 }
 """Words that stand on conditions of a workload only."""
 
@@ -269,8 +269,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "Schedulable": "Whether the workload can run at all: fields, names, plugins, GPUs, queue.",
     "Admitted": "The admission state in the queue's own words. Absent without a queue.",
     "StorageReady": "Whether the volumes are bound. Absent without volumes.",
-    "DownloadJobSucceeded": "Whether what is downloaded before the start is there. Absent without downloads.",
-    "SpecApplied": "Whether the running object is as the spec says. Its message carries warnings.",
+    "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
+    "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Preemptable": "Whether `duration` has passed.",
     "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
@@ -309,7 +309,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "FlavorInUse": "A flavor cannot be replaced or deleted while another queue lists it.",
     "Immutable": "An object that Kaiwo did not create cannot be changed; delete it and Kaiwo creates it.",
     "*Replacing": "After the name of a kind: an object that cannot be changed is deleted and created again.",
-    "*Terminating": "After the name of a kind: an object is being deleted; the message says what holds it.",
+    "*Terminating": "After the name of a kind: an object is being deleted; the message names what blocks it.",
     "ResourceFlavorReplacing": "A flavor waits for its topology, which is replaced.",
     "QuotaWithoutNodes": "A GPU quota whose flavor has no nodes, or whose nodes do not have the resource.",
     "FractionalGPUs": "A GPU quota is not a whole number.",

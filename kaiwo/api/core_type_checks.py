@@ -95,7 +95,7 @@ def check_volumes(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _storage_volumes(storage: object) -> Iterator[tuple[str, str, dict[Any, Any]]]:
-    """Field, name and section of each volume that the storage section asks for."""
+    """Field, name and section of each volume that the storage section requests."""
     if not isinstance(storage, dict) or storage.get("storageEnabled") is not True:
         return
     for section, name in (("data", "data"), ("huggingFace", "hf")):

@@ -38,7 +38,7 @@ class ResourceClaim(Model):
 
 
 class ResourceRequirements(Model):
-    """What a container asks for, as in a container."""
+    """Resource requests and limits, as in a container."""
 
     requests: Annotated[
         dict[str, QuantityValue] | None, Field(description="What is reserved, by resource name.")

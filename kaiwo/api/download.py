@@ -1,9 +1,9 @@
-"""The document that tells the download program what to fetch, and what a download source is given there.
+"""The configuration of the download program, and the interface that a download source's code gets.
 
 The operator renders a :class:`DownloadConfig` into a ConfigMap; the program ``kaiwo-download`` reads it.
 Secret values are never in it: an item refers to them, and the program reads the files they are mounted as.
 
-A source's downloader is a function ``fetch(items, downloads)``. It says what is wanted by calling the methods
+A source's downloader is a function ``fetch(items, downloads)``. It adds downloads by calling the methods
 of :class:`Downloads` and returns; the transfer comes afterwards, for all sources together::
 
     def fetch(items: Sequence[Object], downloads: Downloads) -> None:

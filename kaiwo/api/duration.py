@@ -7,7 +7,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 PATTERN = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
-"""What a duration looks like, for CRD schemas; a Go and a Python regular expression alike."""
+"""The pattern of a duration, for CRD schemas; a Go and a Python regular expression alike."""
 
 _WHOLE = re.compile(PATTERN)
 _TERM = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")

@@ -17,7 +17,7 @@ class Problem:
         path: where, in JSON names from the root of the object: ``spec.env[2].name``; empty for the whole
             object.
         message: what and why, with the value: ``-1 is less than 0``.
-        hint: the next step, empty when the message already says it.
+        hint: the next step, empty when the message already has it.
     """
 
     path: str

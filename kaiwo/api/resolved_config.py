@@ -39,8 +39,8 @@ class ResolvedConfig:
         default_ray_image: image of containers that name none.
         head_pod_memory: memory of a Ray head pod.
         default_storage_class: StorageClass of volumes that name none, None for the cluster's default.
-        default_data_mount_path: where a data volume is mounted unless the workload says.
-        default_hf_mount_path: where a Hugging Face cache is mounted unless the workload says.
+        default_data_mount_path: where a data volume is mounted unless the workload sets it.
+        default_hf_mount_path: where a Hugging Face cache is mounted unless the workload sets it.
         download_image: image of download pods.
         download_resources: requests and limits of download pods.
         ambient_credentials: whether downloads may use the node's or the pod's own cloud identity.

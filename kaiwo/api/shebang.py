@@ -1,4 +1,4 @@
-"""Which program runs a script that stands in a field: what its first line ``#!`` says, else ``/bin/sh``."""
+"""Which program runs a script in a field: the one in its first line ``#!``, else ``/bin/sh``."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class SpecRule:
 
     Attributes:
         message: what is wrong and what to do; every surface shows exactly this text after the field.
-        violated: whether values break the rule, in Python; the rule's own comment says which values.
+        violated: whether values break the rule, in Python; the rule's own comment lists the values.
         cel: the expression that holds for valid objects; empty where a schema cannot express the rule.
         field: the field that is reported, below the place where the CEL expression stands.
     """
@@ -140,7 +140,7 @@ def duplicate_mounts(mounts: Iterable[tuple[str, str]]) -> Iterator[Problem]:
     """Report mounts at a path that an earlier one has: the last mounted would hide the other.
 
     Args:
-        mounts: of each mount its path and the field that asks for it.
+        mounts: of each mount its path and the field that requests it.
     """
     fields: dict[str, str] = {}
     for path, field in mounts:

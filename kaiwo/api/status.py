@@ -65,7 +65,7 @@ _CONDITIONS_SCHEMA: dict[str, Any] = {
             "observedGeneration": {
                 "type": "integer",
                 "minimum": 0,
-                "description": "Generation of the object that was looked at.",
+                "description": "Generation of the object that was last reconciled.",
             },
         },
     },

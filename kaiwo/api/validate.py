@@ -66,7 +66,7 @@ class Validator:
 
         Args:
             obj: the object as read from YAML or JSON.
-            defaulted: whether it went through the API server's defaulting, after which it cannot be told
+            defaulted: whether it went through the API server's defaulting, after which it is unknown
                 which fields the user gave.
         """
         if not isinstance(obj, dict):

@@ -50,7 +50,7 @@ class Workload:
         generation: ``metadata.generation``, 0 before the API server gave one.
         labels: its own labels.
         annotations: its own annotations.
-        deleting: whether its deletion was asked for.
+        deleting: whether its deletion was requested.
         created: creation time, UTC; :data:`NEVER` before creation.
         spec: the common fields, with defaults.
         blocks: contributed top-level fields of ``spec`` that are present (``job``, ``rayJob``,

@@ -94,7 +94,7 @@ class CommonSpec(Model):
         ResourceRequirements | None,
         Field(
             description="Default requests and limits of all containers; values of a container's own win. "
-            "GPUs are asked for with gpus."
+            "GPUs are requested with gpus."
         ),
     ] = None
     image: Annotated[

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.input_files.workload_file import WorkloadFile
 
 _UNDECLARED = re.compile(r"\.(\S+): field not declared in schema")
-"""How a server-side apply says, with status 500, that the cluster's CRD lacks a field."""
+"""The message of a server-side apply, with status 500, when the cluster's CRD lacks a field."""
 
 
 def rejections(manifest: WorkloadFile, error: BaseException) -> list[LocatedProblem]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 NO_NODES = "none"
 
 _PLENTY = 1_000_000
-"""GPUs of a node that is assumed where no nodes are known; more than any workload asks for."""
+"""GPUs of a node that is assumed where no nodes are known; more than any workload requests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """Where a command is and what the list of commands says about it.
+    """Where a command is and its text in the list of commands.
 
     Attributes:
         load: ``module:attribute`` of a click command.
@@ -35,7 +35,7 @@ class LazyGroup(click.Group):
     Args:
         table: commands of the host, by name; they win over a plugin's.
         listed: commands that plugins add, for the list; must be cheap.
-        find: a plugin's command by name, asked when neither table nor list has it; may be slow.
+        find: a plugin's command by name, called when neither table nor list has it; may be slow.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a failed command says and the exit code it leaves with."""
+"""Message and exit code of a failed command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINE_END = "\n"  # may stand in a message that lists several things
 
 
 class Failure(click.ClickException):
-    """A command could not do what was asked.
+    """A command failed.
 
     Args:
         what: one sentence: what is wrong, where, and why.

@@ -85,7 +85,7 @@ class Cluster:
     """An API server, for code that waits for every answer. Errors are the engine's.
 
     Attributes:
-        namespace: the one asked for with ``-n``, else the context's.
+        namespace: the one given with ``-n``, else the context's.
         everywhere: whether ``-A`` was given.
     """
 

@@ -23,7 +23,7 @@ FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
 
 @dataclass(slots=True)
 class GlobalOptions:
-    """What the user asked for with the options that every command takes.
+    """Values of the options that every command takes.
 
     Attributes:
         namespace: ``-n``, None for the kubeconfig context's.
@@ -32,7 +32,7 @@ class GlobalOptions:
         kubeconfig: path of a kubeconfig, None for kubectl's own search.
         output: how data is written to standard output, None for the command's usual way.
         color: False with ``--no-color`` or a non-empty ``NO_COLOR``.
-        verbosity: times ``-v`` was given, less times ``-q``: below 0 only errors are said, above 0 more.
+        verbosity: times ``-v`` was given, less times ``-q``: below 0 only errors are shown, above 0 more.
         watch: ``-w``, for commands that can show something again and again.
     """
 
@@ -126,7 +126,7 @@ WATCH = click.Option(
 
 
 def watchable(command: click.Command) -> click.Command:
-    """Let a command be called with ``-w``; it asks ``settings().watch``."""
+    """Add the option ``-w`` to a command, which reads ``settings().watch``."""
     command.params.append(WATCH)
     return command
 

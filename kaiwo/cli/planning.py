@@ -181,7 +181,7 @@ def _plan(
 
 
 def _trial_rejections(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
-    """What the API server rejects of the objects, asked by a dry run.
+    """What the API server rejects of the objects, by a dry run.
 
     The operator creates them. A user without that right gets a warning that nothing was checked.
     """

@@ -1,7 +1,7 @@
 """``kaiwoconfig.yaml``: what a person would otherwise type at every submit.
 
 Looked for at ``--config``, then the path in ``KAIWOCONFIG``, then ``~/.config/kaiwo/kaiwoconfig.yaml``
-(``XDG_CONFIG_HOME`` is respected). Its values stand in for what neither a flag nor the manifest says::
+(``XDG_CONFIG_HOME`` is respected). Its values are used where neither a flag nor the manifest has one::
 
     user: jane@example.org
     clusterQueue: team-a

@@ -94,7 +94,7 @@ def _late(pending: Mapping[str, Object], waited: Mapping[str, _Waited]) -> Failu
 
 
 def _outcome(waited: _Waited, current: Object | None) -> str | None:
-    """None while it goes on, empty when it ended well, else what went wrong."""
+    """None while it runs, empty when it succeeded, else what went wrong."""
     if current is None:
         return f"{waited.label} was deleted"
     status = workload_fields.status(current)
@@ -105,7 +105,7 @@ def _outcome(waited: _Waited, current: Object | None) -> str | None:
         waited.word, waited.reason = word, reason
         if word:
             kit.say(f"{waited.label} {word}" + (f": {message}" if message else ""))
-    # A status about an older spec says nothing about this one.
+    # A status of an older spec does not describe this one.
     if status.get("observedGeneration", generation) != generation:
         return None
     if word in _GOOD:

@@ -19,7 +19,7 @@ RUN_ID = "kaiwo.silogen.ai/run-id"
 """Label of everything that was created for a workload; its value is the workload's uid."""
 
 _MAX_EVENT_SUBJECTS = 20
-"""Objects whose events are asked for; a workload of more pods shows those of the first ones."""
+"""Objects whose events are read; a workload of more pods shows those of the first ones."""
 
 
 @dataclass(frozen=True, slots=True)

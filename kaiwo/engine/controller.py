@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SLICE = 0.005
-"""Seconds that a worker goes on without a pause before others (watches, the lease) get their turn."""
+"""Seconds that a worker runs without a pause before others (watches, the lease) get their turn."""
 
 
 @dataclass(frozen=True)

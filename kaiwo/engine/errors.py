@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 _NO_FIELD = "<nil>"
-"""The field of a cause that only says that other rules were not checked."""
+"""The field of a cause which only reports that other rules were not checked."""
 
 
 class EngineError(Exception):
@@ -75,7 +75,7 @@ class ApiError(EngineError):
         reason: the ``reason`` of the Status object, for example ``NotFound``; may be empty.
         message: the API server's sentence, or the start of the body when it was no Status object.
         details: ``details`` of the Status object: kind, name, causes.
-        retry_after: seconds to wait as the server says, or None.
+        retry_after: seconds to wait by the server's Retry-After, or None.
     """
 
     codes: ClassVar[dict[int, type[ApiError]]] = {}

@@ -40,7 +40,7 @@ class Health:
         self._checks[name] = state
 
     def ready(self) -> tuple[bool, dict[str, str]]:
-        """Whether all checks are well, and what each says."""
+        """Whether all checks succeed, and the message of each."""
         states = {name: state() for name, state in self._checks.items()}
         return all(well for well, _ in states.values()), {name: text for name, (_, text) in states.items()}
 

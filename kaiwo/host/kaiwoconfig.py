@@ -212,7 +212,7 @@ class ConfigController:
         return Condition("Ready", "True", "InForce", warnings, entry.generation)
 
     def _taint_ignored(self, entry: CachedObject) -> list[Condition]:
-        """The condition that says that the taint of GPU nodes is asked for, and no plugin writes it."""
+        """The condition for a requested taint of GPU nodes that no plugin writes."""
         if self._plugins.labels_nodes or not self._live.current.add_taints_to_gpu_nodes:
             return []
         message = (

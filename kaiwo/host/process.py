@@ -27,7 +27,7 @@ async def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run the work until SIGTERM or SIGINT, or until it ends by itself.
 
     Args:
-        work: started at once with the event that asks it to stop; it then finishes what it does and returns.
+        work: started at once with an event; once that is set, it finishes what it does and returns.
 
     Raises:
         Exception: whatever the work raised.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One click command or group, imported only when it is called or its help is asked for.
+    """One click command or group, imported only when it is called or its help is shown.
 
     Attributes:
         name: the word after ``kaiwo``.

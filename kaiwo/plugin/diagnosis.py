@@ -1,4 +1,4 @@
-"""Diagnosis rules: from facts to the one sentence that says why."""
+"""Diagnosis rules: from facts to one sentence with the cause."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, order=True)
 class AnnouncedField:
-    """A field that an installed distribution says it declares.
+    """A field that an installed distribution declares.
 
     Attributes:
         kind: ``KaiwoJob``, ``KaiwoService`` or ``KaiwoConfig``.

@@ -43,7 +43,7 @@ class Blocked:
     Attributes:
         reason: one CamelCase word from the documented list (``InsufficientGPUs``).
         message: what, where, why, next step, in one line.
-        condition: the condition that says so; it becomes False.
+        condition: the type of the condition for it, which becomes False.
         status: ``ERROR``, or ``PENDING`` where only waiting is needed.
     """
 

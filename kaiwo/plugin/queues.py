@@ -42,7 +42,7 @@ class QueueAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What the queue system says of one child.
+    """The admission of one child by the queue system.
 
     Attributes:
         state: ``pending`` (waits), ``admitted``, ``evicted`` (was admitted, is being stopped or waits again),
@@ -50,7 +50,7 @@ class Admission:
         reason: CamelCase word for the workload's reason.
         message: the queue system's own text.
         since: RFC 3339 time of the last change, empty if unknown.
-        requeue_after: seconds after which to look again though nothing happened, None for never.
+        requeue_after: seconds after which to reconcile again without an event, None for never.
         undecided: the queue system has not reconciled it yet; it is worth a moment's wait.
     """
 
@@ -64,7 +64,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What a queue system may look at when it assigns or reads admission.
+    """What a queue system can read when it assigns or reads admission.
 
     Attributes:
         objects: objects of the kinds it declared in ``reads``, by resource: of namespaced kinds those in the
@@ -93,14 +93,14 @@ class QueueSystem:
     Attributes:
         name: short name (``kueue``).
         assign: pure function: the labels for a workload's child, or why it cannot be queued.
-        admission: pure function: what the queue system says of a live child; None when nothing is known yet.
+        admission: pure function: the admission of a live child; None when nothing is known yet.
         reads: kinds it needs in the cache.
         owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
         urgent: types of the ``status.conditions`` of objects in ``owned`` whose coming or going people wait
-            for; other changes of these objects are looked at half a second later, together.
+            for; other changes of these objects are reconciled half a second later, together.
         manages: pure function: whether objects of a kind are queued by the queue system itself as it runs in
             this cluster; None for a queue system that cannot tell.
-        projections: what is kept of each object of a kind in ``reads``; all of it where nothing is said.
+        projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
     """

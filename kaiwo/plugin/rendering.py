@@ -50,7 +50,7 @@ class Resolved:
         default_image: image for containers that name none.
         scheduler_name: ``schedulerName`` of generated pods.
         gpu_taint_key: key to tolerate on GPU nodes, empty when GPU nodes are not tainted.
-        data_mount_path: where the data volume is mounted unless the workload says otherwise.
+        data_mount_path: where the data volume is mounted unless the workload sets it.
         hf_mount_path: likewise for the Hugging Face cache.
         storage_class: class of volumes, empty for the cluster's default.
         head_memory: memory request of a Ray head.

@@ -21,7 +21,7 @@ _SEPARATOR = re.compile(r"[,\s]+")
 
 
 class SelectionError(ValueError):
-    """The plugin selection cannot be read; the message says what, where, why and the next step."""
+    """The plugin selection cannot be read; the message has its place, the cause and the next step."""
 
 
 @dataclass(frozen=True, slots=True)

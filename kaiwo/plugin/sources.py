@@ -72,7 +72,7 @@ DOWNLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
         ("",),
         ("configmaps",),
         ("get", "list", "watch", "create", "patch"),
-        "what a download pod is told to fetch",
+        "the configuration of a download pod",
     ),
     PolicyRule(
         ("batch",),
@@ -97,7 +97,7 @@ class DownloadSource:
         downloader: ``module:function`` that runs inside the download container; None while the
             source is only declared (its field is in the CRDs, nothing can fetch it yet). It is called
             as ``function(items, downloads)`` with the items as users wrote them and a
-            :class:`kaiwo.api.download.Downloads`, and says there what to fetch; all sources are then
+            :class:`kaiwo.api.download.Downloads`, and adds its downloads there; all sources are then
             fetched together. The operator never imports it.
         secrets: pure function: the Secrets an item refers to; only these keys are mounted into the download
             pod. The default finds every ``{secretName, secretKey, file?}``.

@@ -1,6 +1,6 @@
 """The real operator as a child process, for tests against a control plane.
 
-Nothing here polls: the process says on its log when it is ready, and objects are waited for with a watch.
+Nothing here polls: the process logs when it is ready, and objects are waited for with a watch.
 
 Example::
 
@@ -230,11 +230,11 @@ async def until(
     """Wait, with a watch, until something holds for one object.
 
     Args:
-        client: who asks.
+        client: the client that reads.
         resource: the kind.
         namespace: of the object.
         name: of the object.
-        holds: asked with the object, or None while it does not exist.
+        holds: called with the object, or None while it does not exist.
         timeout: seconds.
 
     Returns:

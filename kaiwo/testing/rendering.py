@@ -39,7 +39,7 @@ def render(
 ) -> str:
     """The objects that would be created for a workload, as YAML documents that are equal for equal input.
 
-    The annotation in which the operator keeps what it resolved is left out: it says nothing that the objects
+    The annotation in which the operator keeps what it resolved is left out: it has nothing that the objects
     do not show, and its form is no promise.
 
     Args:

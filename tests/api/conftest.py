@@ -33,7 +33,7 @@ def crd_files() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def first_party() -> Plugins:
-    """The loaded plugins; a test that asks for them fails where one is missing or broken."""
+    """The loaded plugins; a test that uses them fails where one is missing or broken."""
     plugins = load(PluginSelection(names=FIELD_PLUGINS))
     assert [plugin.name for plugin in plugins.loaded] == list(FIELD_PLUGINS), plugins.states
     return plugins

@@ -34,7 +34,7 @@ def test_the_limits_are_63_and_47() -> None:
     assert PLAIN.problem("a\n") is not None
 
 
-def test_ray_is_told_by_the_flag_or_a_ray_block() -> None:
+def test_ray_is_selected_by_the_flag_or_a_ray_block() -> None:
     """``ray`` false with a Ray block still runs on Ray."""
     assert runs_on_ray({"ray": True}, ["ray"])
     assert runs_on_ray({"ray": False}, ["ray", "rayJob"])

@@ -86,7 +86,7 @@ def test_values_are_parsed_once() -> None:
 
 
 def test_equal_configurations_are_equal() -> None:
-    """A rewrite that changes nothing wakes nobody."""
+    """A rewrite that changes nothing causes no reconciliation."""
     assert resolved(ray={"headPodMemory": "16Gi"}) == resolved(ray={"headPodMemory": "16384Mi"})
     assert resolved(data={"defaultDataMountPath": "/a"}) != resolved(data={"defaultDataMountPath": "/b"})
 

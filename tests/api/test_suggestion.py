@@ -28,6 +28,6 @@ def test_the_nearest_known_word_is_found(word: str, known: list[str], expected: 
 
 
 def test_the_phrase_quotes_the_word_and_is_empty_without_one() -> None:
-    """Every message asks in the same words."""
+    """Every message has the same phrase."""
     assert did_you_mean("gpu", ["gpus", "image"]) == 'did you mean "gpus"?'
     assert did_you_mean("zzzzzz", ["gpus", "image"]) == ""

@@ -133,7 +133,7 @@ def test_a_service_may_be_scaled_to_zero_and_a_job_may_not() -> None:
         Workload.from_object(changed(spec={"replicas": 0}))
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     """One round trip per mistake would be unkind."""
     with pytest.raises(InvalidWorkload) as refused:
         Workload.from_object(changed(spec={"gpus": -1, "env": [{"name": "A", "value": 1}], "duration": "1d"}))

@@ -102,7 +102,7 @@ def test_nothing_is_sent_when_the_server_refuses_one_document(
     assert names == ["old"]
 
 
-def test_a_dry_run_asks_the_server_and_changes_nothing(
+def test_a_dry_run_is_checked_by_the_server_and_changes_nothing(
     here: Cli, control_plane: Sandbox, namespace: str
 ) -> None:
     """It says what would happen, and shows the object with the server's defaults."""
@@ -112,7 +112,7 @@ def test_a_dry_run_asks_the_server_and_changes_nothing(
     assert control_plane.api.get(KAIWO_JOB.path(namespace))["items"] == []
 
 
-def test_a_missing_namespace_is_told_with_the_way_to_make_it(here: Cli) -> None:
+def test_a_missing_namespace_is_reported_with_the_way_to_make_it(here: Cli) -> None:
     """Not with the API server's 404 alone."""
     result = here("submit", "-f", write(), "-n", "there-is-no-such-namespace")
     assert result.code == 3
@@ -152,7 +152,7 @@ def test_wait_ends_when_the_job_ends(here: Cli, control_plane: Sandbox, namespac
     assert [line for line in done.err.splitlines() if "train RUNNING" in line or "train COMPLETE" in line]
 
 
-def test_wait_tells_of_a_workload_that_was_deleted(here: Cli, control_plane: Sandbox, namespace: str) -> None:
+def test_wait_reports_a_workload_that_was_deleted(here: Cli, control_plane: Sandbox, namespace: str) -> None:
     """It would never end."""
     write()
     timer = threading.Timer(1.5, control_plane.api.request, ("DELETE", KAIWO_JOB.path(namespace, "train")))
@@ -271,7 +271,7 @@ def test_status_as_data_is_the_object(here: Cli) -> None:
         ("job/", 2, "job/: expected a name after the slash"),
     ],
 )
-def test_a_name_that_means_nothing_is_told(here: Cli, name: str, code: int, message: str) -> None:
+def test_an_unknown_name_is_reported(here: Cli, name: str, code: int, message: str) -> None:
     """Not found is exit code 3, nonsense 2."""
     result = here("status", name)
     assert result.code == code
@@ -293,7 +293,7 @@ def test_delete_removes_and_waits(here: Cli, control_plane: Sandbox, namespace: 
     assert control_plane.api.get(KAIWO_JOB.path(namespace))["items"] == []
 
 
-def test_delete_asks_on_a_terminal(
+def test_delete_needs_confirmation_on_a_terminal(
     here: Cli, monkeypatch: pytest.MonkeyPatch, control_plane: Sandbox, namespace: str
 ) -> None:
     """Anything but yes deletes nothing; --yes does not ask."""
@@ -335,7 +335,7 @@ def test_plan_uses_the_clusters_nodes(here: Cli) -> None:
     assert "without a cluster" not in result.err
 
 
-def test_plan_of_what_exists_tells_what_the_operator_told(
+def test_plan_of_an_existing_workload_reports_what_the_operator_reported(
     here: Cli, control_plane: Sandbox, namespace: str
 ) -> None:
     """A workload that cannot run is no news, and still cannot run; one that ended has nothing to do."""
@@ -371,6 +371,6 @@ def test_crds_keep_what_the_cluster_has(here: Cli) -> None:
     assert "rayJob" in here("manifests", "crds", "--plugins", "batch_job", "--from-cluster").out
 
 
-def test_version_tells_the_clusters_too(here: Cli) -> None:
-    """One look shows both sides."""
+def test_version_shows_the_versions_of_the_cluster(here: Cli) -> None:
+    """One command shows both sides."""
     assert "kubernetes v1." in here("version").out

@@ -22,7 +22,7 @@ NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
         (3 * 86400 + 7200, "3d2h"), (40 * 86400, "40d"), (800 * 86400, "2y"),
     ],
 )  # fmt: skip
-def test_ages_look_as_in_kubectl(seconds: int, text: str) -> None:
+def test_ages_have_the_format_of_kubectl(seconds: int, text: str) -> None:
     """At most two units, the finer one only while it matters."""
     assert span(seconds) == text
 

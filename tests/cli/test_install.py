@@ -162,14 +162,14 @@ def test_what_cannot_be_installed_is_refused(cli: Cli, args: tuple[str, ...], me
     assert "hint:" in result.err
 
 
-def test_an_unknown_part_is_told_with_the_known_ones(cli: Cli) -> None:
+def test_an_unknown_part_is_reported_with_the_known_ones(cli: Cli) -> None:
     """A mistyped part prints nothing."""
     result = cli("manifests", "rbca")
     assert (result.code, result.out) == (2, "")
     assert "rbac" in result.err
 
 
-def test_a_plugin_that_was_asked_for_and_is_not_there_stops_the_rendering(cli: Cli) -> None:
+def test_a_selected_plugin_that_is_missing_stops_the_rendering(cli: Cli) -> None:
     """An operator without its rights or fields would be installed otherwise."""
     result = cli("manifests", "--plugins", "batch_job,gpu_amdd")
     assert (result.code, result.out) == (1, "")

@@ -87,7 +87,7 @@ def test_every_command_loads_and_has_help(cli: Cli, name: str) -> None:
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
-    """A slip of the finger costs no look into the help; it is wrong usage."""
+    """A typing error is answered with the nearest known word; it is wrong usage."""
     result = cli("lst")
     assert result.code == 2
     assert 'unknown command "lst"; did you mean "list"?' in result.err
@@ -122,7 +122,7 @@ def test_other_words_mean_the_same_command() -> None:
         assert COMMANDS[word].load == COMMANDS[name].load
 
 
-def test_the_list_of_plugins_may_be_asked_for_by_name(cli: Cli) -> None:
+def test_the_list_of_plugins_can_be_requested_by_name(cli: Cli) -> None:
     """``kaiwo plugins list`` is ``kaiwo plugins``, options anywhere."""
     listed = cli("plugins", "list", "-o", "name")
     assert listed == cli("plugins", "-o", "name") == cli("-o", "name", "plugins", "list")
@@ -256,7 +256,7 @@ def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
 def test_each_failure_has_its_exit_code(
     error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """0 ok, 1 failed, 2 usage, 3 not found, 4 timed out, 130 interrupted; said on standard error in words."""
+    """0 ok, 1 failed, 2 usage, 3 not found, 4 timed out, 130 interrupted; message on standard error."""
 
     @click.command()
     def fail() -> None:
@@ -274,7 +274,7 @@ def test_each_failure_has_its_exit_code(
     ["submit -f", "plan --nodes", "list --config", "submit --config", "--kubeconfig", "list --kubeconfig"],
 )
 def test_a_shell_completes_names_of_files(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    """The script asks the shell for files where an option takes one."""
+    """The script completes files where an option takes one."""
     monkeypatch.setenv("COMP_WORDS", f"kaiwo {words} jo")
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) + 1))
     complete = get_completion_class("bash")
@@ -303,14 +303,14 @@ def test_closed_streams_are_like_empty_ones(home: Path) -> None:
 def test_all_namespaces_is_refused_where_it_means_nothing(
     cli: Cli, job_file: Path, command: list[str]
 ) -> None:
-    """Nobody believes to have looked, or written, everywhere; delete refuses it likewise."""
+    """A command that cannot cover all namespaces does not accept the option; nor does delete."""
     assert job_file.exists()
     result = cli(*command, "-A")
     assert result.code == 2
     assert "-A is not supported here" in result.err
 
 
-def test_the_version_is_told_as_by_other_programs(cli: Cli) -> None:
+def test_the_version_is_printed_as_by_other_programs(cli: Cli) -> None:
     """``--version`` needs no cluster and no plugin."""
     assert cli("--version").out == f"kaiwo {version('kaiwo')}\n"
 
@@ -386,7 +386,7 @@ def test_names_complete_from_the_namespace_that_the_command_uses(
     asked: list[str | None] = []
 
     class Recorded:
-        """A cluster without workloads that notes where names are looked for."""
+        """A cluster without workloads that records the namespaces in which names are searched."""
 
         scope = ""
 

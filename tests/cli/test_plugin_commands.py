@@ -64,8 +64,8 @@ def test_a_plugins_command_is_listed_and_works(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "hello team\n")
 
 
-def test_a_command_that_the_quick_look_misses_still_works(tmp_path: Path) -> None:
-    """The list looks for the hook's name in the source; calling a command asks the real loader."""
+def test_a_command_that_the_source_search_misses_still_works(tmp_path: Path) -> None:
+    """The list searches the source for the hook's name; calling a command uses the real loader."""
     install(tmp_path, HIDDEN)
     assert "greet" not in kaiwo(tmp_path, "--help").stdout
     assert kaiwo(tmp_path, "-n", "team", "greet").stdout == "hello team\n"

@@ -58,7 +58,7 @@ def scientist(
 
 
 def test_a_plan_needs_no_right_to_what_it_shows(scientist: Cli, job_file: Path) -> None:
-    """The operator creates the Job, so the plan stands; what could not be looked at is said, each once."""
+    """The operator creates the Job, so the plan is valid; what could not be read is reported once each."""
     result = scientist("plan", "-f", str(job_file), "-o", "name", "--plugins", "batch_job,gpu_amd")
     assert (result.code, result.out) == (0, "job.batch/train\n")
     said = result.err.splitlines()
@@ -68,14 +68,14 @@ def test_a_plan_needs_no_right_to_what_it_shows(scientist: Cli, job_file: Path) 
     assert said[-1] == "job/train: would create Job train"
 
 
-def test_a_status_asks_only_for_what_the_workload_can_have(scientist: Cli, job_file: Path) -> None:
-    """Ray is nothing to a plain job; who may not read its kinds is not told so at each look."""
+def test_status_requests_only_kinds_that_the_workload_can_have(scientist: Cli, job_file: Path) -> None:
+    """A plain job does not use Ray; a missing right to read its kinds is not reported each time."""
     assert scientist("submit", "-f", str(job_file)).code == 0
     result = scientist("status", "train")
     assert (result.code, result.err) == (0, "")
 
 
-def test_a_refused_submission_says_whom_to_ask(scientist: Cli, job_file: Path) -> None:
+def test_a_refused_submission_names_who_can_grant_the_right(scientist: Cli, job_file: Path) -> None:
     """Another namespace is not theirs."""
     result = scientist("submit", "-f", str(job_file), "-n", "default")
     assert result.code == 1

@@ -83,7 +83,7 @@ async def watched(operator: Start) -> AsyncIterator[OperatorProcess]:
 
 
 async def answered(lab: Any, name: str, spec: dict[str, Any]) -> str:
-    """What the user is told: the API server's refusal, or the workload's message."""
+    """The message that the user gets: the API server's rejection, or the workload's message."""
     try:
         await lab.submit(name, **spec)
     except ApiError as error:
@@ -110,7 +110,7 @@ async def test_what_only_the_api_server_can_judge_is_shown_in_its_words(lab: Any
 
 
 @pytest.mark.usefixtures("watched")
-async def test_what_looks_odd_but_is_legal_works(lab: Any) -> None:
+async def test_unusual_but_valid_input_works(lab: Any) -> None:
     """Long scripts, unicode, duplicate variables (the last wins), vendors in capitals."""
     for number, spec in enumerate(TAKEN.values()):
         await lab.submit(f"taken-{number}", **spec)
@@ -123,7 +123,7 @@ async def test_what_looks_odd_but_is_legal_works(lab: Any) -> None:
 
 @pytest.mark.usefixtures("watched")
 async def test_ten_thousand_variables_are_answered(lab: Any) -> None:
-    """Too many for an object or not: the user gets an answer, the operator goes on."""
+    """Whether they are too many for an object or not: the user gets a message, the operator keeps working."""
     with contextlib.suppress(ApiError):
         await lab.submit("many", env=env(10_000))
         await lab.reaches("many", "COMPLETE", "ERROR")

@@ -68,7 +68,7 @@ async def test_a_missing_config_is_made_with_defaults_and_made_again(operator: S
 async def test_nonsense_is_refused_with_the_field_and_the_last_values_stay(
     operator: Start, lab: Any, client: Client
 ) -> None:
-    """A typo in the configuration stops nobody."""
+    """A typo in the configuration does not stop any workload."""
     await operator()
     await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
     for nonsense, field in (
@@ -83,7 +83,7 @@ async def test_nonsense_is_refused_with_the_field_and_the_last_values_stay(
     await lab.reaches("goes-on", "COMPLETE")
 
 
-async def test_another_name_is_told_that_it_does_not_count(operator: Start, client: Client) -> None:
+async def test_an_object_with_another_name_is_reported_as_ignored(operator: Start, client: Client) -> None:
     """Nobody wonders why the edits of the wrong object have no effect."""
     await operator()
     wrong = {
@@ -122,7 +122,7 @@ async def test_a_taint_that_no_plugin_writes_is_reported(operator: Start, client
     await until(client, KAIWO_CONFIG, None, "kaiwo", lambda obj: "GpuNodesTainted" not in conditions(obj))
 
 
-async def test_an_edit_wakes_what_waits_and_changes_no_existing_child(
+async def test_an_edit_starts_waiting_workloads_and_changes_no_existing_child(
     operator: Start, lab: Any, client: Client
 ) -> None:
     """Expected nodes make a waiting workload schedulable; a running one keeps what it was made with."""

@@ -71,7 +71,9 @@ async def test_a_finished_job_whose_child_was_collected_does_not_run_again(opera
     assert [job["metadata"]["name"] for job in await lab.jobs()] == ["other"]
 
 
-async def test_a_run_whose_end_nobody_saw_is_lost_and_not_repeated(operator: Start, lab: Any) -> None:
+async def test_a_run_whose_end_was_not_observed_has_failed_and_is_not_repeated(
+    operator: Start, lab: Any
+) -> None:
     """Started, then gone while the operator was down: FAILED/ChildLost, never a second run."""
     process = await operator()
     await lab.submit("vanishes", pods={"kaiwo-sandbox/forever": "true"})

@@ -63,7 +63,7 @@ async def logs(connection: Connection) -> AsyncIterator[LogProxy]:
         yield made
 
 
-async def test_progress_is_told_and_seldom_written(
+async def test_progress_is_reported_and_seldom_written(
     operator: Start, lab: Any, logs: LogProxy, tmp_path: Path
 ) -> None:
     """The first number at once, no other within the minute; one stream; a restart changes nothing."""

@@ -186,7 +186,7 @@ async def test_the_programs_last_words_are_the_message(operator: Start, lab: Any
     assert line in status["message"]
 
 
-async def test_a_missing_secret_is_told_and_heals(operator: Start, lab: Any) -> None:
+async def test_a_missing_secret_is_reported_and_heals(operator: Start, lab: Any) -> None:
     """PENDING with what the kubelet says of the pod; nothing needs to be done but to make the Secret."""
     await operator()
     await lab.submit("secretive", storage=storage(), pods=HOLD)
@@ -254,7 +254,7 @@ async def test_a_finished_download_is_not_repeated(operator: Start, lab: Any) ->
 async def test_a_crash_between_the_writes_leaves_one_download(
     operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path, writes: int
 ) -> None:
-    """The operator dies after claim, ConfigMap or Job, unsure of the last; the next one goes on."""
+    """The operator dies after it created the claim, ConfigMap or Job; the next one continues."""
     kubeconfig = proxy.write_kubeconfig(tmp_path / "kubeconfig")
     process = await operator(kubeconfig=kubeconfig)
     crashed = proxy.crash_after(writes, lose_answer=True, path=f"/namespaces/{lab.namespace}/")

@@ -119,7 +119,7 @@ def _node(name: str, product: str) -> Object:
 
 
 async def test_an_unknown_vendor_is_answered_with_the_loaded_ones(operator: Start, lab: Any) -> None:
-    """A typo in the vendor costs one look at the status."""
+    """A typo in the vendor is named in the status."""
     await operator()
     await lab.submit("typo", gpus=1, gpuVendor="nvidai")
     status = await lab.reaches("typo", "ERROR", reason="VendorNotLoaded")
@@ -139,7 +139,7 @@ async def test_an_exit_code_ends_in_failed_with_the_code(operator: Start, lab: A
 
 
 async def _events(lab: Any, name: str, awaited: str) -> list[tuple[str, str, str]]:
-    """Events are sent when there is time: look a few times."""
+    """Events are sent at low priority: read them several times."""
     for _ in range(10):
         found: list[tuple[str, str, str]] = await lab.events(name)
         if any(reason == awaited for _, reason, _ in found):
@@ -148,7 +148,7 @@ async def _events(lab: Any, name: str, awaited: str) -> list[tuple[str, str, str
     return found
 
 
-async def test_an_image_that_cannot_be_pulled_is_said(operator: Start, lab: Any) -> None:
+async def test_an_image_that_cannot_be_pulled_is_reported(operator: Start, lab: Any) -> None:
     """The kubelet's words are the workload's message."""
     await operator()
     await lab.submit("pulls", pods={"kaiwo-sandbox/image-pull-error": "manifest unknown"})

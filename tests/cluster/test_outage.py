@@ -72,7 +72,7 @@ async def test_an_operator_started_before_its_api_server_waits_for_it(
     assert (await asyncio.to_thread(process.readyz))[0] == 200
 
 
-async def test_lost_watch_events_are_made_up_for(
+async def test_missed_watch_events_are_recovered(
     operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
 ) -> None:
     """A watch that loses events, repeats them and expires delays a workload, and no more."""

@@ -38,7 +38,7 @@ async def test_a_volume_of_a_class_that_does_not_exist_says_so(
 async def test_a_class_that_waits_for_a_pod_is_no_error(
     operator: Start, lab: Any, condition: Any, waiting_class: str
 ) -> None:
-    """Nothing is said to be wrong with the claim; what keeps its first pod from a node is."""
+    """The claim is reported without a problem; the cause that keeps its first pod from a node is reported."""
     await operator()
     await lab.submit("patient", storage=lab.cloning(storageClassName=waiting_class))
     status = await lab.reaches("patient", "PENDING", reason="VolumeNotBound")

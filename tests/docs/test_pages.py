@@ -35,7 +35,7 @@ def test_every_generated_part_stands_in_exactly_one_page(made: dict[str, str]) -
 
 
 def test_a_reason_without_a_meaning_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who adds a reason to the code is told to explain it."""
+    """A new reason in the code needs a meaning in the documentation."""
     known = {word: text for word, text in meanings.CANNOT_RUN.items() if word != "NameConflict"}
     monkeypatch.setitem(meanings.GROUPS, "cannot-run", known)
     with pytest.raises(StaleReferenceError, match="NameConflict"):
@@ -58,7 +58,7 @@ def test_a_reason_with_another_status_is_noticed(monkeypatch: pytest.MonkeyPatch
         blocks()
 
 
-def test_the_check_tells_stale_pages_from_fresh_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_distinguishes_stale_pages_from_current_ones(capsys: pytest.CaptureFixture[str]) -> None:
     """The command can guard a build: exit code 0 on fresh pages, 2 on wrong usage."""
     assert main(["--check"]) == 0
     assert main(["--wrong"]) == 2

@@ -35,7 +35,7 @@ def job(**more: Any) -> Object:
 
 
 def entry_of(obj: Object, *keep: tuple[str, ...]) -> CachedObject:
-    """An entry that nobody has read yet."""
+    """An entry that has not been read yet."""
     decoder = ObjectDecoder(JOB, Projection(keep, owned_fields=(("spec", "suspend"),)))
     return decoder.decode(msgspec.json.encode(obj))
 

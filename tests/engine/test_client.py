@@ -115,7 +115,7 @@ async def test_lists_come_in_pages_with_kind_filled_in(
 
 
 async def test_what_is_served_is_known(client: Client) -> None:
-    """A group nobody installed is an answer, not an error."""
+    """A group that is not installed gives an empty result, not an error."""
     absent = Resource("nobody.example", "v1", "Nothing", "nothings")
     misspelt = Resource("batch", "v1", "Job", "jobz")
     assert await client.served([JOB, LEASE, CONFIG_MAP, absent, misspelt]) == {JOB, LEASE, CONFIG_MAP}
@@ -146,7 +146,7 @@ async def test_a_dry_run_changes_nothing(
         await client.get(CONFIG_MAP, namespace, "a")
 
 
-async def test_unknown_fields_are_refused_when_asked_for(
+async def test_unknown_fields_are_refused_on_request(
     client: Client, config_map: Callable[..., Object]
 ) -> None:
     """Strict validation names the field."""
@@ -157,7 +157,7 @@ async def test_unknown_fields_are_refused_when_asked_for(
 async def test_without_a_lease_nothing_is_sent(
     through: Client, proxy: FaultProxy, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """Every mutating verb is held back; reading goes on."""
+    """Every mutating verb is held back; reads continue."""
     through.may_write = lambda: False
     obj = config_map("a")
     for attempt in (
@@ -248,7 +248,7 @@ async def test_a_very_long_wish_to_wait_goes_to_the_caller(
     assert len(proxy.records) == 1
 
 
-async def test_a_create_with_a_lost_answer_is_not_repeated(
+async def test_a_create_without_a_response_is_not_repeated(
     through: Client, proxy: FaultProxy, config_map: Callable[..., Object]
 ) -> None:
     """Whether the object exists is for the caller to find out; two creates could make two objects."""
@@ -292,7 +292,7 @@ async def test_the_lease_does_not_wait_for_requests_that_are_stuck(
         await asyncio.gather(*stuck, return_exceptions=True)
 
 
-async def test_a_wrong_token_is_refused_and_asked_for_again_once(connection: Connection) -> None:
+async def test_a_wrong_token_is_refused_and_read_again_once(connection: Connection) -> None:
     """401 leads to one renewal of the credentials, then to Forbidden."""
     asked: list[bool] = []
 
@@ -317,14 +317,14 @@ async def test_a_wrong_token_is_refused_and_asked_for_again_once(connection: Con
     assert asked == [False, True]
 
 
-async def test_nobody_there_is_said_with_the_address(namespace: str) -> None:
+async def test_a_missing_server_is_reported_with_its_address(namespace: str) -> None:
     """A wrong server address is named."""
     async with Client(static("http://127.0.0.1:9")) as client:
         with pytest.raises(ConnectionBroken, match=r"127\.0\.0\.1:9"):
             await client.get(CONFIG_MAP, namespace, "a")
 
 
-async def test_a_watch_tells_changes_in_order(
+async def test_a_watch_yields_changes_in_order(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
     """From a list's version on, nothing is missed."""

@@ -110,7 +110,7 @@ async def test_trouble_with_one_key_harms_no_other(trouble: Callable[[], Awaitab
 
 
 async def test_results_are_counted() -> None:
-    """Metrics tell success, failure and time-out apart."""
+    """Metrics distinguish success, failure and time-out."""
     metrics = Metrics()
     seen: asyncio.Queue[Key] = asyncio.Queue()
     controller = Controller("test", [], failing_on(KEYS[0], seen, hangs), timeout=0.05)
@@ -248,7 +248,7 @@ async def test_long_work_without_pauses_lets_others_have_their_turn() -> None:
 
 
 async def test_what_is_new_goes_before_what_was_there_at_the_start() -> None:
-    """After a restart with many objects, the first keys asked for and each change come before the rest."""
+    """After a restart with many objects, the first requested keys and each change come before the rest."""
     names = [str(number) for number in range(100)]
     cache, seen, complete = stocked(*names), [], asyncio.Event()
 

@@ -141,9 +141,7 @@ async def test_of_two_files_the_first_wins(tmp_path: Path, monkeypatch: pytest.M
         ({"users": "nonsense", "contexts": [None, 3, {"name": 5}]}, "no context named"),
     ],
 )
-def test_what_is_wrong_with_a_kubeconfig_is_said(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_an_invalid_kubeconfig_is_reported(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     """File, place and what is known; never a traceback."""
     path = write(tmp_path / "k", {**config(), **change})
     with pytest.raises(CredentialsError, match=message) as caught:
@@ -178,14 +176,14 @@ def test_the_usual_proxy_variables_count(tmp_path: Path, monkeypatch: pytest.Mon
         load(write(tmp_path / "k", config(**socks)))
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     """With the way to name another one."""
     with pytest.raises(CredentialsError, match=r"no such file.*--kubeconfig"):
         load(tmp_path / "none")
 
 
 @pytest.mark.parametrize("data", ["not base64 !", base64.b64encode(b"no certificate").decode()])
-def test_a_broken_certificate_is_said(tmp_path: Path, data: str) -> None:
+def test_a_broken_certificate_is_reported(tmp_path: Path, data: str) -> None:
     """Bad TLS material names the context and does not crash."""
     broken = config({}, **{"certificate-authority-data": data, "server": "https://127.0.0.1:1"})
     with pytest.raises(CredentialsError, match="TLS settings"):

@@ -55,7 +55,7 @@ async def flush(recorder: EventRecorder) -> float:
     return asyncio.get_running_loop().time() - began
 
 
-async def test_events_of_a_lost_term_are_sent_in_the_next_one() -> None:
+async def test_events_that_a_leader_left_unsent_are_sent_when_it_leads_again() -> None:
     """Leadership is lost while events gather or are being sent: none is lost, stopping does not wait."""
     server = EventServer()
     recorder = recorder_of(server)
@@ -82,7 +82,7 @@ async def test_events_wait_while_this_process_does_not_lead() -> None:
     assert server.messages == ["message"]
 
 
-async def test_a_repetition_after_a_lost_term_is_counted() -> None:
+async def test_a_repeated_event_after_a_leadership_change_is_counted() -> None:
     """The same event again raises the count of the one that still waits."""
     server = EventServer()
     server.leading = False

@@ -130,7 +130,7 @@ async def test_a_broken_stream_loses_nothing(
     assert sum(restarts) >= 1
 
 
-async def test_a_repeated_event_wakes_nobody(
+async def test_a_repeated_event_causes_no_reconciliation(
     client: Client, through: Client, proxy: FaultProxy, namespace: str, mine: Callable[[str], Object]
 ) -> None:
     """Duplicates end in the cache."""
@@ -152,7 +152,7 @@ async def test_no_answer_ends_the_reflector(
     status: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Errors at the list and at the watch, several times: it goes on and catches up."""
+    """After several errors of the list and of the watch, the reflector continues and catches up."""
     monkeypatch.setattr(module, "RETRY", (0.05, 0.2))
     proxy.answer(status, method="GET", path=PATH, times=3)
     proxy.answer(status, method="WATCH", path=PATH, times=3)
@@ -194,7 +194,7 @@ async def test_connections_that_are_cut_lose_nothing(
 async def test_a_kind_that_appears_later_is_picked_up(
     client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A CRD that is not installed is said, holds up nobody, and is found once it is there."""
+    """A CRD that is not installed is reported, blocks nothing, and is found once it is installed."""
     monkeypatch.setattr(module, "UNSERVED_RETRY", (0.1, 0.3))
     group = f"{namespace}.example"
     kind = Resource(group, "v1", "Widget", "widgets")

@@ -94,7 +94,7 @@ def test_what_a_reader_changes_stays_with_the_reader() -> None:
 
 
 def test_owners_of_fields_are_read_before_managed_fields_go() -> None:
-    """A reconciler can tell that Kueue, not we, decides about suspension."""
+    """A reconciler can see that Kueue, not Kaiwo, decides about suspension."""
     cache = Cache()
     filled(cache, job(), owned_fields=(("spec", "suspend"), ("spec", "replicas")))
     entry = cache.get(JOB, "ns", "j")
@@ -189,7 +189,7 @@ def test_the_controller_of_an_object_is_known() -> None:
 
 
 def test_duplicate_and_stale_events_change_nothing() -> None:
-    """A watch that repeats itself wakes nobody."""
+    """A repeated watch event causes no reconciliation."""
     cache = Cache()
     store, events = filled(cache, job(version=5))
     see(store, "MODIFIED", job(version=11))
@@ -225,7 +225,7 @@ def test_a_successor_of_the_same_name_is_a_delete_and_an_add() -> None:
 
 
 def test_an_own_write_is_read_at_once_and_not_undone_by_an_older_event() -> None:
-    """Read your writes: the answer counts before its watch event comes, and that event wakes nobody."""
+    """Read your writes: the response is cached first, and its watch event causes no reconciliation."""
     cache = Cache()
     store, events = filled(cache, job(version=5))
     cache.assume(JOB, job(version=12))
@@ -269,7 +269,7 @@ def test_data_restored_from_a_backup_replace_newer_ones() -> None:
 
 
 def test_own_writes_outside_of_what_is_watched_are_not_kept() -> None:
-    """Nobody would ever tell that they are gone."""
+    """No later event would report that they are gone."""
     cache = Cache()
     store = cache.register(CONFIG_MAP, namespace="ns", label_selector="app=x")
     store.replace([], "1")

@@ -145,7 +145,7 @@ async def test_an_unchanged_object_is_not_written_again(
 async def test_a_field_that_is_no_longer_rendered_is_removed(
     bench: Bench, namespace: str, owner: Object
 ) -> None:
-    """The live object still contains all that is wanted; the hash tells that something went."""
+    """The live object still contains all desired fields; the hash shows that one was removed."""
     wanted = deployment(namespace, owner, minReadySeconds=5)
     await bench.writer.apply(DEPLOYMENT, wanted)
     del wanted["spec"]["minReadySeconds"]
@@ -186,7 +186,7 @@ async def test_our_fields_are_restored_and_those_of_others_left(
     assert outcome.live["metadata"]["labels"] == {"theirs": "x"}
 
 
-async def test_a_job_is_created_once_however_often_it_is_asked_for(
+async def test_a_job_is_created_once_however_often_it_is_requested(
     bench: Bench, proxy: FaultProxy, namespace: str, owner: Object
 ) -> None:
     """The second call finds the first one's Job, before any watch event has come."""
@@ -197,7 +197,7 @@ async def test_a_job_is_created_once_however_often_it_is_asked_for(
     assert bench.entry(JOB, "j").controller is not None
 
 
-async def test_a_lost_answer_does_not_make_a_second_job(
+async def test_a_missing_response_does_not_create_a_second_job(
     bench: Bench, proxy: FaultProxy, client: Client, namespace: str, owner: Object
 ) -> None:
     """Crash or lost answer between write and note: the next attempt finds what is there."""
@@ -222,7 +222,7 @@ async def test_an_object_of_somebody_else_is_never_touched(
     config_map: Callable[..., Object],
     known: bool,
 ) -> None:
-    """Whether the cache knows it or not, whether created or applied: it stays as it is, and is named."""
+    """Whether it is cached or not, whether created or applied: it stays as it is, and is named."""
     other = await client.create(CONFIG_MAP, config_map("other"))
     if not known:
         bench = Bench(bench.writer._client, Cache(), namespace)
@@ -393,7 +393,7 @@ async def test_a_crash_between_any_two_writes_ends_in_the_same_state(
 async def test_a_kind_that_is_cached_in_part_is_not_written_by_comparison(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:
-    """A field that the cache dropped would look absent: the mistake is an error and not a write."""
+    """A field that the cache dropped would seem absent: the mistake is an error and not a write."""
     cache = Cache()
     store = cache.register(CONFIG_MAP, Projection(keep=(("status",),)))
     writer = Writer(client, cache, field_manager="kaiwo", applied_annotation=APPLIED)

@@ -85,7 +85,7 @@ def test_nodes_come_change_and_go(world: World) -> None:
 
 
 def test_a_heartbeat_is_no_change(world: World) -> None:
-    """What a kubelet writes every few seconds wakes nobody."""
+    """What a kubelet writes every few seconds causes no reconciliation."""
     beat: dict[str, Any] = node("n1", gpus={"acme.com/gpu": 8})
     world.see(NODE, beat)
     beat["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-02T03:05:05Z"
@@ -105,7 +105,7 @@ def test_expected_nodes_follow_the_configuration(world: World) -> None:
 
 
 def test_priority_classes_are_known_by_name(world: World) -> None:
-    """A new or vanished class is told; a changed value is not."""
+    """A new or removed class is notified; a changed value is not."""
     high = {"metadata": {"name": "high", "uid": "1"}, "value": 10}
     world.see(PRIORITY_CLASS, high)
     world.see(PRIORITY_CLASS, {**high, "value": 11})
@@ -117,7 +117,7 @@ def test_priority_classes_are_known_by_name(world: World) -> None:
 
 
 def test_storage_classes_are_known_with_what_a_claim_depends_on(world: World) -> None:
-    """Whether volumes wait for a pod, may grow, and which is the default; told only when that changes."""
+    """Whether volumes wait for a pod, may grow, and which is the default; notified only when that changes."""
     fast: Object = {
         "metadata": {
             "name": "fast",

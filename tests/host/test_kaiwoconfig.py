@@ -66,7 +66,7 @@ def test_without_an_object_the_documented_defaults_are_in_force(world: World) ->
     assert world.live.settings == {"ray": Wrap()}
 
 
-def test_an_edit_takes_effect_at_once_and_is_told_once(world: World) -> None:
+def test_an_edit_takes_effect_at_once_and_is_reported_once(world: World) -> None:
     """Whoever waits is woken by a change of value, not by a change of the object's metadata or status."""
     world.see({"scheduling": {"kubeSchedulerName": "mine"}})
     assert world.live.current.kube_scheduler_name == "mine"
@@ -87,7 +87,7 @@ def test_an_edit_takes_effect_at_once_and_is_told_once(world: World) -> None:
     ],
 )
 def test_nonsense_leaves_the_last_good_values_in_force(world: World, nonsense: Any) -> None:
-    """A value that a stale CRD lets through names its field and harms nobody."""
+    """A value that a stale CRD allows is reported with its field, and has no other effect."""
     world.see({"scheduling": {"kubeSchedulerName": "mine"}})
     world.see(nonsense)
     assert world.live.current.kube_scheduler_name == "mine"
@@ -98,7 +98,7 @@ def test_nonsense_leaves_the_last_good_values_in_force(world: World, nonsense: A
 
 
 def test_deletion_and_other_names_change_nothing(world: World) -> None:
-    """Work goes on with the last known values while the object is made again."""
+    """The last known values stay in force while the object is created again."""
     world.see({"scheduling": {"kubeSchedulerName": "mine"}})
     world.see({"scheduling": {"kubeSchedulerName": "other"}}, name="other")
     world.see({"scheduling": {"kubeSchedulerName": "mine"}}, event="DELETED")

@@ -76,7 +76,7 @@ SOURCE = DownloadSource(
 def test_a_method_of_a_backend_that_hangs_is_interrupted(
     guarded: Callable[[str, object], Registry], method: str
 ) -> None:
-    """Whatever the method: the operator goes on, and the message names the method and the plugin."""
+    """Whatever the method: the operator keeps working, and the message names the method and the plugin."""
     (backend,) = guarded("kaiwo_backends", override_methods(BACKEND, **{method: hang})).backends
     with pytest.raises(PluginHung, match=f"{method} of plugin acme did not return within 0.05 s"):
         getattr(backend.load(), method)()

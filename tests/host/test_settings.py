@@ -107,7 +107,7 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
 
 
 def test_the_file_may_come_from_the_environment_and_may_be_missing(tmp_path: Path) -> None:
-    """KAIWO_OPERATOR_CONFIG names the file; a missing one is said, not ignored."""
+    """KAIWO_OPERATOR_CONFIG names the file; a missing file is reported, not ignored."""
     file = tmp_path / "operator.yaml"
     file.write_text("leaseName: mine\nplugins: [batch_job]\n")
     settings = load(environ={"KAIWO_OPERATOR_CONFIG": str(file)})

@@ -49,13 +49,13 @@ def plugin(name: str, **declarations: object) -> LoadedPlugin:
 
 
 def asked(rules: list[tuple[PolicyRule, str]]) -> set[tuple[str, str, str]]:
-    """Group, resource and verb of all that is asked for."""
+    """Group, resource and verb of all requested rights."""
     return {(g, r, v) for rule, _ in rules for g in rule.groups for r in rule.resources for v in rule.verbs}
 
 
 @given(NEEDS)
 def test_merging_adds_and_loses_no_right(needs: list[tuple[PolicyRule, str]]) -> None:
-    """A role grants exactly what was asked for: a verb for one resource never reaches another one."""
+    """A role grants exactly what was requested: a verb for one resource never reaches another one."""
     rules, whys = merged(needs)
     granted = [
         (g, r, v)

@@ -124,7 +124,7 @@ RUBBISH = [
 def test_rubbish_makes_a_broken_plugin_that_says_what_is_wrong(
     install: Callable[..., str], hook: str, returned: str, message: str
 ) -> None:
-    """The author of a plugin is told the hook, the declaration and the fault, and nobody else is harmed."""
+    """The message names the hook, the declaration and the fault, and other plugins are not affected."""
     install("acme", f"{IMPORTS}\n@hookimpl\ndef kaiwo_{hook}():\n    return {returned}\n")
     (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.state == "broken"

@@ -129,7 +129,7 @@ def test_the_second_to_declare_something_is_refused_naming_both_distributions(
 
 @pytest.mark.parametrize("what", CASES)
 def test_a_plugin_that_contradicts_itself_is_refused(install: Callable[..., str], what: str) -> None:
-    """Twice the same within one plugin is its author's mistake and is said so."""
+    """A duplicate within one plugin is reported as its author's mistake."""
     hook, first, second = CASES[what]
     install("aaa", source_of(hook, first, second))
     (state,) = [s for s in load(PluginSelection(names=("aaa",))).states if s.name == "aaa"]

@@ -23,7 +23,7 @@ PROJECTS: list[dict[str, Any]] = [
 def test_a_plugin_alone_loads_and_declares_the_fields_that_its_metadata_announces(
     project: dict[str, Any],
 ) -> None:
-    """What is said about a plugin that is not selected comes true when it is; and no plugin needs another."""
+    """The recorded fields of an unselected plugin match those when selected; no plugin needs another."""
     name, distribution = project["folder"], project["name"]
     assert distribution == f"kaiwo-{name.replace('_', '-')}"
     assert list(project["entry-points"]["kaiwo.plugins"]) == [name]

@@ -1,4 +1,4 @@
-"""Every hook: what a plugin returns from it arrives where the host looks for it."""
+"""Every hook: what a plugin returns from it arrives where the host reads it."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_kaiwo_lifecycle(install: Callable[..., str]) -> None:
 
 
 def test_kaiwo_transitions(install: Callable[..., str]) -> None:
-    """A listener is named by the function that is to be told."""
+    """A listener is named by the function that is called."""
     plugins = load_source(
         install,
         """
@@ -240,7 +240,7 @@ def test_kaiwo_transitions(install: Callable[..., str]) -> None:
 
 
 def test_every_hook_has_a_test_here_and_a_place_in_the_loader() -> None:
-    """A hook that is specified but never asked, or never tried, cannot come in."""
+    """A specified hook that the host never calls, or that no test covers, cannot be added."""
     specified = {name for name in vars(hookspecs) if name.startswith("kaiwo_")}
     assert len(specified) <= 10
     assert specified == set(HOOKS)

@@ -32,7 +32,7 @@ def test_nothing_is_imported_before_the_first_call(module: str) -> None:
     assert module in sys.modules
 
 
-def test_a_wrong_name_is_told_when_it_is_called(module: str) -> None:
+def test_a_wrong_name_is_reported_when_it_is_called(module: str) -> None:
     """The error names what is missing; whoever calls a plugin shows it as the plugin's."""
     with pytest.raises(AttributeError, match="triple"):
         Lazy(f"{module}:triple")(1)

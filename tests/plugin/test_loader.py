@@ -258,8 +258,8 @@ def test_fields_of_an_unselected_distribution_are_known_without_importing_it(
     assert state(plugins, "ghost").state == "not-selected"
 
 
-def test_fields_of_a_broken_plugin_are_told_apart_from_those_left_out(install: Callable[..., str]) -> None:
-    """A user whose field nobody serves is not told to select what is selected and broken."""
+def test_fields_of_a_broken_plugin_are_distinguished_from_those_left_out(install: Callable[..., str]) -> None:
+    """No message tells a user to select a plugin that is selected and broken."""
     install("broken", RAISES, fields=("KaiwoJob.brokenJob",))
     plugins = load(only("broken"))
     assert ("KaiwoJob", "brokenJob") not in plugins.unselected_fields
@@ -279,7 +279,7 @@ def test_a_field_that_a_loaded_plugin_declares_is_not_called_unselected() -> Non
     )
 
 
-def test_only_the_hooks_asked_for_are_called(install: Callable[..., str]) -> None:
+def test_only_the_requested_hooks_are_called(install: Callable[..., str]) -> None:
     """A help text needs the commands of plugins and nothing else of them."""
     install(
         "acme",

@@ -16,7 +16,7 @@ def test_flag_wins_over_environment_wins_over_file() -> None:
     assert PluginSelection.of(settings=file, environ=environ, flag="from_flag").names == ("from_flag",)
 
 
-def test_each_setting_is_looked_up_on_its_own() -> None:
+def test_each_setting_is_resolved_on_its_own() -> None:
     """A list in the environment does not forget what the file disables and requires."""
     file = {"plugins": ["a"], "pluginsDisabled": ["b"], "pluginsRequired": ["c"]}
     selection = PluginSelection.of(

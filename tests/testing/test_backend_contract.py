@@ -85,7 +85,7 @@ GOOD = Backend(
 
 
 def test_a_good_backend_passes_built_or_only_declared() -> None:
-    """The contract asks for nothing that cannot be done, and of a declaration only what it declares."""
+    """The contract requires nothing that cannot be done, and of a declaration only what it declares."""
     testing.assert_backend_contract(GOOD, [testing.job(), testing.job("other", acmeJob={})])
     declared = replace(GOOD, implementation=None)
     testing.assert_backend_contract(declared, [testing.job(acmeJob={})])

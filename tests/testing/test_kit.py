@@ -42,7 +42,7 @@ def test_a_test_sees_only_the_plugins_it_names() -> None:
 
 
 def test_a_plugin_that_would_be_broken_fails_the_test_with_the_reason() -> None:
-    """Nobody has to look for a state to notice that a plugin does not load."""
+    """A plugin that does not load fails without a check of its state."""
     with pytest.raises(AssertionError, match="acme: kaiwo_acme states no API version"):
         testing.plugins(module("kaiwo_acme", KAIWO_API=None))
 
@@ -112,7 +112,7 @@ def source(item: type[BaseModel], downloader: str | None = None) -> DownloadSour
 
 
 def test_a_good_source_passes() -> None:
-    """The contract asks for nothing that cannot be done."""
+    """The contract requires nothing that cannot be done."""
     testing.assert_source_contract(source(Item), valid=[{"reference": "a"}], invalid=[{}, {"reference": ""}])
 
 

@@ -31,7 +31,7 @@ def vendor(recognise: Callable[[Object], tuple[NodeGpus, ...]]) -> GpuVendor:
 
 
 def test_a_good_vendor_passes() -> None:
-    """The contract asks for nothing that cannot be done."""
+    """The contract requires nothing that cannot be done."""
     testing.assert_vendor_contract(vendor(good), [NODE])
 
 

@@ -51,7 +51,7 @@ def test_a_broken_record_counts_as_none(value: object) -> None:
     assert decode({"metadata": {"annotations": {RESOLVED: "{}"}}}) is None
 
 
-def test_fields_are_told_apart_but_not_stored() -> None:
+def test_field_origins_are_distinguished_but_not_stored() -> None:
     """The record holds hashes by field, and none of the user's values."""
     secret = Workload.from_object(
         job(env=[{"name": "TOKEN", "value": "hunter2"}], gpus=0, job={"spec": {"a": 1}})

@@ -49,7 +49,7 @@ def test_a_block_does_not_force_a_back_end() -> None:
     assert served({"slurmJob": {}}, slurm=False) == "batch_job"
 
 
-def test_a_back_end_that_is_not_asked_for_cannot_stand_in_the_way() -> None:
+def test_a_backend_that_is_not_selected_has_no_effect() -> None:
     """The rule of a later one that fails harms only workloads with its block."""
 
     def fails(_: Workload) -> bool:

@@ -57,7 +57,7 @@ def test_a_derived_name_fits_and_stays_distinct() -> None:
         ("", 63, "dns1123", '"w"'),
     ],
 )
-def test_an_illegal_name_is_told_with_the_limit_and_a_legal_one(
+def test_an_illegal_name_is_reported_with_the_limit_and_a_legal_one(
     name: str, limit: int, pattern: str, word: str
 ) -> None:
     """Who chose a bad name sees the rule and a name to take instead."""

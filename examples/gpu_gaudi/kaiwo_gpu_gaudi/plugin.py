@@ -24,7 +24,7 @@ GENERATIONS = {"1000": "gaudi", "1010": "gaudi", "1020": "gaudi2", "1060": "gaud
 UNKNOWN_GENERATION = "gaudi"
 
 _PCI_LABEL = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:[0-9a-f]{4}_)?1da3_([0-9a-f]{4})\.present")
-"""What Node Feature Discovery writes when its PCI source is told to label vendor and device."""
+"""The label that Node Feature Discovery writes when its PCI source is set to label vendor and device."""
 
 
 def generation(labels: Iterable[str]) -> str:

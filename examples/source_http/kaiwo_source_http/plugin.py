@@ -1,4 +1,4 @@
-"""One more download source: which field it owns, what an item looks like, and what fetches it."""
+"""One more download source: the field that it owns, the model of its items, and its downloader."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _plugins(names: str | None) -> Plugins:
     """The selected plugins.
 
     Raises:
-        Failure: one that was asked for by name does not load; its fields and rights would be missing.
+        Failure: one that was selected by name does not load; its fields and rights would be missing.
     """
     from kaiwo.plugin.selection import NAMES_VARIABLE
 

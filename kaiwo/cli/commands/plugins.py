@@ -29,7 +29,7 @@ def plugins(ctx: click.Context) -> None:
     """List the plugins that are installed or configured, and their state.
 
     A plugin is loaded, disabled (KAIWO_PLUGINS_DISABLED), not-selected (KAIWO_PLUGINS lists others), or
-    broken: then the note says why. With -o json or yaml the list also says what each plugin declares.
+    broken: then the note has the cause. With -o json or yaml the list also has each plugin's declarations.
     """
     if ctx.invoked_subcommand is None:
         _list()

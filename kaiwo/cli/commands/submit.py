@@ -299,6 +299,6 @@ def _label(manifest: WorkloadFile) -> str:
 
 
 def _write(objects: Sequence[Object]) -> None:
-    """The objects on standard output if ``-o`` asks for them; else the report has said it all."""
+    """The objects on standard output if ``-o`` is given; otherwise the report is complete."""
     if kit.settings().output in ("json", "yaml", "name"):
         kit.emit(objects, one=True)

@@ -86,7 +86,7 @@ def read_workloads(
     Args:
         request: what the user gave.
         plugins: what contributes fields.
-        context_namespace: asked when neither a flag, a manifest nor kaiwoconfig.yaml names a namespace.
+        context_namespace: called when neither a flag, a manifest nor kaiwoconfig.yaml names a namespace.
         consequence: what did not happen, for the error message.
         suffix: ends generated names, which the API server cannot generate for objects applied by name.
 

@@ -1,4 +1,4 @@
-"""Kubernetes objects on standard output, in the form that ``-o`` asks for."""
+"""Kubernetes objects on standard output, in the form given with ``-o``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def emit(objects: Sequence[Object], columns: Sequence[Column] = (), *, one: bool = False) -> None:
-    """Write objects the way the user asked for; a table without ``-o``, or YAML when there are no columns.
+    """Write objects in the form given with ``-o``; without it a table, or YAML when there are no columns.
 
     Args:
         objects: whole objects.
         columns: of the table.
-        one: the user asked for one object, so that JSON and YAML carry it and no list.
+        one: one object was requested, so that JSON and YAML carry it and no list.
     """
     form = settings().output or ("table" if columns else "yaml")
     match form:

@@ -28,7 +28,7 @@ def to_json(value: Any) -> str:
 
 
 def to_yaml(value: Any, *, documents: bool = False) -> str:
-    """YAML in the order of the keys; several documents if asked for.
+    """YAML in the order of the keys; several documents if requested.
 
     Multi-line text is written as a block, as people write scripts.
     """

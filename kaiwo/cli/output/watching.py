@@ -47,13 +47,13 @@ def watch(
 ) -> None:
     """Show until interrupted: a terminal is drawn anew in place, a pipe gets the text of each change.
 
-    An API server that does not answer is asked again, and what was read last stays on the screen.
+    A failed request is retried, and the last result stays on the screen.
 
     Args:
         read: reads from the cluster.
         write: writes what was read to standard output.
         changed: waits so many seconds; True as soon as reading again is worth it.
-        on_terminal: None to look.
+        on_terminal: None to detect it.
         rounds: stop after so many drawings; None for never.
     """
     terminal = sys.stdout.isatty() if on_terminal is None else on_terminal

@@ -55,7 +55,7 @@ def message(obj: Object) -> str:
 
 
 def gpus(obj: Object) -> str:
-    """GPUs in all: as allocated, else as asked for."""
+    """GPUs in all: as allocated, else as requested."""
     allocation = status(obj).get("allocation")
     if isinstance(allocation, dict):
         replicas, each = allocation.get("pods", allocation.get("replicas")), allocation.get("gpusPerReplica")
@@ -68,7 +68,7 @@ def gpus(obj: Object) -> str:
 
 
 def queue(obj: Object) -> str:
-    """The queue asked for, else the one it was given to."""
+    """The requested queue, else the assigned one."""
     allocation = status(obj).get("allocation")
     given = _text(allocation.get("queue")) if isinstance(allocation, dict) else ""
     return _text(spec(obj).get("clusterQueue")) or given

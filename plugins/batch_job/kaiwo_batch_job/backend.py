@@ -31,7 +31,7 @@ class BatchJobBackend(BackendBase):
     """Runs a KaiwoJob as a batch/v1 Job."""
 
     def serves(self, workload: Workload) -> bool:
-        """A KaiwoJob that asks for no Ray."""
+        """A KaiwoJob that does not request Ray."""
         return not workload.spec.ray and "rayJob" not in workload.blocks
 
     def validate(self, workload: Workload) -> None:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 BLOCK = "spec.job"
 BACKOFF_LIMIT = 0
-"""A retry would take GPUs that nobody asked for."""
+"""A retry would use GPUs that nobody requested."""
 
 TTL_SECONDS = 3600
-"""How long a finished Job stays unless the embedded one says."""
+"""How long a finished Job stays unless the embedded one sets it."""
 
 
 def job_spec(workload: Workload) -> Object:
@@ -34,7 +34,7 @@ def job_spec(workload: Workload) -> Object:
 
 
 def _warnings(workload: Workload) -> list[str]:
-    """Numbers that a plain Job does not use; what validation says too, in its words."""
+    """Numbers that a plain Job does not use, with the messages of validation."""
     spec, warnings = workload.spec, []
     if spec.replicas > 1:
         warnings.append(

@@ -126,7 +126,7 @@ def decided(**spec: Any) -> Any:
 
 
 def test_a_retry_is_never_made() -> None:
-    """The limit is 0 whatever is asked, and another value is told."""
+    """The limit is always 0, and another value is reported."""
     for given, warns in ((None, False), (0, False), (6, True)):
         spec = {} if given is None else {"backoffLimit": given}
         planned = decided(job={"spec": spec})
@@ -143,7 +143,7 @@ def test_a_retry_is_never_made() -> None:
         ({"resources": {"limits": {"amd.com/gpu": 1}}}, "request GPUs with spec.gpus"),
     ],
 )
-def test_what_a_plain_job_does_not_use_is_told(spec: dict[str, Any], word: str) -> None:
+def test_what_a_plain_job_does_not_use_is_reported(spec: dict[str, Any], word: str) -> None:
     """A number without effect is never passed over in silence."""
     assert any(word in warning for warning in decided(**spec).warnings)
     assert decided(gpus=1, gpuModels=[], replicas=1).warnings == ()
@@ -188,7 +188,7 @@ def test_parallel_pods_are_counted(block: Any, pods: int) -> None:
 
 
 def test_gpus_of_an_embedded_template_are_the_workloads() -> None:
-    """A template that asks for GPUs itself: NUM_GPUS says so, and they must fit."""
+    """A template that requests GPUs itself: NUM_GPUS has their number, and they must fit."""
     template = {"spec": {"containers": [{"name": "a", "resources": {"limits": {"amd.com/gpu": 2}}}]}}
     planned = decided(job={"spec": {"template": template}})
     container = planned.rendered[-1].child["spec"]["template"]["spec"]["containers"][0]
@@ -210,7 +210,7 @@ def test_gpus_of_an_embedded_template_are_the_workloads() -> None:
         ({"metadata": {"labels": {"a": 1}}}, "spec.job.metadata.labels[a]:"),
     ],
 )
-def test_nonsense_is_told_by_its_field(block: Any, path: str) -> None:
+def test_nonsense_is_reported_by_its_field(block: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = decided(job=block).statuses
     assert status["reason"] == "InvalidSpec"

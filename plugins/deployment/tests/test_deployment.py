@@ -102,7 +102,7 @@ def test_what_is_created(name: str, obj: Any) -> None:
 
 
 def test_it_serves_kaiwoservices_without_ray() -> None:
-    """A KaiwoService is a Deployment unless it asks for Ray or embeds a RayService."""
+    """A KaiwoService is a Deployment unless it requests Ray or embeds a RayService."""
     assert not BACKEND.load().serves(Workload.from_object(service(ray=True, deployment={"spec": {}})))
     assert not BACKEND.load().serves(Workload.from_object(service(rayService={})))
     assert BACKEND.load().serves(Workload.from_object(service(ray=False, deployment={"spec": {}})))
@@ -118,7 +118,7 @@ def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:
 
 
 def test_pods_are_found_by_the_workloads_name() -> None:
-    """Selector and pod label are `app: <name>`, whatever was embedded; a user is told."""
+    """Selector and pod label are `app: <name>`, whatever was embedded; a warning reports it."""
     for obj in (MINIMAL, GPUS, EMBEDDED):
         made = deployment(obj)
         assert made["spec"]["selector"] == {"matchLabels": {"app": "chat"}}
@@ -158,7 +158,7 @@ def test_declared_ports_get_a_service() -> None:
     assert not [item for item in planned(MINIMAL).writes if item.resource == SERVICE]
 
 
-def test_a_name_that_no_service_can_have_is_told() -> None:
+def test_a_name_that_no_service_can_have_is_reported() -> None:
     """A Deployment may start with a digit, a Service may not: the user learns why there is none."""
     container = {"name": "a", "ports": [{"containerPort": 80}]}
     obj = service(name="7b-chat", deployment={"spec": {"template": {"spec": {"containers": [container]}}}})
@@ -195,7 +195,7 @@ def test_gpus_are_shared_evenly(spec: Any, each: int, replicas: int) -> None:
     assert (env["NUM_GPUS"], env["NUM_REPLICAS"]) == (str(each * replicas), str(replicas))
 
 
-def test_a_count_that_is_not_used_is_told() -> None:
+def test_a_count_that_is_not_used_is_reported() -> None:
     """Who writes three numbers that contradict each other learns which two count, from the operator too."""
     told = "spec.gpus: 99 becomes 6: replicas times gpusPerReplica; leave gpus out"
     assert told in planned(service(gpus=99, gpusPerReplica=3, replicas=2)).warnings
@@ -224,7 +224,7 @@ def test_gpus_that_cannot_be_shared_are_refused_with_the_nearest() -> None:
         ),
     ],
 )
-def test_nonsense_is_told_by_its_field(block: Any, path: str) -> None:
+def test_nonsense_is_reported_by_its_field(block: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = planned(service(deployment=block)).statuses
     assert status["reason"] == "InvalidSpec"
@@ -246,7 +246,7 @@ JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
-    """Whatever JSON is embedded: an object to create, or a status that says why not."""
+    """Whatever JSON is embedded: an object to create, or a status with the reason."""
     for shape in (block, {"spec": block}, {"spec": {"template": {"spec": block}}}):
         found = planned(service(gpus=gpus, deployment=shape))
         assert found.writes or found.statuses

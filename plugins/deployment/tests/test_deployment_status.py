@@ -21,7 +21,7 @@ STARTED = "2026-01-02T03:04:05Z"
 def pod(
     name: str, revision: str = NEW, *, state: Any = None, gated: bool = False, born: str = STARTED
 ) -> dict[str, Any]:
-    """A pod of a revision; running unless told otherwise."""
+    """A pod of a revision; running by default."""
     state = {"running": {"startedAt": STARTED}} if state is None else state
     return {
         "metadata": {
@@ -117,8 +117,8 @@ def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) ->
     assert "\n" not in found.message
 
 
-def test_a_gated_pod_of_a_serving_service_is_told_and_no_more() -> None:
-    """The service goes on; the reason has the queue's words."""
+def test_a_gated_pod_of_a_serving_service_is_reported_and_no_more() -> None:
+    """The service continues; the reason is the queue's."""
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)
     assert (found.status, found.reason) == ("RUNNING", "Pending")
     assert QUOTA.message in found.message
@@ -153,13 +153,13 @@ def test_the_deadline_counts_from_the_admission() -> None:
 
 
 def test_pods_of_an_older_revision_prove_nothing() -> None:
-    """Without a word of the Deployment the newest pod tells which revision is current."""
+    """Without the Deployment's revision, the newest pod decides which one is current."""
     old, new = pod("o", OLD), pod("n", state=WAITS, born="2026-01-02T03:04:06Z")
     found = seen({"observedGeneration": 3, "updatedReplicas": 1, "replicas": 2}, old, new)
     assert found.status == "STARTING"
 
 
-def test_pods_that_cannot_even_be_created_are_told() -> None:
+def test_pods_that_cannot_even_be_created_are_reported() -> None:
     """A quota or a policy speaks through the Deployment's condition."""
     state = status(0, 0, 0)
     state["conditions"].append(
@@ -172,8 +172,8 @@ def test_pods_that_cannot_even_be_created_are_told() -> None:
     assert (found.reason, found.requeue_after) == ("Starting", 2.0), "the next try may be taken"
 
 
-def test_the_newest_refusal_of_pods_is_told() -> None:
-    """The Deployment's condition keeps the first text; its ReplicaSet's newest warning is asked for."""
+def test_the_newest_refusal_of_pods_is_reported() -> None:
+    """The Deployment's condition keeps the first text; its ReplicaSet's newest warning is read."""
     state = status(0, 0, 0)
     state["conditions"].append(
         {
@@ -209,6 +209,6 @@ JSON = st.recursive(
     st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), JSON), max_size=3
 ))  # fmt: skip
 def test_nothing_that_comes_back_is_a_crash(child: Any, pods: Any) -> None:
-    """Whatever a live object looks like: a status."""
+    """Whatever the live object: a status."""
     workload = Workload.from_object(service())
     assert observe(Observation(workload, child, tuple(pods), None, queued=False, now=NOW)).status

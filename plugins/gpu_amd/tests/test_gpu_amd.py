@@ -31,7 +31,7 @@ PRODUCT, DEVICE, COUNT = "amd.com/gpu.product-name", "amd.com/gpu.device-id", "b
     ],
 )
 def test_the_model_is_the_short_name(labels: dict[str, str], model: str) -> None:
-    """Users and node pools speak of mi300x; without a product name the device id tells."""
+    """Users and node pools use the name mi300x; without a product name the device id decides."""
     assert recognise(node(gpus={"amd.com/gpu": 8}, labels=labels)) == (NodeGpus(model, 8, "amd.com/gpu"),)
 
 

@@ -89,7 +89,7 @@ def updated_spec(
     """The spec that the KaiwoQueueConfig should have now; equal to its spec when nothing has to change.
 
     A default one that was created before there were nodes, and that nobody has changed, gets its quotas with
-    the first nodes. Otherwise a spec is rewritten only where KaiwoConfig says that it follows the nodes.
+    the first nodes. Otherwise a spec is rewritten only where KaiwoConfig has it follow the nodes.
 
     Args:
         spec: the spec as it is; it is not changed.

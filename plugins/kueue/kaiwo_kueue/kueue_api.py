@@ -23,7 +23,7 @@ FLAVOR_LIMITS = {"v1beta1": 16, "v1beta2": 64}
 """``maxItems`` of ``resourceGroups[].flavors`` in Kueue 0.12 and 0.18, by their newest version."""
 
 _FLAVORS = ("spec", "resourceGroups", "flavors")
-_CACHE_SECONDS = 5.0  # a burst of reconciliations asks once
+_CACHE_SECONDS = 5.0  # a burst of reconciliations sends one request
 
 
 class KueueApi:

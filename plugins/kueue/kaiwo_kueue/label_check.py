@@ -24,7 +24,7 @@ def missing_labels(flavors: Iterable[DesiredObject], nodes: Collection[LabelledN
     """Flavors that no node can serve because nobody labels nodes; none where an administrator labelled them.
 
     Args:
-        flavors: the ResourceFlavors that are asked for.
+        flavors: the desired ResourceFlavors.
         nodes: all nodes.
     """
     if not any(node.counts and WORKER not in node.labels for node in nodes):

@@ -116,7 +116,7 @@ class PriorityClassEntry(Model):
 class TopologyLevel(Model):
     """One level of a topology."""
 
-    node_label: Annotated[str, Field(min_length=1, description="Node label that tells the domains apart.")]
+    node_label: Annotated[str, Field(min_length=1, description="Node label that distinguishes the domains.")]
 
 
 _Levels = Annotated[

@@ -61,7 +61,7 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
 
 
 def manages(kind: Resource, facts: QueueFacts) -> bool:
-    """Whether Kueue queues objects of a kind by itself, as the setting ``integrations`` says.
+    """Whether Kueue queues objects of a kind by itself, by the setting ``integrations``.
 
     Kueue's own configuration is a file in its namespace, which Kaiwo has no right to read.
     """

@@ -55,7 +55,7 @@ def live_fixture() -> Callable[..., LiveObject]:
 
 @pytest.fixture
 def wants() -> Callable[..., DesiredObjects]:
-    """What a spec asks for: ``wants({"clusterQueues": [...]}, namespaces={"a"})``."""
+    """The desired objects of a spec: ``wants({"clusterQueues": [...]}, namespaces={"a"})``."""
 
     def ask(spec: Object, **around: Any) -> DesiredObjects:
         return desired(QueueConfigSpec.read(spec), ClusterState(**around))

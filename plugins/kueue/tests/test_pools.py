@@ -135,7 +135,7 @@ def test_nobody_waits_for_labels_that_nobody_writes(vendors: Vendors) -> None:
 
 
 def test_merged_and_waiting_nodes_are_read_from_annotations(vendors: Vendors) -> None:
-    """The plugin that labels nodes says there what it did; more pools than flavors are left out."""
+    """The plugin that labels nodes records there what it did; more pools than flavors are left out."""
     cluster = Cluster(vendors)
     reader = PoolReader(cluster.host)
     merged, moving = amd("a", pool="m"), amd("b", pool="old")

@@ -94,7 +94,7 @@ def test_why_a_workload_cannot_be_queued(
 
 
 def test_a_local_queue_of_somebody_else_is_used_as_it_is() -> None:
-    """Also when no ClusterQueue has its name, and when the list of namespaces says otherwise."""
+    """Also when no ClusterQueue has its name, and when the list of namespaces has others."""
     theirs = (named("own", spec={"clusterQueue": "elsewhere"}), named("team", spec={"clusterQueue": "team"}))
     around = facts(objects={kinds.LOCAL_QUEUE: theirs})
     assert isinstance(ask(around, clusterQueue="own"), QueueAssignment)
@@ -303,7 +303,7 @@ def test_a_limit_alone_asks_for_quota_as_well() -> None:
 
 
 def test_a_job_that_kueue_ignores_is_reported_after_half_a_minute() -> None:
-    """Until then it waits, and is looked at again at the right moment; the label to set is named."""
+    """Until then it waits, and is requeued at the right moment; the label to set is named."""
     fresh = admission(child(10), facts())
     assert fresh is not None
     waits = "waits in queue kaiwo"

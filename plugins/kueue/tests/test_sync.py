@@ -61,7 +61,7 @@ def words(actions: Sequence[Action]) -> list[str]:
 
 @pytest.fixture
 def objects(wants: Wants) -> tuple[DesiredObject, ...]:
-    """What the configuration asks for."""
+    """The desired objects of the configuration."""
     asked = wants(CONFIG, namespaces={"a", "b"})
     assert not asked.problems
     return asked.objects
@@ -90,7 +90,7 @@ def test_objects_are_made_in_the_order_in_which_they_refer_to_each_other(
 
 
 def test_nothing_is_written_when_nothing_changed(objects: tuple[DesiredObject, ...], live: Live) -> None:
-    """Also after an upgrade of Kueue: the other generation says the same in other words."""
+    """Also after an upgrade of Kueue: the other version has the same in other fields."""
     there = [live(item) for item in objects]
     assert plan(objects, there).actions == ()
 
@@ -177,7 +177,7 @@ def test_a_flavor_that_cannot_change_is_replaced_by_way_of_its_queues(
 
 
 def test_a_queue_of_somebody_else_keeps_a_flavor(objects: tuple[DesiredObject, ...], live: Live) -> None:
-    """Then nothing of ours is dropped for nothing, and the status says whose queue it is."""
+    """Then none of Kaiwo's objects is deleted in vain, and the status names the owner of the queue."""
     there = [live(item) for item in objects]
     item = by_kind(objects, RESOURCE_FLAVOR, "f")
     there = [live(item, applied="old") if found.name == "f" else found for found in there]

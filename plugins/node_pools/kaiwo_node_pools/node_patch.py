@@ -63,7 +63,7 @@ def node_patch(node: PoolNode, pool: str, taint: str) -> Object:
 
 
 def pending_patch(node: PoolNode, pool: str) -> Object:
-    """The merge patch for a node whose new pool has to wait, empty when the node says so already.
+    """The merge patch for a node whose new pool has to wait, empty when the node is already annotated.
 
     Args:
         node: the node.

@@ -1,7 +1,7 @@
 """Merging of node pools that differ least, where Kueue takes fewer flavors than there are pools.
 
 Memory is lowered before CPU, because nodes of one order differ by what their firmware reserves of it. Pools
-of different GPUs are never merged: a pod that asks for GPUs must get the ones it asked for.
+of different GPUs are never merged: a pod must get the GPUs that it requests.
 """
 
 from __future__ import annotations

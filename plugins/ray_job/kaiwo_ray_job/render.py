@@ -21,7 +21,7 @@ BLOCK = "spec.rayJob"
 CLUSTER = f"{BLOCK}.spec.rayClusterSpec"
 SUBMITTER = f"{BLOCK}.spec.submitterPodTemplate"
 BACKOFF_LIMIT = 0
-"""A retry would take GPUs that nobody asked for."""
+"""A retry would use GPUs that nobody requested."""
 
 SUBMITTED_BY_POD = "K8sJobMode"
 """The submission mode in which a pod of its own submits the job; KubeRay's default."""

@@ -19,7 +19,7 @@ CONTAINER = "ray-job-submitter"
 """KubeRay's own name for it."""
 
 RESOURCES = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-"""What KubeRay's own submitter asks for."""
+"""The resource requests of KubeRay's own submitter."""
 
 _LIKE_THE_HEAD = ("schedulerName", "securityContext", "tolerations", "priorityClassName")
 """Fields without which the submitter could not run where the head does."""

@@ -104,7 +104,7 @@ def test_what_is_created(name: str) -> None:
 
 
 def test_a_cluster_ends_with_its_job_and_is_never_tried_twice() -> None:
-    """Shut down after the end, no retry, no autoscaling: whatever was embedded, and the user is told."""
+    """Shut down after the end, no retry, no autoscaling: whatever was embedded, and a warning reports it."""
     for obj in FORMS.values():
         spec = ray_job(obj)["spec"]
         assert spec["shutdownAfterJobFinishes"] is True
@@ -190,7 +190,7 @@ def test_groups_without_a_name_get_one() -> None:
 
 
 def test_groups_without_gpus_are_no_gpus() -> None:
-    """Beside a group that asks for all GPUs of both nodes, workers for preprocessing need none."""
+    """Beside a group that requests all GPUs of both nodes, workers for preprocessing need none."""
     groups = [
         {"groupName": "train", "numOfHosts": 2, "template": _worker({"limits": {"amd.com/gpu": 8}})},
         {"groupName": "prepare", "template": _worker({"limits": {"cpu": 4}})},
@@ -288,7 +288,7 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told_by_its_field(block: Any, path: str) -> None:
+def test_what_cannot_be_is_reported_by_its_field(block: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = planned(job(rayJob=block)).statuses
     assert status["reason"] == "InvalidSpec"
@@ -307,7 +307,7 @@ def test_names_that_kuberay_cannot_handle_are_refused(name: str, fits: bool) -> 
         assert "47" in found.statuses[-1]["message"]
 
 
-def test_a_script_that_is_no_python_is_told() -> None:
+def test_a_script_that_is_no_python_is_reported() -> None:
     """It runs as a shell command; an empty one has nothing to run."""
     assert any("Python" in text for text in planned(job(ray=True, entrypoint="echo hi")).warnings)
     assert any("nothing to run" in text for text in planned(job(ray=True)).warnings)
@@ -375,13 +375,13 @@ def test_what_a_live_rayjob_means(status: Any, how: Any, word: str, reason: str)
 
 
 def test_a_cluster_that_waits_for_its_user_says_so() -> None:
-    """In InteractiveMode nothing goes on until somebody submits a job."""
+    """In InteractiveMode nothing runs until somebody submits a job."""
     found = seen({"jobDeploymentStatus": "Waiting", "startTime": "2026-01-02T03:04:05Z"}, pods=[RUNNING_POD])
     assert (found.status, found.reason) == ("STARTING", "Starting")
     assert "submit" in found.message
 
 
-def test_a_job_that_kuberay_ignores_is_told() -> None:
+def test_a_job_that_kuberay_ignores_is_reported() -> None:
     """KubeRay 1.4 gives an invalid RayJob no status, only an event; with a status it heals."""
     child = {"metadata": {"name": "train", "creationTimestamp": "2026-01-02T03:04:06Z"}, "spec": {}}
     workload = Workload.from_object(MINIMAL)
@@ -392,7 +392,7 @@ def test_a_job_that_kuberay_ignores_is_told() -> None:
     assert "InvalidRayJob" in late.message
 
 
-def test_pods_that_may_not_be_created_are_told() -> None:
+def test_pods_that_may_not_be_created_are_reported() -> None:
     """KubeRay's condition, without the name that each try has anew."""
     message = 'FailedCreateHeadPod\npods "train-5fz7v-head-z6dk2" is forbidden: exceeded quota: none'
     refused = {
@@ -449,7 +449,7 @@ JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
-    """Whatever JSON is embedded: an object to create, or a status that says why not."""
+    """Whatever JSON is embedded: an object to create, or a status with the reason."""
     for shape in (block, {"spec": block}, {"spec": {"rayClusterSpec": block}}):
         found = planned(job(gpus=gpus, ray=True, rayJob=shape))
         assert found.writes or found.statuses

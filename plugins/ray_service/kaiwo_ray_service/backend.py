@@ -81,7 +81,7 @@ class RayServiceBackend(_RayServiceBase):
         return {RAY_SERVICE: {"spec": {SERVE: serve_config(workload)}}} if RAY_SERVICE in secondary else {}
 
     def select_variant(self, inp: VariantInput) -> str | None:
-        """Without AppWrapper where the setting says so; ``auto``: where the queue takes RayServices."""
+        """Without AppWrapper where the setting excludes it; ``auto``: where the queue takes RayServices."""
         wrap = getattr(inp.settings, "wrap", "always")
         bare_form = wrap == "never" or (wrap == "auto" and inp.queue_manages(RAY_SERVICE))
         return BARE if bare_form else None

@@ -211,7 +211,7 @@ def test_new_applications_of_a_relabelled_service_replace_nothing() -> None:
     ],
 )
 def test_other_nodes_than_at_the_start_do_not_split_gpus_anew(change: Any) -> None:
-    """What asks for no other GPUs keeps the split of the running service, which therefore stays up."""
+    """A change without other GPUs keeps the split of the running service, which therefore stays up."""
     obj = service(ray=True, rayService={}, gpus=8, image=IMAGE, serveConfigV2=APPS)
     smaller = tuple(node_fact(node(f"n{n}", gpus={"amd.com/gpu": 4}), LOADED.vendors) for n in range(4))
     known = live(obj)
@@ -260,7 +260,7 @@ def test_a_service_at_rest_costs_no_write() -> None:
 
 
 def test_what_can_never_run_does_not_take_the_running_service_down() -> None:
-    """A broken change is told, and the old wrapper goes on."""
+    """A broken change is reported, and the old wrapper keeps running."""
     for change in ({"rayService": {"spec": 1}}, {"gpuVendor": "acme", "gpus": 1}, {"serveConfigV2": "["}):
         found = planned(edited(MINIMAL, **change), **live(MINIMAL))
         assert found.writes == ()
@@ -328,7 +328,7 @@ def test_what_a_live_wrapper_means(phase: str, inner: Any, pods: Any, word: str,
 
 
 def test_a_service_that_gets_no_pod_is_noticed() -> None:
-    """Half a minute after the RayService was made; and a service that ran before is not told so."""
+    """Half a minute after the RayService was made; and not for a service that ran before."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
     born = (NOW - timedelta(seconds=31)).isoformat()
     secondary = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": {}}}
@@ -338,8 +338,8 @@ def test_a_service_that_gets_no_pod_is_noticed() -> None:
         assert (found.status, found.reason) == ("STARTING", reason)
 
 
-def test_what_refuses_the_pods_of_a_service_is_told() -> None:
-    """KubeRay's warning about the RayCluster, for which it is asked; in the words of the other backends."""
+def test_what_refuses_the_pods_of_a_service_is_reported() -> None:
+    """KubeRay's warning event about the RayCluster; with the reasons of the other backends."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
     born = (NOW - timedelta(seconds=5)).isoformat()
     inner = {"pendingServiceStatus": {"rayClusterName": "chat-abc"}}
@@ -354,8 +354,8 @@ def test_what_refuses_the_pods_of_a_service_is_told() -> None:
     assert "each pod is forbidden: exceeded quota: none" in found.message
 
 
-def test_trouble_of_a_service_that_serves_is_told() -> None:
-    """READY as Ray says, with what keeps one of its workers from running."""
+def test_a_problem_of_a_service_that_serves_is_reported() -> None:
+    """READY as Ray reports, with what keeps one of its workers from running."""
     stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}
     pod = {"metadata": {"name": "w"}, "spec": {}, "status": {"phase": "Pending", "conditions": [stuck]}}
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
@@ -373,8 +373,8 @@ def test_a_wrapper_that_somebody_suspended_says_so() -> None:
     assert (found.status, found.reason) == ("PENDING", "Suspended")
 
 
-def test_a_service_that_the_wrapper_cannot_create_is_told() -> None:
-    """AppWrapper tries for a day and says only that it cannot; once there is a RayService that is over."""
+def test_a_service_that_the_wrapper_cannot_create_is_reported() -> None:
+    """AppWrapper retries for a day and reports only that it failed, until there is a RayService."""
     refused = {"type": "ResourcesDeployed", "status": "False", "reason": "ComponentCreationErrored"}
     status = {"phase": "Resuming", "componentStatus": [{"name": "chat", "conditions": [refused]}]}
     child = {"metadata": {"name": "chat"}, "spec": {"suspend": False}, "status": status}
@@ -386,8 +386,8 @@ def test_a_service_that_the_wrapper_cannot_create_is_told() -> None:
     assert observe(there).reason == "Starting"
 
 
-def test_the_queues_words_are_told() -> None:
-    """A wrapper that waits says what its queue says."""
+def test_the_queues_words_are_reported() -> None:
+    """A wrapper that waits has its queue's message."""
     child = {"metadata": {"name": "chat"}, "spec": {"suspend": True}, "status": {"phase": "Suspended"}}
     waits = Admission("pending", "Pending", "insufficient quota for amd.com/gpu")
     found = observe(Observation(Workload.from_object(MINIMAL), child, (), waits, queued=True, now=NOW))
@@ -407,7 +407,7 @@ def test_the_queues_words_are_told() -> None:
         ({"rayService": {"spec": {"serveConfigV2": "x"}}}, "spec.rayService.spec.serveConfigV2:"),
     ],
 )
-def test_what_cannot_be_is_told_by_its_field(spec: Any, path: str) -> None:
+def test_what_cannot_be_is_reported_by_its_field(spec: Any, path: str) -> None:
     """The user finds the place in the file."""
     (status,) = planned(service(ray=True, **spec)).statuses
     assert status["reason"] == "InvalidSpec"
@@ -422,14 +422,14 @@ def test_an_empty_serve_config_is_none() -> None:
         assert made["spec"]["components"][0]["template"]["spec"].get("serveConfigV2") == found
 
 
-def test_a_service_without_applications_is_told() -> None:
+def test_a_service_without_applications_is_reported() -> None:
     """Ray would start and serve nothing, and the service would never become ready."""
     told = "spec.serveConfigV2 is empty: Ray has nothing to serve"
     assert told in planned(service(ray=True)).warnings
     assert told not in planned(MINIMAL).warnings
 
 
-def test_an_entrypoint_is_told_to_be_unused() -> None:
+def test_an_entrypoint_is_reported_to_be_unused() -> None:
     """Ray Serve runs applications."""
     warnings = planned(service(ray=True, entrypoint="x")).warnings
     assert "spec.entrypoint: is ignored on Ray; use serveConfigV2" in warnings
@@ -559,7 +559,7 @@ JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, config=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, config: Any, gpus: int) -> None:
-    """Whatever JSON is embedded or comes back: an object to create, or a status that says why not."""
+    """Whatever JSON is embedded or comes back: an object to create, or a status with the reason."""
     for shape in (block, {"spec": block}, {"spec": {"rayClusterConfig": block}}):
         found = planned(service(gpus=gpus, ray=True, rayService=shape, serveConfigV2=config))
         assert found.writes or found.statuses

@@ -1,4 +1,4 @@
-"""The five download sources: which field each owns and what an item looks like."""
+"""The five download sources: the field that each owns and the model of its items."""
 
 from __future__ import annotations
 

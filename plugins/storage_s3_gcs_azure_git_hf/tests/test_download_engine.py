@@ -142,7 +142,7 @@ code = main.run(sys.argv[1:])
 print(pathlib.Path("/proc/self/status").read_text())
 sys.exit(code)
 """
-"""The program, telling its own peak: what wait4 tells begins with the memory of the parent it came from."""
+"""The program, printing its own peak: the figure of wait4 includes the memory of the parent process."""
 
 
 def test_a_large_object_needs_little_memory(download: Any, objects: Any) -> None:

@@ -123,7 +123,7 @@ def test_each_request_of_a_kept_connection_is_checked(proxy: EgressProxy, server
      b"POST http://127.0.0.1/ HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"x" * 70_000],
 )  # fmt: skip
 def test_what_is_no_request_is_not_forwarded(proxy: EgressProxy, head: bytes) -> None:
-    """It is answered or cut off, and the egress proxy goes on."""
+    """It is answered or cut off, and the egress proxy keeps running."""
     place = urlsplit(proxy.url)
     with socket.create_connection((place.hostname, place.port), timeout=20) as raw:
         raw.sendall(head)

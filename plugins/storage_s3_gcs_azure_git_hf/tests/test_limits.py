@@ -69,7 +69,7 @@ def test_a_malformed_limit_is_a_usage_error(flag: str, capsys: pytest.CaptureFix
 
 
 def test_a_run_ends_at_its_time_limit(download: Any, objects: Any) -> None:
-    """Exit 2 within seconds although the server goes on sending; the termination message names the limit."""
+    """Exit 2 within seconds although the server keeps sending; the termination message names the limit."""
 
     def slow(handler: Any) -> bool:
         if handler.command == "GET":
@@ -116,7 +116,7 @@ def test_the_command_line_decides_on_ambient_credentials(
     flag: str | None,
     signed: bool,
 ) -> None:
-    """The identity of the pod signs requests only if the operator says so."""
+    """The identity of the pod signs requests only if the operator allows it."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AMBIENTID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "AMBIENTKEY")
     objects.content["a"] = BODY

@@ -27,7 +27,7 @@ class Server:
 
     Attributes:
         answers: those to come.
-        requests: what it was asked.
+        requests: the requests that it got.
         connections: how many there were.
     """
 
@@ -159,7 +159,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again(serve: Any, ask:
     ],
 )
 def test_no_answer_is_reported_from_no_checksum(serve: Any, ask: Any, answer: bytes | None) -> None:
-    """Who asks can ask again."""
+    """A caller can retry."""
     server = serve(answer)
     with pytest.raises(ConnectionError):
         ask(f"http://127.0.0.1:{server.port}").read("a")
@@ -214,7 +214,7 @@ def test_headers_go_no_further_than_their_server_and_its_encryption(
 
 @pytest.mark.parametrize("location", ["http://[::1", "http://a:99999/", "http://a:0/", "https://:1", "x:"])
 def test_a_redirect_to_nowhere_is_not_followed(serve: Any, ask: Any, location: str) -> None:
-    """What a server says cannot be followed is as good as no checksum."""
+    """An unusable header of a server counts as no checksum."""
     server = serve(f"HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n".encode())
     assert ask(f"http://127.0.0.1:{server.port}").read("a") == {}
 

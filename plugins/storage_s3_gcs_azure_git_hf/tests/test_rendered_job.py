@@ -121,7 +121,7 @@ def kubelet(
 
 @pytest.fixture
 async def login(client: Client, namespace: str) -> None:
-    """A Secret with values that must never be seen, and a key that nobody asks for."""
+    """A Secret with values that must never be seen, and a key that nothing refers to."""
     data = {name: base64.b64encode(f"{value}\n".encode()).decode() for name, value in CANARIES.items()}
     data["other"] = base64.b64encode(b"CANARYOTHER").decode()
     metadata = {"name": "login", "namespace": namespace}
@@ -235,7 +235,7 @@ async def test_a_job_gets_its_files_with_the_real_program(
 async def test_what_does_not_exist_ends_the_workload_with_the_programs_line(
     operator: OperatorProcess, kubelet: Kubelet, moto: str, bucket: str
 ) -> None:
-    """The status says item, object and next step; no further try, no Secret anywhere."""
+    """The status names item, object and next step; no further try, no Secret anywhere."""
     await kubelet.submits(job(kubelet.namespace, s3=[s3(moto, bucket, file="none.json")]))
     ended = await kubelet.runs()
     assert ended is not None
@@ -251,7 +251,7 @@ async def test_what_does_not_exist_ends_the_workload_with_the_programs_line(
 async def test_a_missing_secret_keeps_the_pod_from_starting(
     operator: OperatorProcess, kubelet: Kubelet, moto: str, bucket: str
 ) -> None:
-    """Nothing runs without the credentials that were asked for."""
+    """Nothing runs without the requested credentials."""
     assert operator.pid
     await kubelet.submits(job(kubelet.namespace, s3=[s3(moto, bucket)]))
     assert await kubelet.runs() is None

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_a_namespace_that_does_not_exist_is_not_an_empty_one(here: Cli, namespace: str) -> None:
-    """A misspelt name must not look as if all work were done: not found is exit code 3."""
+    """A misspelt name must not be taken for a finished workload: not found is exit code 3."""
     empty = here("list")
     assert (empty.code, empty.err) == (0, f"no workloads in namespace {namespace}\n")
     missing = here("list", "-n", "there-is-none")
@@ -38,7 +38,7 @@ def test_a_namespace_that_does_not_exist_is_not_an_empty_one(here: Cli, namespac
 def test_a_watch_reads_again_only_when_something_changed(
     here: Cli, control_plane: Sandbox, namespace: str
 ) -> None:
-    """The API server tells of changes; nobody asks it every two seconds."""
+    """Changes arrive through a watch; nothing polls every two seconds."""
     assert here("list").code == 0
     job = {
         "apiVersion": KAIWO_JOB.api_version,

@@ -51,7 +51,7 @@ def test_previous_definitions_are_widened_never_narrowed(cli: Cli) -> None:
         ("", "before.yaml: no CustomResourceDefinition in this file"),
     ],
 )
-def test_a_previous_file_that_cannot_be_used_is_told(cli: Cli, content: str, message: str) -> None:
+def test_a_previous_file_that_cannot_be_used_is_reported(cli: Cli, content: str, message: str) -> None:
     """Rendering without it would lose fields, so it is no warning but an error."""
     Path("before.yaml").write_text(content)
     result = cli("manifests", "crds", "--previous", "before.yaml")
@@ -68,7 +68,7 @@ def test_two_sources_of_previous_definitions_are_refused(cli: Cli) -> None:
     assert "exclude each other" in result.err
 
 
-def test_a_plugin_that_is_not_installed_is_told(cli: Cli) -> None:
+def test_a_plugin_that_is_not_installed_is_reported(cli: Cli) -> None:
     """A misspelt name must not silently render fewer fields."""
     result = cli("manifests", "crds", "--plugins", "batch_jbo")
     assert "batch_jbo" in result.err

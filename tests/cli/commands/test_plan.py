@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("job_file")
 
 
 def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
-    """Standard output is a manifest and nothing else; without a cluster that is said, and what it means."""
+    """Standard output is a manifest and nothing else; a missing cluster is reported with its consequences."""
     result = cli("plan", "-f", "job.yaml")
     assert result.code == 0
     (job,) = yaml.safe_load_all(result.out)
@@ -56,7 +56,7 @@ def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
 
 
 def test_any_number_of_gpus_is_planned_when_no_nodes_are_known(cli: Cli) -> None:
-    """Not knowing nodes is no reason to refuse, also with a model asked for."""
+    """Unknown nodes are no reason to refuse, also with a requested model."""
     result = cli("plan", "-f", "job.yaml", "--offline", "--set", "gpus=64", "--set", "gpuModels=[mi300x]")
     assert result.code == 0
 
@@ -86,7 +86,7 @@ def test_a_cluster_without_nodes_can_be_assumed(cli: Cli) -> None:
         ("a: [\n", "nodes.yaml:2:1: invalid YAML"),
     ],
 )
-def test_a_node_file_that_cannot_be_used_is_told(cli: Cli, content: str | None, message: str) -> None:
+def test_a_node_file_that_cannot_be_used_is_reported(cli: Cli, content: str | None, message: str) -> None:
     """With the command that writes a good one."""
     if content is not None:
         Path("nodes.yaml").write_text(content)
@@ -96,7 +96,7 @@ def test_a_node_file_that_cannot_be_used_is_told(cli: Cli, content: str | None, 
     assert "kubectl get nodes -o yaml" in result.err
 
 
-def test_explain_tells_where_each_value_comes_from(cli: Cli) -> None:
+def test_explain_shows_where_each_value_comes_from(cli: Cli) -> None:
     """The origin stands at the value's line; the output stays the same YAML."""
     plain = cli("plan", "-f", "job.yaml", "--offline")
     explained = cli("plan", "-f", "job.yaml", "--offline", "--explain")
@@ -157,8 +157,8 @@ def test_downloads_are_shown_before_what_waits_for_them(cli: Cli) -> None:
     ) in result.err
 
 
-def test_a_warning_is_said_once(cli: Cli) -> None:
-    """With the place in the file; what only planning finds out is said besides."""
+def test_a_warning_is_reported_once(cli: Cli) -> None:
+    """With the position in the file; problems that only planning finds are reported too."""
     more = f"branch: main\n            commit: {'a1' * 20}\n            targetPath: src"
     text = FETCHING.replace("targetPath: src", more).replace("spec:\n", "spec:\n  gpuModels: [mi300x]\n", 1)
     Path("fetch.yaml").write_text(text)
@@ -182,7 +182,7 @@ def test_a_warning_is_said_once(cli: Cli) -> None:
         ),
     ],
 )
-def test_what_checking_and_planning_both_see_is_said_once(
+def test_a_problem_of_checking_and_planning_is_reported_once(
     cli: Cli, kind: str, fields: str, path: str
 ) -> None:
     """One fact, one line, whoever found it."""
@@ -250,7 +250,7 @@ def test_comments_never_change_what_is_meant(obj: dict[str, Any], words: str) ->
     assert yaml.safe_load(annotated(obj, origins)) == obj
 
 
-def test_a_plugin_that_hangs_is_told_and_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_hangs_is_reported_and_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for ever; the line names the plugin, as the workload's status would."""
     found = kit.plugins("batch_job")
     (plugin,) = found.loaded

@@ -1,4 +1,4 @@
-"""Every problem of every document is told at its line before anything is sent."""
+"""Every problem of every document is reported with its line before anything is sent."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def problems(result_err: str) -> list[str]:
         ("spec:\n  gpusPerReplica: 2\n", "job.yaml:6:3: spec.gpusPerReplica: "),
     ],
 )
-def test_a_problem_is_told_at_its_line_and_column(cli: Cli, spec: str, line: str) -> None:
+def test_a_problem_is_reported_at_its_line_and_column(cli: Cli, spec: str, line: str) -> None:
     """File, line, column, field path, what is wrong and what to do, in one line; exit code 2."""
     Path("job.yaml").write_text(HEAD + spec)
     result = cli("submit", "-f", "job.yaml")
@@ -180,7 +180,7 @@ def test_a_name_may_be_generated(cli: Cli) -> None:
     assert (planned.code, planned.out) == (0, f"job.batch/{'n' * 58}xxxxx\n")
 
 
-def test_all_problems_of_all_documents_and_files_are_told_at_once(cli: Cli) -> None:
+def test_all_problems_of_all_documents_and_files_are_reported_at_once(cli: Cli) -> None:
     """One run of the command shows everything there is to repair, in the order of the files."""
     Path("a.yaml").write_text(HEAD + "spec:\n  image: 5\n  gpu: 1\n---\nkind: Pod\napiVersion: v1\n")
     Path("b.yaml").write_text(HEAD.replace("train", "Train_2") + "spec:\n  gpus: 2147483648\n")
@@ -190,7 +190,7 @@ def test_all_problems_of_all_documents_and_files_are_told_at_once(cli: Cli) -> N
 
 
 def test_standard_input_is_read_for_dash_and_for_double_dash(cli: Cli) -> None:
-    """``-f -`` and ``-f --`` mean the same; positions are said to be those of stdin."""
+    """``-f -`` and ``-f --`` mean the same; positions are those of stdin."""
     for dash in ("-", "--"):
         result = cli("submit", "-f", dash, stdin=(HEAD + "spec: {gpu: 1}\n").encode())
         assert problems(result.err)[0].startswith("stdin:5:8: spec.gpu: ")
@@ -216,14 +216,14 @@ def test_a_directory_gives_its_manifests_in_order(cli: Cli) -> None:
     assert result.code == 0
 
 
-def test_an_empty_directory_is_told(cli: Cli) -> None:
-    """Sending nothing must not look like success."""
+def test_an_empty_directory_is_reported(cli: Cli) -> None:
+    """Sending nothing must not be reported as success."""
     Path("jobs").mkdir()
     result = cli("submit", "-f", "jobs")
     assert problems(result.err) == ["jobs: no file with the suffix .yaml, .yml, .json in this directory"]
 
 
-def test_a_field_of_a_plugin_that_is_not_selected_is_told_with_its_package(
+def test_a_field_of_a_plugin_that_is_not_selected_is_reported_with_its_package(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is no typing error, so no other field is offered."""
@@ -234,7 +234,7 @@ def test_a_field_of_a_plugin_that_is_not_selected_is_told_with_its_package(
     assert problem.endswith("; kaiwo-ray-job is installed and declares it; select this plugin")
 
 
-def test_a_field_that_the_cluster_lacks_is_told_at_its_line(
+def test_a_field_that_the_cluster_lacks_is_reported_at_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command knows plugins that the cluster does not have; the API server's own words name no line."""
@@ -246,7 +246,7 @@ def test_a_field_that_the_cluster_lacks_is_told_at_its_line(
     assert str(problem).startswith("job.yaml:6:3: spec.rayJob: unknown field in this cluster; ")
 
 
-def test_one_unreadable_file_of_a_directory_is_told_by_its_name(cli: Cli) -> None:
+def test_one_unreadable_file_of_a_directory_is_reported_by_its_name(cli: Cli) -> None:
     """A broken link hides neither itself nor what else is wrong beside it."""
     Path("jobs").mkdir()
     Path("jobs/a.yaml").symlink_to("nowhere")
@@ -273,7 +273,7 @@ def test_an_address_is_not_fetched(cli: Cli) -> None:
     assert problems(result.err) == [f"{url}: URLs are not fetched; curl -fsSL {url} | kaiwo submit -f -"]
 
 
-def test_what_is_no_utf8_is_told_at_its_byte(cli: Cli) -> None:
+def test_invalid_utf8_is_reported_at_its_byte(cli: Cli) -> None:
     """A file in an old encoding is refused where the first foreign byte is."""
     Path("job.yaml").write_bytes(HEAD.encode() + b"spec:\n  user: M\xfcller\n")
     result = cli("submit", "-f", "job.yaml")

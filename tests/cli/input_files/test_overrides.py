@@ -32,7 +32,7 @@ def write_config(text: str, path: str = "kaiwoconfig.yaml") -> str:
 
 
 @pytest.mark.usefixtures("job_file")
-def test_the_config_file_stands_in_for_what_is_not_said(cli: Cli) -> None:
+def test_the_config_file_supplies_values_that_are_not_set(cli: Cli) -> None:
     """user, clusterQueue and namespace come from the file when neither flag nor manifest names them."""
     config = write_config("user: jane\nclusterQueue: blue\nnamespace: team\n")
     obj = sent(cli, "--config", config)
@@ -61,7 +61,7 @@ def test_flags_win_over_the_manifest(cli: Cli, job_file: Path) -> None:
 
 
 @pytest.mark.usefixtures("job_file")
-def test_nothing_said_leaves_the_clusters_default(cli: Cli) -> None:
+def test_an_unset_value_leaves_the_clusters_default(cli: Cli) -> None:
     """Without flag, manifest and file no user or queue is sent."""
     obj = sent(cli)
     assert "user" not in obj["spec"]
@@ -95,7 +95,7 @@ def test_the_config_file_is_found_in_this_order(
     ],
 )
 @pytest.mark.usefixtures("job_file")
-def test_a_config_file_that_cannot_be_used_is_told(cli: Cli, text: str, message: str) -> None:
+def test_a_config_file_that_cannot_be_used_is_reported(cli: Cli, text: str, message: str) -> None:
     """Line, column, and the nearest key; exit code 2 and nothing sent."""
     Path("c.yaml").write_text(text)
     result = cli("submit", "-f", "job.yaml", "--dry-run=client", "--config", "c.yaml")
@@ -146,7 +146,7 @@ def test_set_to_nothing_removes_a_field(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("job_file")
-def test_what_set_breaks_is_said_of_the_flag(cli: Cli) -> None:
+def test_an_invalid_set_value_is_reported_for_the_flag(cli: Cli) -> None:
     """A problem that a flag caused is not blamed on a line of the file."""
     result = cli("submit", "-f", "job.yaml", "--dry-run=client", "--set", "gpus=-1")
     assert result.err.startswith("--set gpus: spec.gpus: -1 is less than 0")

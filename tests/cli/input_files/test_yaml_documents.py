@@ -129,7 +129,7 @@ def test_broken_syntax_is_shown_where_the_parser_stopped() -> None:
 
 
 def test_documents_before_a_broken_one_are_read() -> None:
-    """Problems of several documents can be told at once."""
+    """Problems of several documents can be reported at once."""
     found: list[Any] = []
     with pytest.raises(DocumentError):
         found.extend(document.value for document in parse("a: 1\n---\nb: [\n"))
@@ -233,6 +233,6 @@ def test_what_is_no_path_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e3", "0o17", "yes", "1_0", "09", "~", ".inf", "2026-01-31", "1:30"])
-def test_text_that_looks_like_something_else_stays_text(text: str) -> None:
+def test_text_that_resembles_another_type_stays_text(text: str) -> None:
     """A version "1e3" is quoted when written, so that neither kaiwo nor kubectl takes it for a number."""
     assert parse_value(to_yaml({"version": text})) == {"version": text}

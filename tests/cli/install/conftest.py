@@ -75,7 +75,7 @@ class Site:
         return replace(self, objects=objects)
 
     def token(self, account: str) -> str:
-        """A token of an installed service account, asked for as the kubelet does."""
+        """A token of an installed service account, requested as the kubelet does."""
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
         token: str = self.control_plane.api.create(path, request)["status"]["token"]

@@ -28,7 +28,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 @pytest.fixture(scope="session")
 def kube_scheduler(control_plane: Any) -> Path:
-    """The sandbox's kube-scheduler, looked up before a test has a home directory of its own."""
+    """The sandbox's kube-scheduler, found before a test has a home directory of its own."""
     from kaiwo_sandbox import binaries
 
     assert control_plane.url

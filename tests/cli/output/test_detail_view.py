@@ -37,7 +37,7 @@ def page(obj: dict[str, Any], details: WorkloadDetails, capsys: pytest.CaptureFi
     return captured.out + captured.err
 
 
-def test_nothing_that_a_cluster_says_reaches_the_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_text_of_a_cluster_reaches_the_terminal_unescaped(capsys: pytest.CaptureFixture[str]) -> None:
     """Statuses, reasons, messages, conditions, objects, pods and events may all be written by others."""
     hostile = f"Word{HOSTILE}"
     container = {"name": "c", "state": {"waiting": {"reason": hostile, "message": hostile}}}
@@ -72,7 +72,9 @@ def test_a_reason_that_is_no_word_is_dropped(capsys: pytest.CaptureFixture[str])
     assert "Back off now" not in text
 
 
-def test_a_workload_without_a_status_asks_for_the_operator(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workload_without_a_status_has_a_hint_about_the_operator(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """The next command shows whether one runs."""
     text = page(workload(), WorkloadDetails(), capsys)
     assert "not yet observed by an operator; is one running? (kubectl get pods -n kaiwo-system)" in text

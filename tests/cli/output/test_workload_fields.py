@@ -54,7 +54,7 @@ def test_what_is_being_deleted_says_so() -> None:
 
 
 def test_gpus_are_those_that_were_allocated() -> None:
-    """Before that, those that were asked for."""
+    """Before that, the requested ones."""
     assert workload_fields.gpus(workload(spec={"gpus": 9})) == "9"
     assert workload_fields.gpus(workload(spec={"replicas": 2, "gpusPerReplica": 4})) == "8"
     allocated = {"status": "RUNNING", "allocation": {"replicas": 3, "gpusPerReplica": 3}}
@@ -68,7 +68,7 @@ def test_one_user_may_be_written_in_several_ways() -> None:
     assert not workload_fields.same_user("", "joe")
 
 
-def test_the_queue_is_the_one_asked_for_or_given_to() -> None:
+def test_the_queue_is_the_requested_or_the_assigned_one() -> None:
     """Without a queue in the spec, the default one that the operator chose."""
     given = {"status": "PENDING", "allocation": {"queue": "kaiwo"}}
     assert workload_fields.queue(workload(spec={}, status=given)) == "kaiwo"

@@ -36,8 +36,8 @@ def container_of(deployment: Any) -> Any:
     return deployment["spec"]["template"]["spec"]["containers"][0]
 
 
-async def test_a_service_gets_ready_sleeps_and_wakes(operator: Start, user: Any) -> None:
-    """READY with its times; zero replicas put it to PENDING/ScaledToZero, more wake it up."""
+async def test_a_service_gets_ready_and_scales_to_zero_and_back(operator: Start, user: Any) -> None:
+    """READY with its times; with zero replicas it is PENDING/ScaledToZero, with more it is READY again."""
     await operator(plugins=PLUGINS)
     created = await user.submit(
         KIND, "chat", gpus=2, replicas=2, user="jane", deployment=embedded(ports=(8000,))
@@ -149,7 +149,7 @@ async def test_a_stuck_rollout_says_why_and_heals(operator: Start, user: Any) ->
         ({"spec": {"strategy": "quick"}}, "strategy"),
     ],
 )
-async def test_what_the_api_server_refuses_is_said(
+async def test_a_rejection_by_the_api_server_is_reported(
     operator: Start, user: Any, block: Any, words: str
 ) -> None:
     """Its own words, with the field; and a corrected spec runs."""

@@ -51,7 +51,7 @@ def control_plane(platform: Any) -> Any:
 async def operator(
     control_plane: Any, crds: None
 ) -> AsyncIterator[Callable[..., Awaitable[OperatorProcess]]]:
-    """A function that starts an operator that looks after the whole cluster; it ends with the test."""
+    """A function that starts an operator for the whole cluster; it ends with the test."""
     del crds
     started: list[OperatorProcess] = []
 

@@ -118,7 +118,7 @@ async def test_a_queue_of_somebody_else_is_managed_while_it_is_listed_and_never_
 async def test_a_flavor_is_replaced_under_a_running_workload(
     operator: Start, admin: Any, client: Client, lab: Any, quota: Callable[..., Object]
 ) -> None:
-    """Kueue fixes the labels of a flavor with a topology; what runs on it goes on, and nothing fails."""
+    """Kueue fixes the labels of a flavor with a topology; running workloads continue, and nothing fails."""
     spec: Object = {
         "topologies": [{"name": "t", "levels": [{"nodeLabel": "kubernetes.io/hostname"}]}],
         "clusterQueues": [{"name": "kaiwo", "spec": quota()}],

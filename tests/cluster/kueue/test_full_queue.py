@@ -87,7 +87,7 @@ async def test_a_rollout_goes_on_in_a_full_queue(
     assert images == {"registry.example/serve:2"}
 
 
-async def test_a_workload_gets_the_model_it_asks_for(
+async def test_a_workload_gets_the_model_that_it_requests(
     operator: Start, admin: Any, client: Client, lab: Any
 ) -> None:
     """Two models under one vendor: Kueue's flavor, the node and the model agree; storage has a quota, too."""

@@ -29,7 +29,7 @@ FLAVORS = [{"name": "f"}]
 
 
 def cpu(amount: str) -> Object:
-    """Resources of a job that asks for CPU only."""
+    """Resources of a job that requests CPU only."""
     wanted = {"cpu": amount, "memory": "1Gi"}
     return {"requests": wanted, "limits": wanted}
 

@@ -150,7 +150,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def healing(self, **keys: str | None) -> AsyncIterator[None]:
-        """Meanwhile, tell all pods how to behave, those that come later too."""
+        """Set how all pods behave, later ones included, for the duration of the block."""
         task = asyncio.create_task(self._heal(keys))
         try:
             yield
@@ -171,7 +171,7 @@ class World:
 
     @property
     def gpu_spec(self) -> Object:
-        """What asks for one GPU of the model of this test's own nodes."""
+        """A request for one GPU of the model of this test's own nodes."""
         return {"gpus": 1, "gpuVendor": "nvidia", "gpuModels": [f"nvidiat{self.token}"]}
 
     async def add_node(self) -> str:
@@ -204,7 +204,7 @@ class World:
 
 @pytest.fixture
 async def world(client: Client, namespace: str, process: OperatorProcess) -> AsyncIterator[World]:
-    """A namespace in which the module's operator looks after workloads."""
+    """A namespace whose workloads the module's operator reconciles."""
     del process
     made = World(client, namespace)
     yield made

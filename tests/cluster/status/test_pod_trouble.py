@@ -35,7 +35,9 @@ async def test_an_image_that_cannot_be_pulled_is_named_until_it_can(world: Any, 
         await story.check_events("ImagePullBackOff")
 
 
-async def test_no_free_gpu_is_told_in_the_schedulers_words(world: Any, form: Any) -> None:
+async def test_missing_free_gpus_are_reported_with_the_message_of_the_scheduler(
+    world: Any, form: Any
+) -> None:
     """STARTING/Unschedulable while somebody else holds the GPU; then all is well."""
     node = await world.add_node()
     blocker = _blocker(world.namespace, node)
@@ -58,7 +60,7 @@ async def test_no_free_gpu_is_told_in_the_schedulers_words(world: Any, form: Any
 
 
 @pytest.mark.forms("deployment")
-async def test_a_crash_loop_is_told_with_its_exit_code(world: Any, form: Any) -> None:
+async def test_a_crash_loop_is_reported_with_its_exit_code(world: Any, form: Any) -> None:
     """Not running while the container backs off; the start stays; then all is well."""
     bad = {"kaiwo-sandbox/exit-code": "3", "kaiwo-sandbox/run-time": "2s"}
     async with world.story(form) as story:
@@ -94,7 +96,9 @@ async def test_a_job_that_crashes_and_is_retried_ends_with_its_exit_code(world: 
         await story.check_events("CrashLoopBackOff")
 
 
-async def test_pods_that_may_not_be_created_are_told_with_what_forbids_them(world: Any, form: Any) -> None:
+async def test_pods_that_may_not_be_created_are_reported_with_what_forbids_them(
+    world: Any, form: Any
+) -> None:
     """A quota of the namespace: STARTING/FailedCreate in its words, within seconds; then all is well."""
     metadata = {"name": "none", "namespace": world.namespace}
     quota = {
@@ -138,8 +142,8 @@ async def test_a_rollout_past_its_deadline_is_an_error_that_heals(world: Any, fo
         await story.check_events("ImagePullBackOff")
 
 
-async def test_a_lost_node_is_no_error_for_what_can_run_elsewhere(world: Any, form: Any) -> None:
-    """A job ends with what happened to its pod; everything else waits for another node, and goes on."""
+async def test_a_failed_node_is_no_error_for_a_workload_that_can_run_elsewhere(world: Any, form: Any) -> None:
+    """A job ends with the failure of its pod; every other workload waits for another node, and continues."""
     node = await world.add_node()
     async with world.story(form) as story:
         await story.begin(world.spec(form, **world.gpu_spec), form.lasts)

@@ -122,7 +122,7 @@ async def test_waiting_admission_eviction_and_admission_again(world: Any, form: 
         await story.check_events()
 
 
-async def test_what_no_wait_can_bring_is_told(world: Any, form: Any, queue: str) -> None:
+async def test_a_state_that_no_waiting_changes_is_reported(world: Any, form: Any, queue: str) -> None:
     """A resource that the queue does not cover: PENDING/NoQuota with the key and what is covered."""
     more = {"requests": {"ephemeral-storage": "1Gi"}, "limits": {"ephemeral-storage": "1Gi"}}
     async with world.story(form) as story:

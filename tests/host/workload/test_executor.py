@@ -126,7 +126,7 @@ async def test_trouble_of_the_api_server_is_no_refusal() -> None:
 async def test_a_change_meant_for_an_object_that_is_gone_or_replaced_is_not_sent(
     write: Patch | Delete,
 ) -> None:
-    """An event will tell what is there now."""
+    """An event will show the new state."""
     for cached in (None, obj(uid="another")):
         executor, snapshot, writes = world(cached=cached)
         with pytest.raises(StaleSnapshot):

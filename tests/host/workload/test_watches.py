@@ -88,7 +88,7 @@ def child(name: str = "train", owner: str | None = "KaiwoJob", uid: str = UID) -
 
 
 def test_a_child_concerns_its_owner_and_nobody_else(world: World) -> None:
-    """Jobs of others are looked at only by a workload that waits for their name."""
+    """Jobs of others are reconciled only by a workload that waits for their name."""
     assert world.keys(JOB, child()) == {KEY}
     assert world.keys(JOB, child("other", owner="KaiwoService")) == set()
     assert world.keys(JOB, child("plain", owner=None)) == set()
@@ -101,7 +101,7 @@ def test_a_child_concerns_its_owner_and_nobody_else(world: World) -> None:
     ("urgent", "seconds"),
     [((("Complete",),), 0.5), ((("Complete",), ("Failed",)), 0.5), ((("Complete",), ()), 0.02)],
 )
-def test_changes_of_a_child_wait_only_where_all_its_back_ends_say_what_is_urgent(
+def test_changes_of_a_child_are_delayed_only_where_all_its_backends_declare_what_is_urgent(
     urgent: tuple[tuple[str, ...], ...], seconds: float
 ) -> None:
     """A backend that says nothing loses nothing: any change may be one that people wait for."""
@@ -123,7 +123,7 @@ def test_changes_of_a_child_wait_only_where_all_its_back_ends_say_what_is_urgent
         ((("startTime",),), "failed", True),
     ],
 )
-def test_a_field_of_a_status_that_nobody_reads_costs_no_look(
+def test_a_change_of_an_unread_status_field_causes_no_reconciliation(
     reads: tuple[tuple[str, ...], ...], field: str, looked_at: bool
 ) -> None:
     """As far as every backend of the kind says what it reads; failures of a download Job always count."""
@@ -143,7 +143,7 @@ def test_a_field_of_a_status_that_nobody_reads_costs_no_look(
 
 
 def test_a_pod_concerns_its_run(world: World) -> None:
-    """By the run's uid; pods of unknown runs wake nobody."""
+    """By the run's uid; pods of unknown runs cause no reconciliation."""
     pod = {"metadata": {"name": "p", "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}}
     assert world.keys(POD, pod) == set()
     world.states.of(KEY, UID)

@@ -32,7 +32,7 @@ def wanting(*items: Object) -> Object:
     return job(image="image:1", storage={"storageEnabled": True, "data": data})
 
 
-def test_validation_tells_the_field() -> None:
+def test_validation_names_the_field() -> None:
     """As ``kaiwo submit`` prints it; the object is valid all the same."""
     found = validate(wanting(*ITEMS), LOADED.fields())
     assert found.ok
@@ -47,7 +47,7 @@ def test_what_is_refused_is_not_warned_about_too() -> None:
     assert found.warnings == ()
 
 
-def test_the_operator_tells_it_once_the_workload_runs(world: World) -> None:
+def test_the_operator_reports_it_once_the_workload_runs(world: World) -> None:
     """In the plan from the beginning, in the condition that other warnings are in."""
     world.registry = Registry.of(LOADED)
     world.obj = wanting(*ITEMS)
@@ -62,7 +62,7 @@ def test_the_operator_tells_it_once_the_workload_runs(world: World) -> None:
 
 
 def test_a_source_that_fails_to_warn_is_named(world: World) -> None:
-    """A defect of a plugin is told as one, and nothing crashes."""
+    """A defect of a plugin is reported as one, and nothing crashes."""
 
     def broken(_: Any) -> Any:
         raise RuntimeError("oops")

@@ -76,7 +76,7 @@ def test_ray_takes_the_fewest_equal_workers_that_fit(gpus: int, split: tuple[int
     assert shape(spread(asked(gpus=gpus)))[:2] == split
 
 
-def test_a_count_that_never_fits_is_told_with_the_nearest_that_does() -> None:
+def test_a_count_that_never_fits_is_reported_with_the_nearest_that_does() -> None:
     """17 GPUs on 16 are refused, and the user learns what there is."""
     message = refused(spread(asked(gpus=17)), "InsufficientGPUs")
     for part in ("17 amd GPUs", "largest node has 8", "2 nodes have 16 in total", "nearest that fits: 16"):
@@ -96,17 +96,17 @@ def test_a_count_that_never_fits_is_told_with_the_nearest_that_does() -> None:
     ],
 )
 def test_a_batch_job_is_one_pod(spec: dict[str, Any], split: tuple[int, int, int]) -> None:
-    """All GPUs are in one pod, and replicas do not matter; a vendor without GPUs is not asked for."""
+    """All GPUs are in one pod, and replicas do not matter; no vendor is required without GPUs."""
     assert shape(one_pod(asked(**spec))) == split
 
 
 def test_parallel_pods_each_need_the_gpus() -> None:
-    """Four pods of four fit two nodes of eight, five do not; the job's code is told its pod's share."""
+    """Four pods of four fit two nodes of eight, five do not; the job's environment has its pod's share."""
     assert shape(one_pod(asked(gpus=4), pods=4)) == (1, 4, 4)
     assert "5 pods of 4" in refused(one_pod(asked(gpus=4), pods=5), "InsufficientGPUs")
 
 
-def test_a_pod_larger_than_any_node_is_told_so() -> None:
+def test_a_pod_larger_than_any_node_is_reported() -> None:
     """16 GPUs in one pod never fit nodes of eight."""
     message = refused(one_pod(asked(gpus=16)), "GPUsExceedNode")
     assert "asked for 16 amd GPUs in one pod; the largest node has 8" in message
@@ -148,7 +148,7 @@ def test_several_hosts_of_a_replica_multiply_the_need() -> None:
 
 
 def wanting(gpus: int, key: str = "amd.com/gpu") -> dict[str, Any]:
-    """A pod template whose container asks for GPUs; for none at 0."""
+    """A pod template whose container requests GPUs; none at 0."""
     limits = {key: gpus} if gpus else {"cpu": "4"}
     return {"spec": {"containers": [{"name": "worker", "resources": {"limits": limits}}]}}
 
@@ -175,7 +175,7 @@ def test_worker_groups_of_different_sizes_share_the_nodes() -> None:
 
 @given(st.lists(st.integers(1, 8), max_size=6), st.lists(st.integers(1, 8), min_size=1, max_size=5))
 def test_equal_pods_fit_as_counted_and_no_pods_always_fit(pods: list[int], have: list[int]) -> None:
-    """What is said to fit has the GPUs; pods of one size fit exactly when that many do."""
+    """An accepted count has the GPUs; pods of one size fit exactly when that many do."""
     room = Capacity(Counter(have))
     if room.holds(Counter(pods)):
         assert sum(pods) <= sum(have)
@@ -185,7 +185,7 @@ def test_equal_pods_fit_as_counted_and_no_pods_always_fit(pods: list[int], have:
     assert room.holds({})
 
 
-def test_a_running_workload_is_split_at_once_whatever_it_asks_for() -> None:
+def test_a_running_workload_is_split_at_once_whatever_it_requests() -> None:
     """A count that only one pod per GPU divides does not hold the operator up."""
     assert shape(spread(asked(nodes(8), check=False, gpus=2**31 - 1)))[:2] == (2**31 - 1, 1)
 
@@ -230,7 +230,7 @@ def test_a_vendor_is_found_in_any_case() -> None:
         ({"gpuVendor": "default", "key": "acme.com/gpu"}, ["acme.com/gpu", "defaultGpuResourceKey"]),
     ],
 )
-def test_an_unknown_vendor_is_told_with_the_loaded_ones(spec: dict[str, Any], words: list[str]) -> None:
+def test_an_unknown_vendor_is_reported_with_the_loaded_ones(spec: dict[str, Any], words: list[str]) -> None:
     """A misspelt vendor is answered with the nearest, another with what is loaded."""
     message = refused(one_pod(asked(gpus=1, **spec)), "VendorNotLoaded")
     for word in words:
@@ -284,10 +284,10 @@ sizes = st.lists(st.integers(0, 16), max_size=6)
 
 
 @given(sizes, st.integers(1, 80), st.integers(1, 6), st.integers(0, 9))
-def test_what_is_granted_fits_and_is_what_was_asked(
+def test_a_granted_allocation_fits_and_is_what_was_requested(
     have: list[int], gpus: int, replicas: int, per_replica: int
 ) -> None:
-    """Whatever the nodes: the split gives the asked count exactly, and all its pods fit at the same time."""
+    """Whatever the nodes: the split has the requested count, and all its pods fit at the same time."""
     spec: dict[str, Any] = {"gpus": gpus, "replicas": replicas}
     if per_replica:
         spec["gpusPerReplica"] = per_replica

@@ -33,7 +33,7 @@ def test_only_ready_and_uncordoned_nodes_are_usable(arguments: dict[str, Any], u
 
 
 def test_a_vendor_plugin_that_raises_harms_only_itself() -> None:
-    """The other vendors of a node are still seen, and the failure is told."""
+    """The other vendors of a node are still recognised, and the failure is reported."""
     failures: list[str] = []
     fact = node_fact(
         node(),
@@ -48,7 +48,7 @@ def test_a_vendor_plugin_that_raises_harms_only_itself() -> None:
     "odd", [{}, {"status": []}, {"metadata": None, "status": {"conditions": [None, "x"]}}]
 )
 def test_nonsense_nodes_are_unusable(odd: dict[str, Any]) -> None:
-    """A node without a status helps nobody and breaks nothing."""
+    """A node without a status has no effect."""
     assert not node_fact(odd, []).usable
 
 

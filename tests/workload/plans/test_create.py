@@ -125,7 +125,7 @@ def test_what_was_never_sent_to_a_cluster_has_no_owner(world: World) -> None:
         ),
     ],
 )
-def test_what_cannot_run_says_why_and_creates_nothing(
+def test_a_workload_that_cannot_run_has_a_reason_and_creates_nothing(
     world: World, spec: dict[str, Any], reason: str, words: list[str]
 ) -> None:
     """Every refusal names the field or the need, and the way out."""
@@ -136,7 +136,7 @@ def test_what_cannot_run_says_why_and_creates_nothing(
 
 
 @pytest.mark.parametrize("name", ["a" * 64, "Train", "train.1", "-a"])
-def test_an_illegal_name_is_told_with_a_legal_one(world: World, name: str) -> None:
+def test_an_illegal_name_is_reported_with_a_legal_one(world: World, name: str) -> None:
     """A name that no Job can have."""
     world.obj["metadata"]["name"] = name
     assert "for example" in refused(world, "InvalidName")
@@ -187,7 +187,7 @@ def test_a_missing_api_is_named(world: World) -> None:
 
 
 def test_an_unused_block_is_ignored_with_a_warning(world: World) -> None:
-    """Of two embedded blocks the one that is not used is told."""
+    """Of two embedded blocks the one that is not used is reported."""
     ray = dataclasses.replace(
         world.registry.backends[0],
         name="ray_job",
@@ -269,7 +269,7 @@ def test_downloads_need_a_plugin(world: World) -> None:
 
 
 def test_ignored_storage_and_queue_are_warned_about(world: World) -> None:
-    """What has no effect is said."""
+    """A field without effect is reported."""
     world.obj["spec"] |= {"storage": {"data": {"storageSize": "1Gi"}}, "clusterQueue": "q"}
     plan = world.plan()
     assert len(plan.writes) == 1
@@ -280,7 +280,7 @@ def test_ignored_storage_and_queue_are_warned_about(world: World) -> None:
 
 
 def test_gpu_models_that_no_node_shows_are_warned_about(world: World) -> None:
-    """The pods would wait for a label that nobody writes; a plugin that labels nodes, or a hand, heals it."""
+    """The pods would wait for a label that no plugin writes; a plugin or an administrator can set it."""
     world.obj["spec"] |= {"gpus": 1, "gpuModels": ["mi300x"]}
     (warning,) = world.plan().warnings
     assert warning.startswith("spec.gpuModels: no node has the label kaiwo/gpu-model")
@@ -297,7 +297,7 @@ def test_gpu_models_that_no_node_shows_are_warned_about(world: World) -> None:
 
 
 def test_the_api_servers_refusal_is_shown_with_its_text(world: World) -> None:
-    """A child that the API server does not take is told in its words, and not sent again and again."""
+    """A child that the API server rejects is reported with its message, and not sent repeatedly."""
     rejection = ApiRejection(
         JOB, 422, "Invalid", 'Job.batch "train" is invalid: spec.completions: must be positive'
     )
@@ -387,7 +387,7 @@ def test_an_ended_workload_never_runs_again(world: World, status: str) -> None:
 
 
 def test_every_value_has_an_origin(world: World) -> None:
-    """What Kaiwo filled in is told apart: from the user, the configuration, the nodes, or a default."""
+    """The origin of each value is known: the user, the configuration, the nodes, or a default."""
     env = [{"name": "A", "value": "1"}]
     world.obj = job(gpus=2, image="image:1", entrypoint="echo", env=env, version="2", labels={"team": "x"})
     origins = world.plan().rendered[-1].origins

@@ -24,7 +24,7 @@ EXITED = {"name": "workload", "state": {"terminated": {"exitCode": 0, "startedAt
 
 
 def states(world: World) -> list[str]:
-    """Plan once, write all statuses, and tell the words."""
+    """Plan once, write all statuses, and return their words."""
     plan = world.plan()
     assert not plan.writes
     world.events += plan.events
@@ -80,7 +80,7 @@ def test_a_job_does_not_seem_to_start_again_just_before_it_ends(world: World) ->
 
 
 def test_missed_steps_are_written_in_order(world: World) -> None:
-    """A job that ran while nobody looked still passes through what recorded facts prove."""
+    """A job that ran unobserved still passes through the statuses that recorded facts prove."""
     world.settle()
     complete(world)
     plan = world.plan()
@@ -158,7 +158,7 @@ def test_a_container_that_cannot_start_is_the_reason(world: World, reason: str) 
     assert (world.events[-1].type, world.events[-1].reason) == ("Warning", reason)
 
 
-def test_a_kubelet_that_alternates_is_told_once(world: World) -> None:
+def test_a_kubelet_that_alternates_between_two_reasons_is_reported_once(world: World) -> None:
     """ErrImagePull and ImagePullBackOff take turns; that writes nothing."""
     world.settle()
     world.set(pods=(world.pod(**waiting("ErrImagePull", "rpc error")),))
@@ -186,7 +186,7 @@ def unschedulable(text: str) -> Object:
     ],
 )
 def test_the_schedulers_text_is_the_message(world: World, text: str, reason: str) -> None:
-    """Why a pod has no node is told in the scheduler's words."""
+    """The reason why a pod has no node is reported with the scheduler's message."""
     world.settle()
     world.set(pods=(world.pod(**unschedulable(text)),))
     states(world)
@@ -195,7 +195,7 @@ def test_the_schedulers_text_is_the_message(world: World, text: str, reason: str
 
 
 def test_a_missing_scheduler_is_noticed_after_half_a_minute(world: World) -> None:
-    """A pod nobody looks at names its scheduler, exactly when patience is over."""
+    """A pod that no scheduler processes names its scheduler, exactly after the timeout."""
     world.settle()
     world.set(pods=(world.pod(phase="Pending"),))
     assert world.plan().requeue_after == 30.0
@@ -223,7 +223,7 @@ def test_a_job_that_gets_no_pod_is_noticed_after_half_a_minute(world: World) -> 
 
 
 def test_a_job_whose_pods_are_refused_says_what_refused_them(world: World) -> None:
-    """The Job controller's event is told as soon as it is known, and told no longer once there is a pod."""
+    """The Job controller's event is reported as soon as it is known, until there is a pod."""
     world.settle()
     world.live(status={"startTime": BEGUN})
     world.at(NOW + timedelta(seconds=7))
@@ -242,7 +242,7 @@ def test_a_job_whose_pods_are_refused_says_what_refused_them(world: World) -> No
 
 
 def test_a_running_job_with_a_stuck_pod_says_so(world: World) -> None:
-    """One of two pods runs: RUNNING, and the trouble of the other is told."""
+    """One of two pods runs: RUNNING, and the problem of the other is reported."""
     world.settle()
     run(world)
     world.set(pods=(*world.facts.pods, world.pod(**waiting("ImagePullBackOff"))))
@@ -295,7 +295,7 @@ def test_neither_configuration_nor_nodes_touch_a_running_job(world: World) -> No
     assert (plan.writes, plan.statuses) == ((), ())
 
 
-def test_the_state_of_volumes_is_told(world: World) -> None:
+def test_the_state_of_volumes_is_reported(world: World) -> None:
     """A volume that is not bound is named with its class; that is no error of the workload."""
     world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
     world.settle()
@@ -328,7 +328,7 @@ def test_admission_decides_while_a_queue_manages_the_job(world: World) -> None:
     assert "startTime" not in world.status
 
 
-def test_a_job_that_its_queue_ignores_is_told(world: World) -> None:
+def test_a_job_that_its_queue_ignores_is_reported(world: World) -> None:
     """Suspended it waits with the reason; started by hand it runs outside quota. One warning says it."""
     queue(world, Admission("unmanaged", "NotManagedByQueue", "nobody manages it"))
     plan = world.settle()
@@ -375,7 +375,7 @@ def test_conditions_of_others_stay_and_times_move_with_the_status_only(world: Wo
     assert world.condition("SpecApplied")["lastTransitionTime"] == "2026-01-02T04:04:06Z"
 
 
-def test_what_was_not_used_is_told_as_long_as_the_spec_is_the_same(world: World) -> None:
+def test_an_unused_field_is_reported_as_long_as_the_spec_is_the_same(world: World) -> None:
     """Whoever did not see a command's warnings reads them in the status, also after the end."""
     world.edit(replicas=3, job={"spec": {"backoffLimit": 4}})
     world.settle()

@@ -41,7 +41,7 @@ def test_a_job_that_never_started_is_created_again(world: World) -> None:
     assert world.plan().writes
 
 
-def test_the_last_seen_state_tells_the_end(world: World) -> None:
+def test_the_last_observed_state_decides_the_result(world: World) -> None:
     """A finished Job that was collected before its end was reported is COMPLETE, not run again."""
     world.settle()
     gone(world, COMPLETE, seen=True)

@@ -62,8 +62,8 @@ def judged(world: World, kind: str, reason: str = "BackoffLimitExceeded") -> Non
 
 
 @pytest.mark.parametrize("reason", ["DeletionByTaintManager", "DeletionByPodGC"])
-def test_a_lost_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World, reason: str) -> None:
-    """The Job controller judges when the pods are gone: what they told before stands in the end."""
+def test_a_failed_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World, reason: str) -> None:
+    """The Job controller decides when the pods are gone: their previous state is reported at the end."""
     world.settle()
     pod = runs(world)
     lost = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "node is gone"}
@@ -80,8 +80,8 @@ def test_a_lost_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: World
     assert "node is gone" in world.status["message"]
 
 
-def test_a_lost_node_is_the_cause_though_the_verdict_is_the_first_news(world: World) -> None:
-    """A busy operator may see the pod go and the Job fail at once: what the pod said last explains it."""
+def test_a_failed_node_is_the_cause_though_the_failed_job_is_observed_first(world: World) -> None:
+    """A busy operator may see the pod go and the Job fail at once: the pod's last state explains it."""
     world.settle()
     pod = runs(world)
     lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
@@ -93,7 +93,7 @@ def test_a_lost_node_is_the_cause_though_the_verdict_is_the_first_news(world: Wo
 
 
 def test_an_exit_code_outlives_the_restart_that_the_job_does_not_wait_for(world: World) -> None:
-    """A container that is restarted in place tells its last exit code while the Job ends."""
+    """A container that is restarted in place has its last exit code while the Job ends."""
     world.settle()
     pod = runs(world)
     crashed = {
@@ -165,7 +165,7 @@ def test_a_new_child_is_a_new_run_and_older_pods_are_not_its(world: World) -> No
 
 
 def test_the_first_of_several_containers_alone_costs_no_write(world: World) -> None:
-    """Its start is told with the next state; nothing else changed for the user."""
+    """Its start is reported with the next state; nothing else changed for the user."""
     world.settle()
     world.live(status={"startTime": BEGUN, "active": 1})
     waits = world.pod(phase="Pending", containerStatuses=[container(waiting={"reason": "ContainerCreating"})])
@@ -179,7 +179,7 @@ def test_the_first_of_several_containers_alone_costs_no_write(world: World) -> N
 
 
 def test_an_error_that_heals_does_not_start_again() -> None:
-    """What was passed on the way to the first good state is not told a second time."""
+    """States that were passed before the first good state are not reported a second time."""
     status = {"status": "ERROR", "reason": "ApplicationUnhealthy", "childUID": "u", "startTime": STARTED}
     workload = Workload.from_object({**service(ray=True), "status": status})
     outcome = Outcome("READY", "Ready", "it serves", started=NOW, passed=("STARTING",))
@@ -187,7 +187,7 @@ def test_an_error_that_heals_does_not_start_again() -> None:
     assert [step["status"] for step in plan.statuses] == ["READY"]
 
 
-def test_what_is_still_so_stays_told_whichever_pod_comes_first() -> None:
+def test_a_state_that_still_holds_stays_reported_whichever_pod_comes_first() -> None:
     """Several pods with the same trouble do not take turns in the message."""
     pods = [
         {
@@ -260,7 +260,7 @@ def test_the_queue_that_was_not_named_is_in_the_status(world: World) -> None:
 
 
 def test_a_queues_first_word_is_waited_for_a_moment(world: World) -> None:
-    """The first status already says why it waits, or that it waited; silence is told after two seconds."""
+    """The first status already has the reason of the wait; a missing reason is reported after two seconds."""
     said = Admission("pending", "Queued", "waits in queue team", NOW.isoformat(), undecided=True)
     queued(world, said)
     world.settle()
@@ -275,7 +275,7 @@ def test_a_queues_first_word_is_waited_for_a_moment(world: World) -> None:
     assert told(world) == ("PENDING", "Queued")
 
 
-def test_a_queue_that_is_silent_again_costs_no_further_look(world: World) -> None:
+def test_a_queue_without_a_new_message_causes_no_further_reconciliation(world: World) -> None:
     """Told that it waits, a workload waits for events alone, though the queue began anew."""
     silent = Admission("pending", "Queued", "waits in queue team", NOW.isoformat(), undecided=True)
     queued(world, silent)
@@ -304,7 +304,7 @@ def test_a_job_without_pods_by_its_own_spec_says_so(world: World) -> None:
 
 
 def test_a_pod_that_is_evicted_does_not_start_again(world: World) -> None:
-    """Until the Job controller has judged, a job that ran is told as before: it starts no second time."""
+    """Until the Job controller has decided, a job that ran keeps its status: it starts no second time."""
     world.settle()
     pod = runs(world)
     ended = container(terminated={"exitCode": 137, "startedAt": STARTED, "finishedAt": ENDED})
@@ -316,7 +316,7 @@ def test_a_pod_that_is_evicted_does_not_start_again(world: World) -> None:
     assert world.plan().statuses[-1]["status"] == "FAILED"
 
 
-def test_a_pod_that_its_node_rejects_is_told_while_nothing_runs() -> None:
+def test_a_pod_that_its_node_rejects_is_reported_while_nothing_runs() -> None:
     """A device plugin without a healthy GPU fails one pod after the other; the node says why on each."""
     rejected = {
         "metadata": {"name": "a"},

@@ -138,7 +138,7 @@ def test_a_child_found_after_a_crash_is_adopted(world: World) -> None:
     assert world.status["childUID"] == "uid-of-train"
 
 
-def test_a_lost_record_is_written_anew(world: World) -> None:
+def test_a_missing_record_is_written_again(world: World) -> None:
     """Somebody who removes our annotation does not stop the workload."""
     world.settle()
     world.writes.clear()
@@ -152,8 +152,8 @@ def test_a_lost_record_is_written_anew(world: World) -> None:
     assert world.condition("SpecApplied")["reason"] == "Immutable"
 
 
-def test_a_rejected_change_is_told_and_not_repeated(world: World) -> None:
-    """The API server's text stands in the condition while the Job goes on."""
+def test_a_rejected_change_is_reported_and_not_repeated(world: World) -> None:
+    """The condition has the API server's message while the Job continues."""
     world.settle()
     world.writes.clear()
     world.edit(job={"spec": {"activeDeadlineSeconds": -1}})
@@ -165,7 +165,7 @@ def test_a_rejected_change_is_told_and_not_repeated(world: World) -> None:
 
 
 def test_a_change_that_cannot_be_read_leaves_the_job(world: World) -> None:
-    """A spec that lost its sense is told; what runs, runs."""
+    """A spec that became invalid is reported; the running object is not changed."""
     world.settle()
     world.writes.clear()
     world.edit(gpus="many")

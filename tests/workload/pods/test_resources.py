@@ -61,7 +61,7 @@ def test_an_embedded_container_keeps_its_own_values() -> None:
 
 
 def test_gpus_of_the_primary_container_are_overwritten_with_a_warning() -> None:
-    """What the container asks for by itself gives way to spec.gpus, of whatever vendor it is."""
+    """GPUs that the container requests are replaced by those of spec.gpus, whatever their vendor."""
     resources, warnings = made(both(**{"nvidia.com/mig-1g.10gb": "1"}), gpus=4, gpu_key="amd.com/gpu")
     assert resources["limits"]["amd.com/gpu"] == "4"
     assert "nvidia.com/mig-1g.10gb" not in resources["requests"]
@@ -69,8 +69,8 @@ def test_gpus_of_the_primary_container_are_overwritten_with_a_warning() -> None:
     assert made(both(**{"amd.com/gpu": "4"}), gpus=4, gpu_key="amd.com/gpu")[1] == []
 
 
-def test_without_asked_gpus_those_of_the_container_stay() -> None:
-    """A template that asks for GPUs itself keeps them."""
+def test_without_requested_gpus_those_of_the_container_stay() -> None:
+    """A template that requests GPUs itself keeps them."""
     assert made(both(**{"amd.com/gpu": "1"}))[0]["limits"]["amd.com/gpu"] == "1"
 
 
@@ -108,7 +108,7 @@ def test_gpus_in_spec_resources_are_ignored_with_a_warning() -> None:
 def test_a_request_never_exceeds_its_limit(
     own: dict[str, Any] | None, spec: dict[str, Any] | None, requests: str, limits: str
 ) -> None:
-    """Values nobody wrote follow the ones somebody wrote."""
+    """Values that are not set follow the ones that are."""
     resources, _ = made(own, spec)
     assert (resources["requests"]["memory"], resources["limits"]["memory"]) == (requests, limits)
 

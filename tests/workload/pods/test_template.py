@@ -272,7 +272,7 @@ def test_nulls_do_not_survive() -> None:
 
 
 def test_plugins_add_to_pods_and_are_named_as_the_origin() -> None:
-    """A contribution reaches the pod; what it added is told to be the plugin's."""
+    """A contribution reaches the pod; its origin is recorded as the plugin's."""
 
     def sidecar(_: RenderInput, pod: Object) -> Object:
         pod["spec"]["containers"].append({"name": "proxy", "image": "proxy:1"})

@@ -68,7 +68,7 @@ def test_a_volume_that_stays_pending_is_what_the_download_waits_for(fetching: Wo
 
 
 def test_without_any_class_the_message_says_what_to_set(fetching: World) -> None:
-    """No class asked for, and none is the default."""
+    """No class is requested, and none is the default."""
     fetching.set(storage_classes={"slow": StorageClass("slow")})
     claim(fetching, status={"phase": "Pending"}, spec={})
     fetching.settle()
@@ -79,7 +79,7 @@ def test_without_any_class_the_message_says_what_to_set(fetching: World) -> None
 
 
 def test_a_class_that_waits_for_the_first_pod_is_no_error(fetching: World) -> None:
-    """Nothing has gone wrong, and nothing is said to have."""
+    """Nothing has gone wrong, and no problem is reported."""
     fetching.set(storage_classes={"local": StorageClass("local", waits=True)})
     claim(fetching, status={"phase": "Pending"}, spec={"storageClassName": "local"})
     fetching.at(NOW + timedelta(seconds=60))
@@ -129,7 +129,7 @@ def test_a_smaller_size_than_the_volume_has_is_only_warned_of(fetching: World) -
 
 
 def test_a_running_jobs_volume_grows_only_where_its_class_allows(world: World) -> None:
-    """Where it does not, nothing is sent, the run goes on, and two conditions say why."""
+    """Where it does not, nothing is sent, the run continues, and two conditions have the cause."""
     world.obj = job(image="image:1", storage={"storageEnabled": True, "data": {"storageSize": "10Gi"}})
     world.settle()
     claim(world, spec={**world.created(PERSISTENT_VOLUME_CLAIM)["spec"], "storageClassName": "fixed"})

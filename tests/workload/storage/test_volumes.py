@@ -187,7 +187,7 @@ def test_volumes_that_clash_are_refused_by_name(given: Any, spec: dict[str, Any]
 
 
 def test_volumes_of_a_job_are_claims_it_owns(world: World) -> None:
-    """The claims are created before the Job, owned by the workload, with class and mode as said."""
+    """The claims are created before the Job, owned by the workload, with the requested class and mode."""
     world.obj["spec"]["storage"] = {
         "storageEnabled": True,
         "storageClassName": "fast",

@@ -1,7 +1,7 @@
 """The egress proxy: a proxy on loopback inside the program through which every client connects.
 
 Object stores, git and the Hub client each resolve names and follow redirects on their own. A check before the
-first request therefore says nothing about where the bytes come from. The egress proxy resolves a name, checks
+first request therefore does not show where the bytes come from. The egress proxy resolves a name, checks
 every address and connects to the very address that it checked: there is no second resolution and no redirect
 that is not checked.
 """

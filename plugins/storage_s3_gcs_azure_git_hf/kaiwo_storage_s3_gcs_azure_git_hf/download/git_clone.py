@@ -32,7 +32,7 @@ _USER_WITHOUT_NAME = "x-access-token"
 
 _ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _ASKPASS = """#!/bin/sh
-# A server that the repository's server redirects to also asks for credentials; it must not get them.
+# A server that the repository's server redirects to may also request credentials; it must not get them.
 case "$1" in
 *"'$KAIWO_SCHEME://$KAIWO_HOST'"* | *"'$KAIWO_SCHEME://"*"@$KAIWO_HOST'"*) ;;
 *"'https://$KAIWO_HOST'"* | *"'https://"*"@$KAIWO_HOST'"*) ;;
@@ -104,7 +104,7 @@ class GitClone:
     def check_out(self) -> str:
         """Fetch and check out what the item names, and verify an exact commit.
 
-        A server that does not serve single objects by their hash is asked for whole packs.
+        A server that does not serve single objects by their hash is sent requests for whole packs.
 
         Returns:
             The full hash of the commit.

@@ -87,7 +87,7 @@ def test_a_private_repository(download: Any, host: Any, user: str) -> None:
 
 
 def test_an_unchanged_repository_is_not_fetched_again(download: Any, host: Any) -> None:
-    """A rerun asks for the newest commit at most; what changed or was touched is fetched."""
+    """A rerun requests the newest commit at most; what changed or was touched is fetched."""
     assert download(host.item(branch="main")).code == 0
     host.paths.clear()
     assert download(host.item(branch="main")).code == 0

@@ -74,7 +74,7 @@ second = pytest.fixture(_served, name="second")
 def test_credentials_stay_at_the_server_that_the_user_wrote(
     download: Any, first: Moved, second: Moved, user: str, elsewhere: bool
 ) -> None:
-    """A redirect on the same server keeps them; another server asks in vain, whatever its URL names."""
+    """A redirect on the same server keeps them; another server gets none, whatever its URL names."""
     if elsewhere:
         first.onward = second.url if not user else second.url.replace("//", "//x-access-token@")
     item = {

@@ -79,7 +79,7 @@ async def test_groups_keep_their_own_pods(operator: Start, user: Any) -> None:
     assert groups_of == ["a", "a", "b", "b", "b", "b", "headgroup"]
 
 
-async def test_a_failed_ray_job_says_what_ray_said(operator: Start, user: Any) -> None:
+async def test_a_failed_ray_job_has_the_message_of_ray(operator: Start, user: Any) -> None:
     """The reason word and the message are Ray's; the job is not tried again."""
     await operator(plugins=PLUGINS)
     await user.submit(KIND, "train", ray=True, entrypoint="python main.py", metadata=FOREVER)
@@ -92,10 +92,10 @@ async def test_a_failed_ray_job_says_what_ray_said(operator: Start, user: Any) -
     assert "failed with exit code 1" in status["message"]
 
 
-async def test_what_kuberay_does_not_take_is_told_in_its_words(
+async def test_a_rejection_by_kuberay_is_reported_with_its_message(
     operator: Start, user: Any, control_plane: Any
 ) -> None:
-    """A spec that the CRD lets pass and KubeRay refuses; before 1.5 it tells that in an event and no more."""
+    """A spec that the CRD allows and KubeRay refuses; before 1.5 KubeRay only reports that in an event."""
     word, reason = "FAILED", "ValidationFailed"
     if control_plane.generation == "older":
         word, reason = "ERROR", "InvalidRayJobSpec"
@@ -106,8 +106,8 @@ async def test_what_kuberay_does_not_take_is_told_in_its_words(
     assert "activeDeadlineSeconds" in status["message"]
 
 
-async def test_an_image_that_cannot_be_pulled_is_said(operator: Start, user: Any) -> None:
-    """The head's pod is looked into while KubeRay only says Initializing."""
+async def test_an_image_that_cannot_be_pulled_is_reported(operator: Start, user: Any) -> None:
+    """The status shows the state of the head's pod while KubeRay only reports Initializing."""
     await operator(plugins=PLUGINS)
     bad = {"annotations": {"kaiwo-sandbox/image-pull-error": "denied"}}
     await user.submit(KIND, "train", ray=True, entrypoint="python main.py", metadata=bad)
@@ -116,7 +116,7 @@ async def test_an_image_that_cannot_be_pulled_is_said(operator: Start, user: Any
 
 
 async def test_a_deadline_may_change_and_nothing_else(operator: Start, user: Any) -> None:
-    """The deadline reaches the RayJob; another image is refused and named, the run goes on."""
+    """The deadline reaches the RayJob; another image is refused and named, and the run continues."""
     await operator(plugins=PLUGINS)
     await user.submit(KIND, "train", rayJob={"spec": {}}, entrypoint="python main.py", metadata=FOREVER)
     await user.reaches(KIND, "train", "STARTING", "RUNNING")
