@@ -209,7 +209,7 @@ def _pod(inp: _Input, origins: Origins) -> Object:
         "name": CONTAINER,
         "image": config.download_image,
         "command": ["kaiwo-download"],
-        "args": ["--progress=json", f"{CONFIG_PATH}/{CONFIG_KEY}"],
+        "args": ["--progress=json", *_policy(config), f"{CONFIG_PATH}/{CONFIG_KEY}"],
         "env": _environment(workload, inp.resolved, f"{path}.containers[0]", origins),
         "resources": config.download_resources.dump(),
         "securityContext": {
@@ -243,6 +243,14 @@ def _pod(inp: _Input, origins: Origins) -> Object:
         pod["tolerations"] = tolerations
         origins.note(f"{path}.tolerations", "template", "what the workload's own pods tolerate")
     return pod
+
+
+def _policy(config: ResolvedConfig) -> list[str]:
+    """The egress policy as arguments: they override the ConfigMap, which others in the namespace may edit."""
+    return [
+        f"--allow-private-endpoints={str(config.allow_private_endpoints).lower()}",
+        f"--ambient-credentials={str(config.ambient_credentials).lower()}",
+    ]
 
 
 def _environment(workload: Workload, resolved: Resolved, path: str, origins: Origins) -> list[Object]:
