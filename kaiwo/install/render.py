@@ -12,6 +12,7 @@ from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
 from kaiwo.install.user_roles import user_roles
+from kaiwo.install.workload_policy import workload_policy
 from kaiwo.install.write_policy import write_policy
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     if "rbac" in chosen:
         found += operator_roles(plugins, where, installation.workload_namespace)
         found += write_policy(where)
+        found += workload_policy(plugins.backends)
         found += user_roles()
     if "operator" in chosen:
         found.append(operator_deployment(plugins, where, installation.image, installation.workload_namespace))

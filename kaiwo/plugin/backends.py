@@ -35,6 +35,9 @@ class Backend:
         patch_paths: paths in the child that may be patched on a live child; only for ``write="create"``.
         mutable: spec paths (dotted, below ``spec``) that may change while a child exists. ``*`` for all.
         requires: kinds that must be served by the cluster.
+        pod_templates: paths below ``spec`` at which users embed pod templates, each from the backend's own
+            block on; ``*`` stands for every item of a list, at most once in a path. What these templates
+            may ask for is limited by the admission policy for workloads.
         owned_paths: child paths whose field owner matters (``spec.suspend``, ``spec.replicas``); with
             ``write="apply"``, one that another field manager owns is not sent.
         secondary: kinds of objects beside the child that are named like the workload: what ``render`` makes,
@@ -62,6 +65,7 @@ class Backend:
     patch_paths: tuple[tuple[str, ...], ...] = ()
     mutable: tuple[str, ...] = ()
     requires: tuple[Resource, ...] = ()
+    pod_templates: tuple[tuple[str, ...], ...] = ()
     owned_paths: tuple[tuple[str, ...], ...] = ()
     secondary: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()

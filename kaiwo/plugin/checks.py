@@ -149,6 +149,22 @@ def _check_backend(where: str, item: Backend) -> None:
     _check_tuple(where, item, "mutable", str)
     _check_tuple(where, item, "patch_paths", tuple)
     _check_tuple(where, item, "owned_paths", tuple)
+    _check_tuple(where, item, "pod_templates", tuple)
+    for path in item.pod_templates:
+        _check_template_path(where, path, item.block)
+
+
+def _check_template_path(where: str, path: tuple[object, ...], block: str) -> None:
+    names = [name for name in path if name != "*"]
+    require(
+        path
+        and path[0] == block
+        and path[-1] != "*"
+        and len(path) - len(names) <= 1
+        and all(isinstance(name, str) and _JSON_NAME.fullmatch(name) for name in names),
+        f"{where}: {path!r} in pod_templates is invalid, expected JSON names from {block!r} on with at most "
+        "one '*' between them",
+    )
 
 
 def _check_source(where: str, item: Any) -> None:

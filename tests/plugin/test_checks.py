@@ -85,6 +85,22 @@ RUBBISH = [
     ("backends", "[backend(write='put')]", "write is 'put', expected create or apply"),
     ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any', expected dns1123 or dns1035"),
     ("backends", "[backend(max_name_length='63')]", "max_name_length is not a number"),
+    (
+        "backends",
+        "[backend(pod_templates=('acmeJob.template',))]",
+        "pod_templates is not a tuple of tuple",
+    ),
+    *(
+        ("backends", f"[backend(pod_templates=({path},))]", "expected JSON names from 'acmeJob' on")
+        for path in (
+            "()",
+            "('spec', 'template')",
+            "('acmeJob', 'jobs', '*')",
+            "('*', 'acmeJob')",
+            "('acmeJob', '*', 'jobs', '*', 'template')",
+            "('acmeJob', 7)",
+        )
+    ),
     ("backends", "[backend(settings=dict)]", "settings is not a pydantic model class"),
     ("backends", "[backend(rules=[])]", "rules is not a tuple of PolicyRule"),
     (

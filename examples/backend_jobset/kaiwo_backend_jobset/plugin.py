@@ -38,6 +38,7 @@ def kaiwo_backends() -> list[Backend]:
             write="create",
             patch_paths=(("spec", "ttlSecondsAfterFinished"),),
             mutable=("duration", "jobSet.metadata", "jobSet.spec.ttlSecondsAfterFinished"),
+            pod_templates=(("jobSet", "spec", "replicatedJobs", "*", "template", "spec", "template"),),
             owned_paths=(("spec", "suspend"),),
             urgent=("Completed", "Failed", "Suspended"),
             requires=(JOB_SET,),

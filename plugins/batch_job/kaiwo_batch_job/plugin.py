@@ -44,6 +44,7 @@ def kaiwo_backends() -> list[Backend]:
                 "job.spec.activeDeadlineSeconds",
                 "job.spec.ttlSecondsAfterFinished",
             ),
+            pod_templates=(("job", "spec", "template"),),
             owned_paths=(("spec", "suspend"),),
             urgent=("SuccessCriteriaMet", "Complete", "Failed"),
             reads=("startTime", "completionTime", "ready"),

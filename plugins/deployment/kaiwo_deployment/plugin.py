@@ -34,6 +34,7 @@ def kaiwo_backends() -> list[Backend]:
             implementation=Lazy("kaiwo_deployment.backend:DeploymentBackend"),
             write="apply",
             mutable=("*",),
+            pod_templates=(("deployment", "spec", "template"),),
             owned_paths=(("spec", "replicas"),),
             secondary=(SERVICE,),
             requires=(DEPLOYMENT, SERVICE),

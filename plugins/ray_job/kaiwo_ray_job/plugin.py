@@ -47,6 +47,11 @@ def kaiwo_backends() -> list[Backend]:
                 "rayJob.spec.activeDeadlineSeconds",
                 "rayJob.spec.ttlSecondsAfterFinished",
             ),
+            pod_templates=(
+                ("rayJob", "spec", "rayClusterSpec", "headGroupSpec", "template"),
+                ("rayJob", "spec", "rayClusterSpec", "workerGroupSpecs", "*", "template"),
+                ("rayJob", "spec", "submitterPodTemplate"),
+            ),
             owned_paths=(("spec", "suspend"),),
             requires=(RAY_JOB,),
             rules=(

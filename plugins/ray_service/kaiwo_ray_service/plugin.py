@@ -62,6 +62,10 @@ def kaiwo_backends() -> list[Backend]:
             name_pattern="dns1035",
             write="create",
             mutable=("*",),
+            pod_templates=(
+                ("rayService", "spec", "rayClusterConfig", "headGroupSpec", "template"),
+                ("rayService", "spec", "rayClusterConfig", "workerGroupSpecs", "*", "template"),
+            ),
             owned_paths=(("spec", "suspend"),),
             secondary=(RAY_SERVICE,),
             absent_at_zero=True,
