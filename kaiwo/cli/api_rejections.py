@@ -15,6 +15,20 @@ if TYPE_CHECKING:
 _UNDECLARED = re.compile(r"\.(\S+): field not declared in schema")
 """The message of a server-side apply, with status 500, when the cluster's CRD lacks a field."""
 
+_DENIED = re.compile(
+    r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.+)", re.DOTALL
+)
+"""How the API server says which policy refuses an object, and in which words."""
+
+
+def denied_by_policy(error: BaseException) -> str:
+    """The words of an admission policy that refuses an object; empty for any other error.
+
+    Rights that somebody lacks tell nothing of the object, a policy does.
+    """
+    denied = _DENIED.search(str(error))
+    return denied[1] if denied else ""
+
 
 def rejections(manifest: WorkloadFile, error: BaseException) -> list[LocatedProblem]:
     """One problem for each thing that the API server rejects; any other error is raised again."""
@@ -31,6 +45,8 @@ def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
             namespace = manifest.metadata.get("namespace")
             hint = f"kubectl create namespace {namespace}, or choose another one with -n"
             return [Problem("metadata.namespace", f'namespace "{namespace}" not found', hint)]
+        case errors.Forbidden() if denial := denied_by_policy(error):
+            return [Problem("", f"refused by a policy of the cluster: {denial}")]
         case errors.Forbidden():
             hint = "kubectl auth whoami shows who you are; ask an administrator for the right"
             return [Problem("", f"not allowed: {error}", hint)]

@@ -127,8 +127,18 @@ def plan_workloads(
     else:
         kit.say("planned without a cluster: defaults are assumed")
     found = around(cluster_context.assumed_context(plugins))
+    _warn_of_privileges(manifests, plugins)
     with _registry(plugins) as registry:
         return [_plan(manifest, plugins, registry, found, None) for manifest in manifests]
+
+
+def _warn_of_privileges(manifests: Sequence[WorkloadFile], plugins: Plugins) -> None:
+    """Print what the admission policy refuses, unless the namespace, which is not known, has the label."""
+    from kaiwo.install.template_rules import broken_rules
+
+    for manifest in manifests:
+        for message in broken_rules(manifest.kind, manifest.obj.get("spec"), plugins.backends):
+            kit.say(f"warning: {SHORT[manifest.kind]}/{manifest.name}: {message}")
 
 
 def _plan(
@@ -209,18 +219,19 @@ async def _try(resource: Resource, obj: Object, client: Client) -> Object:
 
 def _as_stored(cluster: Cluster, manifest: WorkloadFile) -> Object:
     """The workload as the API server would store it, with its defaults and, if it exists, its identity."""
+    from kaiwo.cli.api_rejections import denied_by_policy, rejections
     from kaiwo.engine import errors
 
     resource = BY_KIND[manifest.kind]
     try:
         return cluster.apply(resource, manifest.obj, dry_run=True)
-    except (errors.NotFound, errors.Forbidden) as error:
-        missing = isinstance(error, errors.NotFound) and not error.details.get("name")
-        why = not_installed(resource).message if missing else error
-        kit.say(f"warning: {manifest.kind} {manifest.name} not checked by the cluster: {why}")
-        return manifest.obj
     except errors.ApiError as error:
-        from kaiwo.cli.api_rejections import rejections
+        unchecked = isinstance(error, errors.NotFound | errors.Forbidden)
+        if unchecked and not denied_by_policy(error):
+            missing = isinstance(error, errors.NotFound) and not error.details.get("name")
+            why = not_installed(resource).message if missing else error
+            kit.say(f"warning: {manifest.kind} {manifest.name} not checked by the cluster: {why}")
+            return manifest.obj
         from kaiwo.cli.input_files.problems import InvalidInput
 
         raise InvalidInput(rejections(manifest, error), "nothing was planned") from error

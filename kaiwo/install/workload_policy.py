@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
 from kaiwo.install.rendered_manifest import RenderedManifest, head
-from kaiwo.install.template_rules import ALLOW_PRIVILEGED, LISTS, RULES, SYSTEM_PREFIX, TemplateRule
+from kaiwo.install.template_rules import (
+    ALLOW_PRIVILEGED,
+    LISTS,
+    RULES,
+    SPEC_RULE,
+    SYSTEM_PREFIX,
+    WAY_OUT,
+    TemplateRule,
+    written,
+)
 from kaiwo.install.write_policy import API_VERSION
 
 if TYPE_CHECKING:
@@ -24,8 +33,6 @@ MAX_GROUPS: Final = 100
 
 MAX_ITEMS: Final = 2000
 """Containers and volumes of all templates: the API server limits what evaluating a rule may cost."""
-
-_WAY_OUT: Final = f"or ask an administrator to label the namespace {ALLOW_PRIVILEGED}=true"
 
 
 def workload_policy(backends: Iterable[Backend]) -> list[RenderedManifest]:
@@ -81,15 +88,14 @@ def workload_policy(backends: Iterable[Backend]) -> list[RenderedManifest]:
             {
                 "expression": f"variables.items <= {MAX_ITEMS}",
                 "message": f"spec: at most {MAX_ITEMS} containers and volumes are possible in embedded pod "
-                f"templates; remove some, {_WAY_OUT}",
+                f"templates; remove some, {WAY_OUT}",
                 "reason": "Invalid",
             },
             *(_template_validation(rule) for rule in RULES),
             {
                 "expression": "variables.privileged || !('priorityClass' in variables.spec) || "
                 f"!variables.spec.priorityClass.startsWith('{SYSTEM_PREFIX}')",
-                "message": f"spec.priorityClass: must not start with '{SYSTEM_PREFIX}' in this namespace; "
-                f"choose another class, {_WAY_OUT}",
+                "message": f"spec.{SPEC_RULE.field}: {SPEC_RULE.message}",
                 "reason": "Forbidden",
             },
         ],
@@ -125,8 +131,8 @@ class _TemplateList:
         return {
             "expression": f"variables.privileged || "
             f"variables.{self.variable}.all(x, size(x) <= {MAX_GROUPS})",
-            "message": f"{_text(self.before)}: at most {MAX_GROUPS} items are possible; "
-            f"remove some, {_WAY_OUT}",
+            "message": f"{written(('spec', *self.before))}: at most {MAX_GROUPS} items are possible; "
+            f"remove some, {WAY_OUT}",
             "reason": "Invalid",
         }
 
@@ -148,10 +154,6 @@ def _steps(start: str, path: tuple[str, ...]) -> str:
     return start + "".join(f".map(x, type(x) == map && '{name}' in x, x['{name}'])" for name in path)
 
 
-def _text(path: tuple[str, ...]) -> str:
-    return ".".join(("spec", *path)).replace(".*", "[*]")
-
-
 def _pods(templates: Sequence[tuple[str, tuple[str, ...]]]) -> str:
     """Expression of all embedded pod specs with where they are written; none where all is allowed."""
     found = []
@@ -160,7 +162,7 @@ def _pods(templates: Sequence[tuple[str, tuple[str, ...]]]) -> str:
         if "*" in path:
             group = _TemplateList(kind, path)
             start, after = group.items, group.after
-        at = json.dumps(_text((*path, "spec")))
+        at = json.dumps(written(("spec", *path, "spec")))
         spec = f"{_steps(start, (*after, 'spec'))}.filter(x, type(x) == map)"
         found.append(f"{spec}.map(x, {{'at': dyn({at}), 'spec': dyn(x)}})")
     return f"variables.privileged ? [] : {' + '.join(found) or '[]'}"
@@ -198,11 +200,11 @@ def _broken(rule: TemplateRule, value: str, path: tuple[str, ...]) -> str:
 
 
 def _template_validation(rule: TemplateRule) -> Object:
-    told = f"{rule.expected} in this namespace; remove it, {_WAY_OUT}"
+    after = json.dumps(f".{rule.field}: {rule.message}")
     return {
         "expression": f"variables.{_name(rule)}.size() == 0",
-        "message": f"{rule.field} of an embedded pod template: {told}",
-        "messageExpression": f"variables.{_name(rule)}[0].at + {json.dumps(f'.{rule.field}: {told}')}",
+        "message": f"{rule.field} of an embedded pod template: {rule.message}",
+        "messageExpression": f"variables.{_name(rule)}[0].at + {after}",
         "reason": "Forbidden",
     }
 

@@ -19,7 +19,7 @@ from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden, Invalid, NotFound
 from kaiwo.engine.resource import Resource
-from kaiwo.install.template_rules import ALLOW_PRIVILEGED
+from kaiwo.install.template_rules import ALLOW_PRIVILEGED, broken_rules
 from kaiwo.install.workload_policy import MAX_GROUPS, MAX_ITEMS, WORKLOAD_POLICY, workload_policy
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.loader import load
@@ -47,6 +47,8 @@ ACME = Backend(
     pod_templates=(("acmeRun", "steps", "*", "job", "template"),),
 )
 """A third party's backend."""
+
+BACKENDS = (*load().backends, ACME)
 
 VERBS = ["get", "create", "update", "patch", "delete"]
 OWN = {"apiGroups": [KAIWO_JOB.group], "resources": ["kaiwojobs", "kaiwoservices"], "verbs": VERBS}
@@ -99,7 +101,7 @@ def tenants(control_plane: Sandbox) -> Iterator[Tenants]:
     owner = account(control_plane, "owner", plain, [plain, labelled], [OWN, *CHILDREN])
     limited = account(control_plane, "limited", plain, [plain, labelled], [OWN])
     admin = credentials.load(control_plane.kubeconfig)
-    for manifest in workload_policy((*plugins.backends, ACME)):
+    for manifest in workload_policy(BACKENDS):
         api.apply(PATHS[manifest.obj["kind"]], manifest.obj)
     asyncio.run(in_force(admin, plain))
     yield Tenants(plain, labelled, owner, limited, admin)
@@ -296,11 +298,13 @@ TOO_LARGE: dict[str, tuple[tuple[str, Object], str]] = {
 @pytest.mark.parametrize("what", ESCALATIONS)
 async def test_an_embedded_template_gives_no_privileges(what: str, owner: Client, tenants: Tenants) -> None:
     """Also who may create Jobs gets none; the message has the field's path and names the label."""
-    (kind, spec), told = ESCALATIONS[what]
+    (kind, spec), expected = ESCALATIONS[what]
     with pytest.raises(Forbidden) as refused:
         await owner.create(WORKLOADS[kind], workload(kind, tenants.plain, **spec))
-    assert told in str(refused.value)
+    assert expected in str(refused.value)
     assert f"{ALLOW_PRIVILEGED}=true" in str(refused.value)
+    (offline,) = broken_rules(kind, spec, BACKENDS)
+    assert offline in str(refused.value), "the same words as without a cluster"
 
 
 @pytest.mark.parametrize("what", ESCALATIONS)
@@ -314,16 +318,17 @@ async def test_a_labelled_namespace_takes_privileges(what: str, owner: Client, t
 async def test_what_is_legal_is_taken(what: str, owner: Client, tenants: Tenants) -> None:
     """What asks for no privilege is stored, whatever its shape: the operator reports what cannot run."""
     kind, spec = LEGAL[what]
+    assert broken_rules(kind, spec, BACKENDS) == []
     await owner.create(WORKLOADS[kind], workload(kind, tenants.plain, **spec))
 
 
 @pytest.mark.parametrize("what", TOO_LARGE)
 async def test_more_than_can_be_looked_at_is_refused(what: str, owner: Client, tenants: Tenants) -> None:
     """The bound is told, not that a rule could not be evaluated."""
-    (kind, spec), told = TOO_LARGE[what]
+    (kind, spec), expected = TOO_LARGE[what]
     with pytest.raises(Invalid) as refused:
         await owner.create(WORKLOADS[kind], workload(kind, tenants.plain, **spec))
-    assert told in str(refused.value)
+    assert expected in str(refused.value)
     assert "cost" not in str(refused.value)
 
 

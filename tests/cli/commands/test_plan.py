@@ -55,6 +55,15 @@ def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
     assert "job/train: would create Job train" in result.err
 
 
+def test_privileges_in_an_embedded_template_are_told_without_a_cluster(cli: Cli) -> None:
+    """The namespace's label is not known, so it is a warning; it names the field and the label."""
+    job = "job={spec: {template: {spec: {hostNetwork: true}}}}"
+    result = cli("plan", "-f", "job.yaml", "--offline", "--set", job)
+    assert result.code == 0, result.err
+    assert "warning: job/train: spec.job.spec.template.spec.hostNetwork: must be false" in result.err
+    assert "kaiwo.silogen.ai/allow-privileged=true" in result.err
+
+
 def test_any_number_of_gpus_is_planned_when_no_nodes_are_known(cli: Cli) -> None:
     """Unknown nodes are no reason to refuse, also with a requested model."""
     result = cli("plan", "-f", "job.yaml", "--offline", "--set", "gpus=64", "--set", "gpuModels=[mi300x]")

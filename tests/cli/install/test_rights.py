@@ -12,7 +12,7 @@ import yaml
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
-from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, POD, SECRET, SERVICE
+from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, NAMESPACE, POD, SECRET, SERVICE
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -188,6 +188,36 @@ async def _until_forbidden(client: Client, kind: Any, namespace: str, obj: Objec
             return
         await asyncio.sleep(0.5)
     raise AssertionError("the policy is not in force after 30 s")
+
+
+async def test_plan_and_submit_tell_what_the_policy_for_workloads_refuses(
+    site: Any, cli: Any, tmp_path: Path
+) -> None:
+    """Both end with the field and the label, and nothing is created; a labelled namespace takes the same."""
+    workload = {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": KAIWO_JOB.kind,
+        "metadata": {"name": "root", "namespace": site.team},
+        "spec": {"job": {"spec": {"template": {"spec": {"hostPID": True}}}}},
+    }
+    file = tmp_path / "root.yaml"
+    file.write_text(yaml.safe_dump(workload))
+    await _until_forbidden(site.admin, KAIWO_JOB, site.team, workload)
+    for command in ("plan", "submit"):
+        result = await asyncio.to_thread(cli, command, "-f", str(file))
+        assert result.code != 0, command
+        assert "refused by a policy of the cluster: spec.job.spec.template.spec.hostPID" in result.err
+        assert "kaiwo.silogen.ai/allow-privileged=true" in result.err
+        assert "whoami" not in result.err
+    assert [job async for job in site.admin.list(KAIWO_JOB, site.team)] == []
+    label = {"metadata": {"labels": {"kaiwo.silogen.ai/allow-privileged": "true"}}}
+    await site.admin.merge_patch(NAMESPACE, None, site.team, label)
+    for _ in range(60):
+        result = await asyncio.to_thread(cli, "submit", "-f", str(file))
+        if result.code == 0:
+            break
+        await asyncio.sleep(0.5)
+    assert result.code == 0, result.err
 
 
 async def test_both_programs_run_under_restricted_pod_security(site: Any) -> None:
