@@ -51,7 +51,7 @@ def queue(name):
 
 def controller(name, plural, group="acme.com"):
     kind = CustomKind(resource=Resource(group, "v1", "K", plural), spec=Item, status=Item)
-    return ExtraController(name=name, build="acme.pools:build", kinds=(kind,))
+    return ExtraController(name=name, build="shlex:split", kinds=(kind,))
 
 """
 
@@ -90,8 +90,8 @@ CASES = {
     "kind same.acme.com": ("controllers", "controller('a', 'same')", "controller('b', 'same')"),
     "command same": (
         "commands",
-        "Command(name='same', load='a:a', help='A.')",
-        "Command(name='same', load='b:b', help='B.')",
+        "Command(name='same', load='shlex:split', help='A.')",
+        "Command(name='same', load='shlex:split', help='B.')",
     ),
     "pod contribution same": (
         "pod_contributions",
@@ -165,7 +165,7 @@ def test_of_a_refused_plugin_nothing_stays(install: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("hook", "declaration", "what"),
     [
-        ("commands", "Command(name='submit', load='a:a', help='A.')", "command submit"),
+        ("commands", "Command(name='submit', load='shlex:split', help='A.')", "command submit"),
         (
             "controllers",
             "controller('a', 'kaiwojobs', 'kaiwo.silogen.ai')",

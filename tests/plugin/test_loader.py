@@ -276,7 +276,7 @@ def test_only_the_requested_hooks_are_called(install: Callable[..., str]) -> Non
 
         @hookimpl
         def kaiwo_commands():
-            return [Command(name="acme", load="acme:command", help="Acme.")]
+            return [Command(name="acme", load="shlex:split", help="Acme.")]
 
         @hookimpl
         def kaiwo_backends():

@@ -31,7 +31,7 @@ def module(name: str, **members: Any) -> types.ModuleType:
 @hookimpl
 def kaiwo_commands() -> list[Command]:
     """One command."""
-    return [Command(name="acme", load="acme:acme", help="Acme.")]
+    return [Command(name="acme", load="shlex:split", help="Acme.")]
 
 
 def test_a_test_sees_only_the_plugins_it_names() -> None:
