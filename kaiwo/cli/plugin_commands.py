@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo.cli.command_group import CommandEntry
-from kaiwo.plugin.selection import PluginSelection
+from kaiwo.plugin.claims import decide
+from kaiwo.plugin.discovery import Candidate
+from kaiwo.plugin.selection import PluginSelection, normalised
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,14 +30,14 @@ _HOOK = "kaiwo_commands"
 
 def listed_commands() -> dict[str, CommandEntry]:
     """Commands of selected plugins, by name, for the help; a plugin that cannot be read adds none."""
-    selection = PluginSelection.of(environ=os.environ)
-    found: dict[str, CommandEntry] = {}
-    for plugin, module in sorted(_entry_points()):
-        chosen = selection.names is None or plugin in selection.names
-        if chosen and plugin not in selection.disabled and _mentions_hook(module):
-            for name, entry in _declared(module):
-                found.setdefault(name, entry)
-    return found
+    chosen, _ = decide(sorted(_candidates()), PluginSelection.of(environ=os.environ))
+    found: dict[str, list[CommandEntry]] = {}
+    for candidate in chosen:
+        if _mentions_hook(candidate.module):
+            for name, entry in _declared(candidate.module):
+                found.setdefault(name, []).append(entry)
+    # Which of two plugins has a command is for the real loader to say.
+    return {name: entries[0] for name, entries in found.items() if len(entries) == 1}
 
 
 def find_command(name: str) -> CommandEntry | None:
@@ -49,19 +51,25 @@ def find_command(name: str) -> CommandEntry | None:
     )
 
 
-def _entry_points() -> set[tuple[str, str]]:
-    """Name and module of every plugin on ``sys.path``.
+def _candidates() -> set[Candidate]:
+    """Every plugin on ``sys.path``; of a distribution that is there twice, the first counts.
 
     Read by hand: importing importlib.metadata costs as much as everything else together, a third of the
     time that the help may take.
     """
-    found: set[tuple[str, str]] = set()
+    found: dict[str, set[Candidate]] = {}
     for directory in dict.fromkeys(sys.path):
         for pattern in ("*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"):
             for path in Path(directory or ".").glob(pattern):
+                distribution, _, version = path.parent.stem.partition("-")
+                if normalised(distribution) in found:
+                    continue
                 with suppress(OSError, UnicodeDecodeError):
-                    found.update(_section(path.read_text(encoding="utf-8")))
-    return found
+                    found[normalised(distribution)] = {
+                        Candidate(name, distribution, version, module)
+                        for name, module in _section(path.read_text(encoding="utf-8"))
+                    }
+    return set().union(*found.values())
 
 
 def _section(text: str) -> Iterator[tuple[str, str]]:

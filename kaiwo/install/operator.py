@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
+from kaiwo.plugin.claims import own_distribution
 from kaiwo.plugin.commands import Command
-from kaiwo.plugin.selection import NAMES_VARIABLE
+from kaiwo.plugin.selection import NAMES_VARIABLE, normalised
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -56,9 +57,14 @@ def operator_deployment(
 
 
 def operator_plugins(plugins: Plugins) -> list[str]:
-    """Names of the loaded plugins that an operator uses: those that declare more than commands."""
+    """The loaded plugins that an operator uses: those that declare more than commands.
+
+    A plugin whose distribution is not named after it is listed with its distribution.
+    """
     return [
         plugin.name
+        if normalised(plugin.distribution) == own_distribution(plugin.name)
+        else f"{plugin.name}@{plugin.distribution}"
         for plugin in plugins.loaded
         if not all(isinstance(declaration, Command) for declaration in plugin.declarations())
     ]

@@ -15,11 +15,13 @@ from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import CustomKind, ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
+from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.sources import DownloadSource
+from kaiwo.plugin.targets import missing
 from kaiwo.plugin.vendors import GpuVendor, Utilization
 
 if TYPE_CHECKING:
@@ -112,6 +114,13 @@ def _check_reference(where: str, item: object, *attributes: str, optional: bool 
             (isinstance(value, str) and _REFERENCE.fullmatch(value)) or (optional and value is None),
             f"{where}: {attribute} is {value!r}, expected module:name",
         )
+        if value is not None:
+            _check_target(where, attribute, value)
+
+
+def _check_target(where: str, attribute: str, target: str) -> None:
+    problem = missing(target)
+    require(not problem, f"{where}: {attribute} is {target!r}, but {problem}")
 
 
 def _check_path(where: str, path: object) -> None:
@@ -146,6 +155,9 @@ def _check_backend(where: str, item: Backend) -> None:
     _check_tuple(where, item, "requires", Resource)
     _check_tuple(where, item, "secondary", Resource)
     _check_tuple(where, item, "variants", type(item))
+    for one in (item, *item.variants):
+        if isinstance(one.implementation, Lazy):
+            _check_target(where, "implementation", one.implementation.target)
     _check_tuple(where, item, "mutable", str)
     _check_tuple(where, item, "patch_paths", tuple)
     _check_tuple(where, item, "owned_paths", tuple)

@@ -1,17 +1,19 @@
-"""Names, fields and kinds that only one plugin may declare; a second plugin that declares one is not loaded.
+"""Names, fields and kinds that only one plugin may declare.
 
-Otherwise the order of installation would decide which of the two acts. The message names both distributions
-and what to do.
+Of two plugins that declare the same, neither is loaded unless configuration prefers one. Otherwise the order
+of names would decide which of the two acts. The message names both distributions and what to do.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.checks import InvalidPlugin
+from kaiwo.plugin.selection import NAMES_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kaiwo.plugin.registry import LoadedPlugin
 
@@ -54,44 +56,99 @@ HOST_COMMANDS = (
 """Commands that are reserved for the host."""
 
 
-class DeclaredNames:
-    """What was declared so far, and by which plugin."""
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What one plugin declares and no other may.
 
-    def __init__(self) -> None:
-        host = ("", HOST)
-        self._names = {f"kind {kind}": host for kind in HOST_KINDS}
-        self._names |= {f"command {command}": host for command in HOST_COMMANDS}
-        self._paths: dict[tuple[str, ...], tuple[str, str]] = {}
-        self._keys: dict[str, tuple[str, str]] = {}
+    Attributes:
+        plugin: the plugin's name.
+        distribution: the distribution it comes from.
+        names: names, as messages write them.
+        paths: fields, with their kind first.
+        keys: resource keys.
+    """
 
-    def add(self, plugin: LoadedPlugin) -> None:
-        """Add the plugin's declarations, all or none.
+    plugin: str
+    distribution: str
+    names: tuple[str, ...]
+    paths: tuple[tuple[str, ...], ...]
+    keys: tuple[str, ...]
 
-        Raises:
-            InvalidPlugin: another plugin, or the plugin itself, already declared one of them.
-        """
-        who = (plugin.name, plugin.distribution)
-        names = dict(self._names)
-        for name in _names(plugin):
-            if name in names:
-                raise InvalidPlugin(_conflict(name, who, names[name]))
-            names[name] = who
-        paths = dict(self._paths)
-        for path in _paths(plugin):
-            for other, owner in paths.items():
-                shorter = min(len(path), len(other))
-                if path[:shorter] == other[:shorter]:
-                    raise InvalidPlugin(_conflict(f"field {'.'.join(path)}", who, owner))
-            paths[path] = who
-        keys = dict(self._keys)
-        for key in (key for vendor in plugin.vendors for key in vendor.resource_keys):
-            for taken, owner in keys.items():
-                if _overlap(key, taken):
-                    raise InvalidPlugin(_conflict(f"resource key {key}", who, owner))
-            keys[key] = who
-        self._names = names
-        self._paths = paths
-        self._keys = keys
+    @classmethod
+    def of(cls, plugin: LoadedPlugin) -> _Declared:
+        keys = (key for vendor in plugin.vendors for key in vendor.resource_keys)
+        return cls(
+            plugin.name, plugin.distribution, tuple(_names(plugin)), tuple(_paths(plugin)), tuple(keys)
+        )
+
+    def same_as(self, other: _Declared) -> str:
+        """The first of its declarations that the other plugin has too; empty for none."""
+        names = ((name, name in other.names) for name in self.names)
+        fields = ((f"field {'.'.join(path)}", _meets(path, other.paths)) for path in self.paths)
+        keys = ((f"resource key {key}", any(_overlap(key, k) for k in other.keys)) for key in self.keys)
+        return next((what for what, shared in (*names, *fields, *keys) if shared), "")
+
+    def fault(self) -> str:
+        """Why the plugin cannot be loaded whatever others declare; empty for none."""
+        hosts = {f"kind {kind}" for kind in HOST_KINDS} | {f"command {command}" for command in HOST_COMMANDS}
+        for name in self.names:
+            if name in hosts:
+                return f"{name} belongs to {HOST} itself; {self.distribution} must use another name"
+        twice = (
+            *(name for number, name in enumerate(self.names) if name in self.names[:number]),
+            *(
+                f"field {'.'.join(path)}"
+                for number, path in enumerate(self.paths)
+                if _meets(path, self.paths[:number])
+            ),
+            *(
+                f"resource key {key}"
+                for number, key in enumerate(self.keys)
+                if any(_overlap(key, other) for other in self.keys[:number])
+            ),
+        )
+        return f"{twice[0]} is declared twice" if twice else ""
+
+
+def conflicts(preferred: Sequence[LoadedPlugin], others: Sequence[LoadedPlugin]) -> dict[str, str]:
+    """Why plugins cannot be loaded, by plugin name.
+
+    Args:
+        preferred: plugins that configuration requires or names with their distribution.
+        others: the others; one that declares the same as a preferred plugin is the only one refused.
+    """
+    refused: dict[str, str] = {}
+    standing: list[_Declared] = []
+    for group in (preferred, others):
+        declared = [_Declared.of(plugin) for plugin in group]
+        refused |= {one.plugin: fault for one in declared if (fault := one.fault())}
+        declared = [one for one in declared if one.plugin not in refused]
+        refused |= _taken(declared, standing)
+        declared = [one for one in declared if one.plugin not in refused]
+        refused |= _mutual(declared)
+        standing += [one for one in declared if one.plugin not in refused]
+    return refused
+
+
+def _taken(declared: Sequence[_Declared], standing: Sequence[_Declared]) -> dict[str, str]:
+    """Plugins that declare the same as one that configuration prefers."""
+    return {
+        one.plugin: f"{what} is declared by plugin {owner.plugin} of {owner.distribution}, which "
+        f"configuration prefers; disable or uninstall {one.distribution}"
+        for one in declared
+        for owner in standing
+        if (what := one.same_as(owner))
+    }
+
+
+def _mutual(declared: Sequence[_Declared]) -> dict[str, str]:
+    """Plugins that declare the same as each other."""
+    refused: dict[str, str] = {}
+    for one, other in combinations(declared, 2):
+        for own, its in ((one, other), (other, one)):
+            if what := own.same_as(its):
+                refused.setdefault(own.plugin, _conflict(what, own, its))
+    return refused
 
 
 def _names(plugin: LoadedPlugin) -> Iterator[str]:
@@ -121,13 +178,14 @@ def _overlap(key: str, other: str) -> bool:
     return key.startswith(other[:-1]) if other.endswith("*") else key == other
 
 
-def _conflict(what: str, who: tuple[str, str], owner: tuple[str, str]) -> str:
-    if owner == who:
-        return f"{what} is declared twice"
-    plugin, distribution = owner
-    if not plugin:
-        return f"{what} belongs to {distribution} itself; {who[1]} must use another name"
+def _meets(path: tuple[str, ...], others: Iterable[tuple[str, ...]]) -> bool:
+    """Whether a field is one of the others, within one of them, or around one."""
+    return any(path[: len(other)] == other[: len(path)] for other in others)
+
+
+def _conflict(what: str, own: _Declared, other: _Declared) -> str:
     return (
-        f"{what} is already declared by plugin {plugin} of {distribution}; "
-        f"disable or uninstall {who[1]} or {distribution}"
+        f"{what} is also declared by plugin {other.plugin} of {other.distribution}; "
+        f"disable or uninstall {own.distribution} or {other.distribution}, "
+        f"or write {own.plugin}@{own.distribution} in {NAMES_VARIABLE}"
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import importlib_metadata
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from importlib_metadata import EntryPoint
 
 PLUGIN_GROUP = "kaiwo.plugins"
 """Entry points that are plugins: name of the plugin, module to import."""
@@ -76,7 +76,9 @@ def announced_fields() -> tuple[AnnouncedField, ...]:
     return tuple(sorted(fields))
 
 
-def _entries(group: str) -> Sequence[tuple[importlib_metadata.EntryPoint, str, str]]:
+def _entries(group: str) -> Sequence[tuple[EntryPoint, str, str]]:
+    import importlib_metadata  # slow to import, and the list of commands needs only Candidate
+
     found = []
     for entry in importlib_metadata.entry_points(group=group):
         distribution = entry.dist

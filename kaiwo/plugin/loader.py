@@ -18,8 +18,9 @@ from kaiwo.plugin import hookspecs
 from kaiwo.plugin.api_version import check_api_version
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.checks import InvalidPlugin, checked_declarations, require
+from kaiwo.plugin.claims import decide
 from kaiwo.plugin.commands import Command
-from kaiwo.plugin.conflicts import DeclaredNames
+from kaiwo.plugin.conflicts import conflicts
 from kaiwo.plugin.contributed import check_contributed
 from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -28,7 +29,7 @@ from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
 from kaiwo.plugin.rendering import PodContribution
-from kaiwo.plugin.selection import PluginSelection
+from kaiwo.plugin.selection import PluginReference, PluginSelection
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor
 
@@ -92,22 +93,14 @@ def load(
     """
     selection = selection or PluginSelection()
     candidates = installed_plugins()
-    states = [*_unknown(selection, candidates)]
-    chosen: list[Candidate] = []
-    for candidate in candidates:
-        if candidate.name in selection.disabled:
-            states.append(_state(candidate, "disabled", "disabled by configuration"))
-        elif selection.names is not None and candidate.name not in selection.names:
-            states.append(_state(candidate, "not-selected", "not in the configured list of plugins"))
-        else:
-            chosen.append(candidate)
-    chosen.sort(key=lambda candidate: (candidate.name not in selection.required, candidate))
-    loaded, results = _load_all(chosen, lambda candidate: _within(deadline, candidate, hooks))
+    chosen, left_out = decide(candidates, selection)
+    states = [*_unknown(selection, candidates), *(_state(*item) for item in left_out)]
+    loaded, results = _load_all(chosen, selection, lambda candidate: _within(deadline, candidate, hooks))
     states += results
     states.sort(key=lambda state: (state.name, state.distribution))
     unselected, broken = _missing_fields(candidates, loaded, states) if hooks is None else ({}, {})
     plugins = Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected, broken_fields=broken)
-    missing = [state for state in states if state.name in selection.required and state.state != "loaded"]
+    missing = _missing(selection, states)
     if missing:
         raise RequiredPluginError(missing, plugins)
     return plugins
@@ -116,34 +109,34 @@ def load(
 def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
     """Load modules that are given instead of installed, by the same rules, without discovery."""
     by_candidate = dict(modules)
+    chosen, left_out = decide([candidate for candidate, _ in modules], PluginSelection())
     loaded, states = _load_all(
-        list(by_candidate), lambda candidate: _read(candidate, by_candidate[candidate], None)
+        chosen, PluginSelection(), lambda candidate: _read(candidate, by_candidate[candidate], None)
     )
-    return Plugins(loaded=loaded, states=tuple(states))
+    return Plugins(loaded=loaded, states=(*states, *(_state(*item) for item in left_out)))
 
 
 def _load_all(
-    chosen: Sequence[Candidate], read: Callable[[Candidate], LoadedPlugin]
+    chosen: Sequence[Candidate], selection: PluginSelection, read: Callable[[Candidate], LoadedPlugin]
 ) -> tuple[tuple[LoadedPlugin, ...], list[PluginState]]:
-    declared = DeclaredNames()
-    first: dict[str, Candidate] = {}
-    loaded: list[LoadedPlugin] = []
-    states: list[PluginState] = []
+    readable: list[LoadedPlugin] = []
+    messages: dict[str, str] = {}
     for candidate in chosen:
-        other = first.setdefault(candidate.name, candidate)
         try:
-            require(
-                other is candidate,
-                f"plugin name {candidate.name} is taken by {other.distribution}; "
-                f"uninstall one of {candidate.distribution} and {other.distribution}",
-            )
-            plugin = read(candidate)
-            declared.add(plugin)
+            readable.append(read(candidate))
         except InvalidPlugin as invalid:
-            states.append(_state(candidate, "broken", str(invalid)))
-        else:
-            loaded.append(plugin)
-            states.append(_state(candidate, "loaded"))
+            messages[candidate.name] = str(invalid)
+    messages |= conflicts(
+        [plugin for plugin in readable if selection.prefers(plugin.name, plugin.distribution)],
+        [plugin for plugin in readable if not selection.prefers(plugin.name, plugin.distribution)],
+    )
+    states = [
+        _state(candidate, "broken", messages[candidate.name])
+        if candidate.name in messages
+        else _state(candidate, "loaded")
+        for candidate in chosen
+    ]
+    loaded = [plugin for plugin in readable if plugin.name not in messages]
     return tuple(sorted(loaded, key=lambda plugin: plugin.name)), states
 
 
@@ -198,20 +191,38 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
 
 
 def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> list[PluginState]:
+    """What configuration names and nothing installed has."""
     installed = sorted({candidate.name for candidate in candidates})
     states = []
-    for name in sorted({*(selection.names or ()), *selection.disabled, *selection.required} - set(installed)):
-        advice = did_you_mean(name, installed) or f"installed plugins: {', '.join(installed) or 'none'}"
+    for entry in selection.references():
+        if any(entry.means(candidate.name, candidate.distribution) for candidate in candidates):
+            continue
+        others = [candidate.distribution for candidate in candidates if candidate.name == entry.name]
+        advice = (
+            f"{entry.name} is installed from {' and '.join(others)}"
+            if others
+            else did_you_mean(entry.name, installed) or f"installed plugins: {', '.join(installed) or 'none'}"
+        )
         states.append(
             PluginState(
-                name,
-                distribution="",
+                entry.name,
+                distribution=entry.distribution,
                 version="",
-                state="disabled" if name in selection.disabled else "broken",
+                state="disabled" if str(entry) in selection.disabled else "broken",
                 message=f"not installed; {advice}",
             )
         )
-    return states
+    return list(dict.fromkeys(states))
+
+
+def _missing(selection: PluginSelection, states: Sequence[PluginState]) -> list[PluginState]:
+    """States of the required plugins of which none is loaded."""
+    missing: list[PluginState] = []
+    for entry in map(PluginReference.parse, sorted(selection.required)):
+        own = [state for state in states if entry.means(state.name, state.distribution)]
+        if not any(state.state == "loaded" for state in own):
+            missing += own
+    return list(dict.fromkeys(missing))
 
 
 def _missing_fields(

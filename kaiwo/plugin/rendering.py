@@ -102,7 +102,9 @@ class PodContribution:
     Attributes:
         name: short name; it is the origin that ``kaiwo plan --explain`` shows for what was added.
         contribute: takes the render input and the pod template made so far and returns a pod template.
-            It must not change what it is given, and what the user wrote wins.
+            It must not change what it is given, and what the user wrote wins. A result that lacks a
+            container, changes what the user runs in one or a label of Kaiwo, or contains null becomes
+            ``PluginError``.
     """
 
     name: str

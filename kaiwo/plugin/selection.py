@@ -2,6 +2,9 @@
 
 An explicit list loads those plugins and only those; no list loads everything installed. A list comes from a
 flag, the environment or a file, in this order of precedence, each of the three settings on its own.
+
+An entry is a plugin's name, ``batch_job``; with the distribution that it must come from,
+``batch_job@kaiwo-batch-job``; or with its version too, ``batch_job@kaiwo-batch-job==0.1.0``.
 """
 
 from __future__ import annotations
@@ -11,28 +14,73 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 NAMES_VARIABLE = "KAIWO_PLUGINS"
 DISABLED_VARIABLE = "KAIWO_PLUGINS_DISABLED"
 REQUIRED_VARIABLE = "KAIWO_PLUGINS_REQUIRED"
 
 _SEPARATOR = re.compile(r"[,\s]+")
+_REFERENCE = re.compile(r"([^@=]+)(?:@([A-Za-z0-9][\w.-]*)(?:==([^@=]+))?)?")
 
 
 class SelectionError(ValueError):
     """The plugin selection cannot be read; the message has its place, the cause and the next step."""
 
 
+def normalised(distribution: str) -> str:
+    """A distribution's name as package indexes compare it: ``Kaiwo_Batch.Job`` is ``kaiwo-batch-job``."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReference:
+    """One entry of a list of plugins.
+
+    Attributes:
+        name: the plugin's name.
+        distribution: the distribution that it must come from; empty for any.
+        version: the version that the distribution must have; empty for any.
+    """
+
+    name: str
+    distribution: str = ""
+    version: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> PluginReference:
+        """Read ``name``, ``name@distribution`` or ``name@distribution==version``.
+
+        Raises:
+            SelectionError: it is none of these.
+        """
+        match = _REFERENCE.fullmatch(text)
+        if match is None:
+            raise SelectionError(
+                f"{text!r} is not a plugin, expected name, name@distribution or name@distribution==version. "
+                "Write for example batch_job@kaiwo-batch-job; `kaiwo plugins` lists the installed ones."
+            )
+        return cls(match[1], match[2] or "", match[3] or "")
+
+    def means(self, name: str, distribution: str) -> bool:
+        """Whether the plugin of this distribution is meant, whatever its version."""
+        return name == self.name and normalised(self.distribution) in ("", normalised(distribution))
+
+    def __str__(self) -> str:
+        """The entry as it is written."""
+        distribution = f"@{self.distribution}" if self.distribution else ""
+        return f"{self.name}{distribution}{f'=={self.version}' if self.version else ''}"
+
+
 @dataclass(frozen=True, slots=True)
 class PluginSelection:
-    """What to load.
+    """What to load. Every entry is written as :class:`PluginReference` describes.
 
     Attributes:
         names: load these and only these; None loads everything installed, an empty tuple nothing.
         disabled: never load these; wins over ``names``.
         required: a process that cannot load one of these does not start. A required plugin also wins a
-            conflict with a plugin that is not required.
+            conflict with a plugin that is neither required nor named with its distribution.
     """
 
     names: tuple[str, ...] | None = None
@@ -60,7 +108,7 @@ class PluginSelection:
             where: what to call ``settings`` in messages.
 
         Raises:
-            SelectionError: a list of the settings is not a list of names.
+            SelectionError: a list of the settings is not a list of names, or an entry cannot be read.
         """
         environ = environ or {}
         settings = settings or {}
@@ -71,15 +119,47 @@ class PluginSelection:
             return _listed(settings.get(key), f"{where}: {key}")
 
         names = _split(flag) if flag is not None else listed(NAMES_VARIABLE, "plugins")
-        return cls(
+        selection = cls(
             names=names,
             disabled=frozenset(listed(DISABLED_VARIABLE, "pluginsDisabled") or ()),
             required=frozenset(listed(REQUIRED_VARIABLE, "pluginsRequired") or ()),
         )
+        selection.references()  # an entry that cannot be read is an error here, where it was written
+        return selection
+
+    def references(self) -> tuple[PluginReference, ...]:
+        """Every entry of the three lists, sorted.
+
+        Raises:
+            SelectionError: an entry cannot be read.
+        """
+        return _references({*(self.names or ()), *self.disabled, *self.required})
+
+    def lists(self, name: str) -> bool:
+        """Whether the list of plugins has this name; without a list it has every name."""
+        return self.names is None or any(entry.name == name for entry in _references(self.names))
+
+    def disables(self, name: str, distribution: str) -> bool:
+        """Whether the plugin of this distribution is never loaded."""
+        return any(entry.means(name, distribution) for entry in _references(self.disabled))
+
+    def pins(self, name: str) -> tuple[PluginReference, ...]:
+        """Entries that say which distribution the plugin of this name must come from."""
+        entries = _references({*(self.names or ()), *self.required})
+        return tuple(entry for entry in entries if entry.name == name and entry.distribution)
+
+    def prefers(self, name: str, distribution: str) -> bool:
+        """Whether the plugin wins a conflict: it is required, or named with its distribution."""
+        entries = (*_references(self.required), *self.pins(name))
+        return any(entry.means(name, distribution) for entry in entries)
 
 
 def _split(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in _SEPARATOR.split(text) if name))
+
+
+def _references(entries: Iterable[str]) -> tuple[PluginReference, ...]:
+    return tuple(PluginReference.parse(entry) for entry in sorted(entries))
 
 
 def _listed(value: object, where: str) -> tuple[str, ...] | None:

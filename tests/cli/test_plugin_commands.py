@@ -64,6 +64,16 @@ def test_a_plugins_command_is_listed_and_works(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "hello team\n")
 
 
+def test_the_help_runs_no_code_of_a_distribution_that_claims_a_name_of_the_project(tmp_path: Path) -> None:
+    """Listing the commands decides as loading does who has a plugin's name."""
+    install(tmp_path, OPEN)
+    (tmp_path / "tiny_greeter-1.0.dist-info/entry_points.txt").write_text(
+        "[kaiwo.plugins]\nbatch_job = tiny_greeter.plugin\n"
+    )
+    assert "greet" not in kaiwo(tmp_path, "--help").stdout
+    assert kaiwo(tmp_path, "greet").returncode == 2
+
+
 def test_a_command_that_the_source_search_misses_still_works(tmp_path: Path) -> None:
     """The list searches the source for the hook's name; calling a command uses the real loader."""
     install(tmp_path, HIDDEN)

@@ -132,6 +132,17 @@ def test_plugins_of_commands_only_are_not_for_the_operator() -> None:
     assert operator_plugins(loaded) == ["acme"]
 
 
+def test_a_plugin_of_a_distribution_of_another_name_is_listed_with_it() -> None:
+    """The operator loads what was chosen here, whoever else claims the name in its image."""
+    loaded = Plugins(
+        (
+            plugin("acme", backends=(BUILT,)),
+            LoadedPlugin("batch_job", "a-fork", "1", "fork", backends=(BUILT,)),
+        )
+    )
+    assert operator_plugins(loaded) == ["acme", "batch_job@a-fork"]
+
+
 def test_the_scheduler_packs_the_keys_of_loaded_vendors_only() -> None:
     """Families of keys are left out, and without a vendor the profile still serves its name."""
     vendor = GpuVendor("acme", ("acme.com/gpu", "acme.com/part-*"), lambda _: ())

@@ -119,10 +119,10 @@ RUBBISH = [
     ("download_sources", "[source(downloader='fetch')]", "downloader is 'fetch', expected module:name"),
     ("download_sources", "[source(description=None)]", "description is not text"),
     ("commands", "[Command(name='acme', load=print, help='Acme.')]", "expected module:name"),
-    ("commands", "[Command(name='acme', load='a:b', help='Two\\nlines.')]", "help is not one line"),
+    ("commands", "[Command(name='acme', load='shlex:split', help='Two\\nlines.')]", "help is not one line"),
     (
         "controllers",
-        "[ExtraController(name='a', build='a:b', kinds=('Pool',))]",
+        "[ExtraController(name='a', build='shlex:split', kinds=('Pool',))]",
         "kinds is not a tuple of CustomKind",
     ),
     ("pod_contributions", "[PodContribution(name='a', contribute=None)]", "contribute is not callable"),

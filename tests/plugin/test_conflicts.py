@@ -1,4 +1,4 @@
-"""Two plugins that declare the same thing: the second is refused and both distributions are named."""
+"""Two plugins that declare the same thing: neither loads, and both distributions are named."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def queue(name):
 
 def controller(name, plural, group="acme.com"):
     kind = CustomKind(resource=Resource(group, "v1", "K", plural), spec=Item, status=Item)
-    return ExtraController(name=name, build="acme.pools:build", kinds=(kind,))
+    return ExtraController(name=name, build="shlex:split", kinds=(kind,))
 
 """
 
@@ -90,8 +90,8 @@ CASES = {
     "kind same.acme.com": ("controllers", "controller('a', 'same')", "controller('b', 'same')"),
     "command same": (
         "commands",
-        "Command(name='same', load='a:a', help='A.')",
-        "Command(name='same', load='b:b', help='B.')",
+        "Command(name='same', load='shlex:split', help='A.')",
+        "Command(name='same', load='shlex:split', help='B.')",
     ),
     "pod contribution same": (
         "pod_contributions",
@@ -112,19 +112,36 @@ def source_of(hook: str, *declarations: str) -> str:
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_the_second_to_declare_something_is_refused_naming_both_distributions(
+def test_of_two_that_declare_the_same_neither_loads_and_both_distributions_are_named(
     install: Callable[..., str], what: str
 ) -> None:
-    """The administrator reads which two distributions to choose between."""
+    """Names do not decide; the administrator reads which two distributions to choose between."""
     hook, first, second = CASES[what]
     install("aaa", source_of(hook, first))
     install("bbb", source_of(hook, second))
     states = {state.name: state for state in load(PluginSelection(names=("aaa", "bbb"))).states}
-    assert states["aaa"].state == "loaded"
+    assert states["aaa"].state == "broken"
+    assert "is also declared by plugin bbb of kaiwo-bbb" in states["aaa"].message
     assert states["bbb"].state == "broken"
     assert states["bbb"].message == (
-        f"{what} is already declared by plugin aaa of kaiwo-aaa; disable or uninstall kaiwo-bbb or kaiwo-aaa"
+        f"{what} is also declared by plugin aaa of kaiwo-aaa; disable or uninstall kaiwo-bbb or kaiwo-aaa, "
+        "or write bbb@kaiwo-bbb in KAIWO_PLUGINS"
     )
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_the_one_that_configuration_names_with_its_distribution_is_loaded(
+    install: Callable[..., str], what: str
+) -> None:
+    """The administrator chooses, and the other one says why it is left out."""
+    hook, first, second = CASES[what]
+    install("aaa", source_of(hook, first))
+    install("bbb", source_of(hook, second))
+    selection = PluginSelection(names=("aaa", "bbb@kaiwo-bbb"))
+    states = {state.name: state for state in load(selection).states}
+    assert states["bbb"].state == "loaded"
+    assert states["aaa"].state == "broken"
+    assert "is declared by plugin bbb of kaiwo-bbb, which configuration prefers" in states["aaa"].message
 
 
 @pytest.mark.parametrize("what", CASES)
@@ -141,14 +158,14 @@ def test_of_a_refused_plugin_nothing_stays(install: Callable[..., str]) -> None:
     install("aaa", source_of("gpu_vendors", "vendor('a', 'a.com/gpu')"))
     install("bbb", source_of("gpu_vendors", "vendor('b', 'b.com/gpu')", "vendor('a', 'x.com/gpu')"))
     install("ccc", source_of("gpu_vendors", "vendor('c', 'b.com/gpu')"))
-    plugins = load(PluginSelection(names=("aaa", "bbb", "ccc")))
+    plugins = load(PluginSelection(names=("aaa", "bbb", "ccc"), required=frozenset({"aaa"})))
     assert [vendor.name for vendor in plugins.vendors] == ["a", "c"]
 
 
 @pytest.mark.parametrize(
     ("hook", "declaration", "what"),
     [
-        ("commands", "Command(name='submit', load='a:a', help='A.')", "command submit"),
+        ("commands", "Command(name='submit', load='shlex:split', help='A.')", "command submit"),
         (
             "controllers",
             "controller('a', 'kaiwojobs', 'kaiwo.silogen.ai')",

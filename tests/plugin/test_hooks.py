@@ -146,7 +146,7 @@ def test_kaiwo_controllers(install: Callable[..., str]) -> None:
         @hookimpl
         def kaiwo_controllers():
             kind = CustomKind(resource=POOL, spec=Spec, status=Spec)
-            return [ExtraController(name="pools", build="kaiwo_acme.pools:build", kinds=(kind,))]
+            return [ExtraController(name="pools", build="shlex:split", kinds=(kind,))]
         """,
     )
     (controller,) = plugins.controllers
@@ -197,7 +197,7 @@ def test_kaiwo_commands(install: Callable[..., str]) -> None:
 
         @hookimpl
         def kaiwo_commands():
-            return (Command(name="acme", load="surely_not_installed.cli:acme", help="Acme things."),)
+            return (Command(name="acme", load="tabnanny:check", help="Acme things."),)
         """,
     )
     assert [(command.name, command.help) for command in plugins.commands] == [("acme", "Acme things.")]
@@ -216,11 +216,11 @@ def test_kaiwo_lifecycle(install: Callable[..., str]) -> None:
 
         @hookimpl
         def kaiwo_lifecycle():
-            return [Lifecycle(name="tracing", start="kaiwo_acme.tracing:start", settings=Settings)]
+            return [Lifecycle(name="tracing", start="shlex:split", settings=Settings)]
         """,
     )
     (lifecycle,) = plugins.lifecycles
-    assert (lifecycle.start, lifecycle.stop) == ("kaiwo_acme.tracing:start", None)
+    assert (lifecycle.start, lifecycle.stop) == ("shlex:split", None)
     assert list(plugins.settings_models()) == ["acme"]
 
 
@@ -233,10 +233,10 @@ def test_kaiwo_transitions(install: Callable[..., str]) -> None:
 
         @hookimpl
         def kaiwo_transitions():
-            return [TransitionListener(name="chat", notify="kaiwo_acme.chat:notify")]
+            return [TransitionListener(name="chat", notify="shlex:split")]
         """,
     )
-    assert [listener.notify for listener in plugins.listeners] == ["kaiwo_acme.chat:notify"]
+    assert [listener.notify for listener in plugins.listeners] == ["shlex:split"]
 
 
 def test_every_hook_has_a_test_here_and_a_place_in_the_loader() -> None:

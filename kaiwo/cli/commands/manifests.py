@@ -136,7 +136,12 @@ def _plugins(names: str | None) -> Plugins:
     from kaiwo.plugin.selection import NAMES_VARIABLE
 
     loaded = kit.plugins(names)
-    broken = [f"{state.name}: {state.message}" for state in loaded.states if state.state == "broken"]
+    working = {plugin.name for plugin in loaded.loaded}
+    broken = [
+        f"{state.name}: {state.message}"
+        for state in loaded.states
+        if state.state == "broken" and state.name not in working
+    ]
     if broken and (names is not None or NAMES_VARIABLE in os.environ):
         raise Failure(
             "selected plugins do not load:\n" + "\n".join(broken),

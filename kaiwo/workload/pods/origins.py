@@ -38,6 +38,11 @@ class Origins:
         """
         self._notes[path.removeprefix(self._prefix)] = (origin, words)
 
+    def origin(self, path: str) -> Origin | None:
+        """The kind of source of the value at a path, as the user would write it; None if it was not noted."""
+        origin, _ = self._notes.get(path.removeprefix(self._prefix), (None, ""))
+        return origin
+
     def known(self) -> Mapping[str, tuple[Origin, str]]:
         """All notes by path."""
         return self._notes

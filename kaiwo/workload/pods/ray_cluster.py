@@ -135,7 +135,7 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
 
     Raises:
         SpecError: the embedded spec has an impossible shape.
-        PluginFailure: a plugin's contribution to the pods failed.
+        PluginError: a plugin's contribution to the pods failed.
     """
     spec: Object = without_nulls(as_map(cluster, path))
     warnings = allocation.recalculated(inp.workload)

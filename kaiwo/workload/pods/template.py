@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.errors import PluginError
-from kaiwo.workload.json_access import as_map, as_maps, as_strings, is_blank, lenient_map, without_nulls
+from kaiwo.workload.json_access import as_map, as_maps, as_strings, is_blank, without_nulls
 from kaiwo.workload.metadata import (
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
@@ -15,6 +13,7 @@ from kaiwo.workload.metadata import (
     layered,
     system_labels,
 )
+from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.entrypoint import command
 from kaiwo.workload.pods.environment import set_environment
 from kaiwo.workload.pods.list_merge import merged, tidy
@@ -70,7 +69,7 @@ def pod_template(
 
     Raises:
         SpecError: the embedded template or the workload's own fields make it impossible.
-        PluginFailure: a plugin's contribution failed.
+        PluginError: a plugin's contribution failed.
     """
     generated = is_blank(template)
     embedded_one = as_map(template, role.path)
@@ -232,33 +231,3 @@ def _image(container: Object, inp: RenderInput, path: str, origins: Origins) -> 
     elif inp.resolved.default_image:
         container["image"] = inp.resolved.default_image
         origins.note(f"{path}.image", "config", "KaiwoConfig ray.defaultRayImage")
-
-
-def contributed(inp: RenderInput, template: Object, path: str, origins: Origins) -> Object:
-    """The pod template with what plugins add to it.
-
-    Raises:
-        PluginFailure: a plugin's contribution failed.
-    """
-    for contribution in inp.contributions:
-        try:
-            answer = contribution.contribute(inp, copy.deepcopy(template))
-        except Exception as error:
-            raise PluginError(contribution.name, "add to the pods of", error) from error
-        if not isinstance(lenient_map(answer).get("spec"), dict):
-            raise PluginError(contribution.name, "add to the pods of", "it returned no pod template")
-        _note_changes(template, answer, path, contribution.name, origins)
-        template = answer
-    return template
-
-
-def _note_changes(before: object, after: object, path: str, plugin: str, origins: Origins) -> None:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key, value in after.items():
-            _note_changes(before.get(key), value, f"{path}.{key}", plugin, origins)
-    elif isinstance(before, list) and isinstance(after, list):
-        for position, value in enumerate(after):
-            old = before[position] if position < len(before) else None
-            _note_changes(old, value, f"{path}[{position}]", plugin, origins)
-    elif before != after:
-        origins.note(path, "plugin", plugin)

@@ -6,9 +6,10 @@ import copy
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.json_access import as_map, as_maps, without_nulls
+from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.list_merge import merged
 from kaiwo.workload.pods.resources import completed
-from kaiwo.workload.pods.template import contributed, set_metadata
+from kaiwo.workload.pods.template import set_metadata
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object

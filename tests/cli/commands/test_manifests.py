@@ -29,6 +29,21 @@ def test_fields_are_those_of_the_chosen_plugins(cli: Cli) -> None:
     assert "rayJob" not in fields
 
 
+def test_a_foreign_claim_to_a_plugins_name_does_not_stop_the_rendering(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin that was asked for loads, so its fields are rendered."""
+    info = tmp_path / "a_rogue-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a-rogue\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[kaiwo.plugins]\nbatch_job = a_rogue\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = cli("manifests", "crds", "--plugins", "batch_job")
+    assert done.code == 0
+    assert "job" in job_fields(done.out)
+    assert "plugin name batch_job belongs to distribution kaiwo-batch-job" in done.err
+
+
 def test_previous_definitions_are_widened_never_narrowed(cli: Cli) -> None:
     """A field whose plugin is gone stays, so that live objects keep its values; also from a List."""
     everything = cli("manifests", "crds").out

@@ -7,9 +7,9 @@ import pytest
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.queues import QueueAssignment
-from kaiwo.plugin.rendering import PodContribution, RenderInput, Resolved
+from kaiwo.plugin.rendering import RenderInput, Resolved
 from kaiwo.testing import job
-from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.errors import SpecError
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.pods.template import PodRole, pod_template
 
@@ -32,12 +32,11 @@ def template(
     given: Any = None,
     *,
     resolved: Resolved = RESOLVED,
-    contributions: tuple[PodContribution, ...] = (),
     labels: dict[str, str] | None = None,
     **spec: Any,
 ) -> Object:
     """The pod template of a job with that spec and that embedded template."""
-    inp = RenderInput(Workload.from_object(job(labels=labels, **spec)), resolved, contributions=contributions)
+    inp = RenderInput(Workload.from_object(job(labels=labels, **spec)), resolved)
     return pod_template(inp, given, ROLE, Origins("spec.job."))[0]
 
 
@@ -269,30 +268,3 @@ def test_nulls_do_not_survive() -> None:
     result = template(given)
     assert "creationTimestamp" not in result["metadata"]
     assert "nodeSelector" not in result["spec"]
-
-
-def test_plugins_add_to_pods_and_are_named_as_the_origin() -> None:
-    """A contribution reaches the pod; its origin is recorded as the plugin's."""
-
-    def sidecar(_: RenderInput, pod: Object) -> Object:
-        pod["spec"]["containers"].append({"name": "proxy", "image": "proxy:1"})
-        return pod
-
-    origins = Origins("spec.job.")
-    inp = RenderInput(
-        Workload.from_object(job()), RESOLVED, contributions=(PodContribution("proxy", sidecar),)
-    )
-    result, _ = pod_template(inp, None, ROLE, origins)
-    assert [item["name"] for item in result["spec"]["containers"]] == ["workload", "proxy"]
-    assert ("plugin", "proxy") in origins.known().values()
-
-
-def test_a_contribution_that_fails_names_its_plugin() -> None:
-    """A plugin that raises, or returns nonsense, is named; the pod is not made."""
-
-    def bad(_: RenderInput, __: Object) -> Object:
-        raise KeyError("x")
-
-    for function in (bad, lambda _, __: None):
-        with pytest.raises(PluginError, match="plugin proxy"):
-            template(contributions=(PodContribution("proxy", function),))  # type: ignore[arg-type] # lies

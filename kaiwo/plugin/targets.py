@@ -1,0 +1,77 @@
+"""Whether what a declaration names as ``module:name`` exists, found without importing the module.
+
+A listener, a command or a controller is imported when it is first needed. A misspelt one would otherwise be
+noticed only then.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterable, Iterator
+    from importlib.machinery import ModuleSpec
+
+
+def missing(target: str) -> str:
+    """What does not exist of ``module:name``; empty if it exists, or if only importing could tell."""
+    module, _, name = target.partition(":")
+    if loaded := sys.modules.get(module):
+        return "" if hasattr(loaded, name) else f"module {module} has no {name}"
+    spec = _find(module)
+    if spec is None:
+        return f"there is no module {module}"
+    if not spec.origin or not spec.origin.endswith(".py"):
+        return ""
+    try:
+        present = _defines(Path(spec.origin).read_bytes(), name)
+    except (OSError, SyntaxError) as error:
+        return f"module {module} cannot be read: {error}"
+    return "" if present else f"module {module} has no {name}"
+
+
+def _find(module: str) -> ModuleSpec | None:
+    """The module's specification; unlike ``importlib.util.find_spec`` it imports no parent package."""
+    if module in sys.builtin_module_names:
+        return sys.modules["builtins"].__spec__
+    found: ModuleSpec | None = None
+    path: Iterable[str] | None = None
+    parts = module.split(".")
+    for number in range(1, len(parts) + 1):
+        name = ".".join(parts[:number])
+        loaded = sys.modules.get(name)
+        found = loaded.__spec__ if loaded else PathFinder.find_spec(name, list(path) if path else None)
+        if found is None:
+            return None
+        path = found.submodule_search_locations
+        if path is None and number < len(parts):
+            return None
+    return found
+
+
+def _defines(source: bytes, name: str) -> bool:
+    """Whether the top level of a module's source gives something this name, or may do so."""
+    import ast
+
+    names = set(_names(ast.parse(source).body))
+    return bool(names & {name, "*", "__getattr__"})
+
+
+def _names(body: Iterable[ast.AST]) -> Iterator[str]:
+    """Names that statements bind, also within ``if`` and ``try``."""
+    import ast
+
+    for statement in body:
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield statement.name
+            case ast.Import() | ast.ImportFrom():
+                yield from ((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
+            case ast.Name(ctx=ast.Store()):
+                yield statement.id
+            case _:
+                yield from _names(ast.iter_child_nodes(statement))
