@@ -11,7 +11,7 @@ from docs.generate import meanings
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
 from docs.generate.pages import StaleReferenceError, table
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
-from kaiwo.api.status import TERMINAL, Status
+from kaiwo.api.status_words import TERMINAL, Status
 from kaiwo.host.settings import describe
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
@@ -105,7 +105,7 @@ def _workload_fields() -> dict[str, str]:
 
 def _statuses() -> str:
     words = [word for word in typing.get_args(Status) if word]
-    _compare("statuses", words, _STATUSES, ("kaiwo/api/status.py",))
+    _compare("statuses", words, _STATUSES, ("kaiwo/api/status_words.py",))
     rows = ((f"`{word}`", "yes" if word in TERMINAL else "no", _STATUSES[word]) for word in words)
     return table(("status", "ended for good", "meaning"), rows)
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from kaiwo.api.base_model import Model
 from kaiwo.api.conditions import MAX_MESSAGE
 from kaiwo.api.scalars import Opaque
-
-Status: TypeAlias = Literal[
-    "", "PENDING", "STARTING", "RUNNING", "READY", "COMPLETE", "FAILED", "ERROR", "TERMINATING", "TERMINATED"
-]
-"""The empty status belongs to a workload that no operator has seen yet."""
-
-TERMINAL: frozenset[Status] = frozenset({"COMPLETE", "FAILED", "TERMINATED"})
-"""A workload with one of these never runs again."""
+from kaiwo.api.status_words import TERMINAL, Status
 
 
 def _with_zone(value: datetime) -> datetime:

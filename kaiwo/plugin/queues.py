@@ -52,6 +52,7 @@ class Admission:
         since: RFC 3339 time of the last change, empty if unknown.
         requeue_after: seconds after which to reconcile again without an event, None for never.
         undecided: the queue system has not reconciled it yet; it is worth a moment's wait.
+        pods_wait: pods of the child are queued one by one, some of them wait, and the message says why.
     """
 
     state: Literal["pending", "admitted", "evicted", "finished", "unmanaged"]
@@ -60,6 +61,7 @@ class Admission:
     since: str = ""
     requeue_after: float | None = None
     undecided: bool = False
+    pods_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)

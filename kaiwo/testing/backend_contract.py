@@ -6,7 +6,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any, get_args
 
-from kaiwo.api.status import Status
+from kaiwo.api.status_words import Status
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.observation import Observation, Outcome

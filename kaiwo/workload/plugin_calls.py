@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from kaiwo.api.status import Status
+from kaiwo.api.status_words import Status
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.observation import Outcome

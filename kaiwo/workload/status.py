@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, merge_conditions
-from kaiwo.api.status import TERMINAL
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.backend_selection import BACKEND
 from kaiwo.workload.download import requested

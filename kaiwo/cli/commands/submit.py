@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit
 from kaiwo.cli.api_rejections import exit_code, rejections
 from kaiwo.cli.duration import SECONDS
@@ -176,7 +177,7 @@ async def _apply(client: Client, manifest: WorkloadFile, rules: _Rules, *, dry_r
     before = await _existing(client, manifest)
     if before is not None:
         _check_owner(manifest, before, rules)
-    ended = before is not None and workload_fields.word(before) in workload_fields.TERMINAL
+    ended = before is not None and workload_fields.word(before) in TERMINAL
     if before is not None and rules.replace and (ended or await _differs(client, manifest, before)):
         return _Sent(manifest, await _replace(client, manifest, before, dry_run=dry_run), "replaced")
     after = await _server_side_apply(client, manifest, dry_run=dry_run)
@@ -283,7 +284,7 @@ def _content(obj: Object) -> tuple[Any, ...]:
 
 def _note(sent: _Sent) -> str:
     word = workload_fields.word(sent.obj)
-    if sent.change in ("configured", "unchanged") and word in workload_fields.TERMINAL:
+    if sent.change in ("configured", "unchanged") and word in TERMINAL:
         return f"{word}; it does not run again. Use another name, or --replace"
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import duration as spans
 from kaiwo.engine.timestamps import parse_time
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 """Reasons of conditions, as Kubernetes validates them."""
-
-TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
-"""Workloads with one of these never run again."""
 
 
 def status(obj: Object) -> Object:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import WORKLOADS
-from kaiwo.api.status import TERMINAL
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import Conflict

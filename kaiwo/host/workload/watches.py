@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
-from kaiwo.api.status import TERMINAL
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.api.workload import API_VERSION
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.controller import Watch

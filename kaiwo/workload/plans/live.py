@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition
-from kaiwo.api.status import TERMINAL
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls

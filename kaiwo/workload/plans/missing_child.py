@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.status import TERMINAL
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls

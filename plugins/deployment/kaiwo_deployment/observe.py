@@ -25,9 +25,6 @@ PROGRESS_DEADLINE = 600
 EVENTS_INTERVAL = 30.0
 """Seconds until the events about rejected pods are read again."""
 
-_SOME_WAIT = " pods wait: "
-"""In what a queue says that admits pods one by one, before the reason."""
-
 _REPLICA_SET = re.compile(r'[Rr]eplica ?[Ss]et "([^"]+)"')
 """Every message of the condition Progressing names the current revision's ReplicaSet so."""
 
@@ -98,7 +95,7 @@ def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> O
         return None  # the gates are removed in a moment: the state after that is reported at once
     if gated:
         what = f"{len(gated)} of {len(pods)} pods of Deployment {name} wait for admission by their queue"
-        if admission is not None and _SOME_WAIT in admission.message:
+        if admission is not None and admission.pods_wait:
             what = admission.message
         return Outcome("PENDING", "Queued", what)
     if seen.queued and not pods and admission is None:

@@ -122,7 +122,7 @@ def test_a_gated_pod_of_a_serving_service_is_reported_and_no_more() -> None:
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)
     assert (found.status, found.reason) == ("RUNNING", "Pending")
     assert QUOTA.message in found.message
-    some = Admission("admitted", "Admitted", f"some pods wait: {QUOTA.message}")
+    some = Admission("admitted", "Admitted", f"some pods wait: {QUOTA.message}", pods_wait=True)
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=some)
     assert (found.status, found.reason) == ("RUNNING", "Queued")
     assert found.message.endswith(some.message)

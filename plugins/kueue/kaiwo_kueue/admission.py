@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import quantity
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.queues import Admission
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.conversion import to_v1beta2
@@ -22,6 +22,7 @@ from kaiwo_kueue.kinds import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.queues import QueueFacts
@@ -56,11 +57,11 @@ def _combined(admissions: Sequence[Admission]) -> Admission:
     if admitted is not None:
         # Without a count, which would change with every pod that is admitted.
         why = next((item.message for item in waiting if not item.undecided), "")
-        return replace(admitted, message=f"some pods wait: {why}") if why else admitted
+        return replace(admitted, message=f"some pods wait: {why}", pods_wait=True) if why else admitted
     if waiting:
         first = waiting[0]
         text = f"{len(waiting)} of {len(admissions)} pods wait: {first.message}"
-        return Admission(first.state, first.reason, text, first.since)
+        return Admission(first.state, first.reason, text, first.since, pods_wait=True)
     return admissions[0]
 
 
@@ -230,10 +231,7 @@ def _is_gated(pod: Object) -> bool:
 
 def _seconds_left(child: Object, now: datetime | None) -> float:
     """Seconds until the child counts as not managed."""
-    try:
-        created = datetime.fromisoformat(_created(child))
-    except ValueError:
-        return UNMANAGED_AFTER
-    if now is None or created.tzinfo is None:
+    created = parse_time(_created(child))
+    if now is None or created is None:
         return UNMANAGED_AFTER
     return UNMANAGED_AFTER - (now - created).total_seconds()

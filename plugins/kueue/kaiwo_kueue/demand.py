@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
-from kaiwo.api.status import TERMINAL
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.controller import Watch
 
 if TYPE_CHECKING:

@@ -340,6 +340,7 @@ def test_pods_that_are_queued_one_by_one_give_one_answer() -> None:
     assert answer is not None
     assert (answer.state, answer.reason) == ("admitted", "Admitted")
     assert answer.message == f"some pods wait: {WAITS['message']}"
+    assert answer.pods_wait
     new = facts(objects={kinds.WORKLOAD: (workload(), workload(RESERVED, ADMITTED))})
     answer = admission(child(kind="Deployment"), new)
     assert answer is not None
