@@ -62,8 +62,8 @@ def test_a_plan_needs_no_right_to_what_it_shows(scientist: Cli, job_file: Path) 
     result = scientist("plan", "-f", str(job_file), "-o", "name", "--plugins", "batch_job,gpu_amd")
     assert (result.code, result.out) == (0, "job.batch/train\n")
     said = result.err.splitlines()
-    assert sum("you may not list nodes, " in line for line in said) == 1
-    assert sum(line.startswith("warning: the cluster cannot check Job train: ") for line in said) == 1
+    assert sum("not allowed to list nodes, " in line for line in said) == 1
+    assert sum(line.startswith("warning: Job train not checked by the cluster: ") for line in said) == 1
     assert "without a cluster" not in result.err
     assert said[-1] == "job/train: would create Job train"
 
