@@ -34,9 +34,9 @@ def compile_glob(glob: str) -> re.Pattern[str]:
             end = glob.find("]", index + 2 + (rest[1:2] == "!"))
             if end < 0:
                 raise ValueError(f"glob {glob!r} has an unclosed '['; write [[] for the character")
-            content = glob[index + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("&", "\\&")
+            content = glob[index + 1 : end]
             negated = content.startswith("!")
-            out.append(f"(?!/)[{'^' if negated else ''}{_escape_first(content[negated:])}]")
+            out.append(f"(?!/)[{'^' if negated else ''}{_escape_set(content[negated:])}]")
             index = end + 1
         else:
             out.append(re.escape(rest[0]))
@@ -47,8 +47,14 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         raise ValueError(f"invalid glob {glob!r}; check its brackets") from None
 
 
-def _escape_first(content: str) -> str:
-    return "\\" + content if content.startswith(("^", "]")) else content
+def _escape_set(content: str) -> str:
+    """Escape what has a meaning in a set of `re`, or may get one: ``--``, ``&&``, ``~~`` and ``||`` warn."""
+    out = []
+    for position, character in enumerate(content):
+        first = position == 0 and character in "^]"
+        doubled = character == "-" and position > 1 and content[position - 1] == "-"
+        out.append("\\" + character if first or doubled or character in "\\[&~|" else character)
+    return "".join(out)
 
 
 def listing_prefix(path: str) -> str:
