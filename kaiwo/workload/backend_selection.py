@@ -157,6 +157,8 @@ def _unowned_block(workload: Workload, registry: Registry) -> str:
     It was given for a backend that another plugin has. Of the documented blocks one may stand beside another,
     and `wanted_field` decides.
     """
+    if not workload.blocks:
+        return ""
     owned = {
         field.path[0]
         for backend in registry.backends
@@ -188,6 +190,8 @@ def _not_loaded(workload: Workload, registry: Registry, declared: Backend | None
 
 def ignored_blocks(workload: Workload, backend: Backend, registry: Registry) -> list[str]:
     """Warnings about embedded blocks that the chosen backend does not use."""
+    if not workload.blocks:
+        return []
     own = {field.path[0] for field in backend.fields}
     others = {
         field.path[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import NoneType
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -37,7 +37,14 @@ T = TypeVar("T")
 _WORDS = frozenset(get_args(Status)) - {""}
 
 
-def _checked(name: str, step: str, types: tuple[type, ...], call: Callable[[], T]) -> T:
+def _checked(
+    name: str,
+    step: str,
+    types: tuple[type, ...],
+    call: Callable[P, T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
     """The result of a call into a plugin, which must be of one of the types.
 
     Raises:
@@ -45,7 +52,7 @@ def _checked(name: str, step: str, types: tuple[type, ...], call: Callable[[], T
         PluginError: the call raised anything else, or returned something else.
     """
     try:
-        result = call()
+        result = call(*args, **kwargs)
     except (SpecError, PluginError):
         raise
     except Exception as error:
@@ -66,12 +73,12 @@ def _call(
     """Call a method of a backend's class; ``step`` says in a message what the plugin failed to do."""
     if not backend.built:
         raise PluginError(backend.name, step, "it is declared, but not built")
+    result: T = _checked(backend.name, step, types, _loaded_call, backend, method.__name__, *args, **kwargs)
+    return result
 
-    def call() -> T:
-        result: T = getattr(backend.load(), method.__name__)(*args, **kwargs)
-        return result
 
-    return _checked(backend.name, step, types, call)
+def _loaded_call(backend: Backend, method: str, *args: Any, **kwargs: Any) -> Any:
+    return getattr(backend.load(), method)(*args, **kwargs)
 
 
 def serves(backend: Backend, workload: Workload) -> bool:
@@ -162,7 +169,7 @@ def finding(registry: Registry, seen: Observation) -> Finding | None:
 def secrets(source: DownloadSource, item: Object) -> tuple[SecretReference, ...]:
     """The Secrets that an item of a download source refers to."""
     step = "name the Secrets of"
-    result = _checked(source.name, step, (tuple, list), lambda: source.secrets(item))
+    result = _checked(source.name, step, (tuple, list), source.secrets, item)
     for reference in result:
         if not isinstance(reference, SecretReference):
             raise PluginError(source.name, step, f"it answered {str(reference)[:200]}")
@@ -172,7 +179,7 @@ def secrets(source: DownloadSource, item: Object) -> tuple[SecretReference, ...]
 def item_error(source: DownloadSource, item: Object) -> ValidationError | None:
     """Why a download source does not accept an item; None where it does."""
     types = (ValidationError, NoneType)
-    return _checked(source.name, "check the downloads of", types, lambda: source.item_error(item))
+    return _checked(source.name, "check the downloads of", types, source.item_error, item)
 
 
 def warnings(source: DownloadSource, items: object) -> tuple[Problem, ...]:
@@ -183,16 +190,16 @@ def warnings(source: DownloadSource, items: object) -> tuple[Problem, ...]:
 def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
     """The queue system's labels for a workload, or why it cannot be queued."""
     types = (QueueAssignment, Blocked)
-    return _checked(queue.name, "queue", types, lambda: queue.assign(workload, facts))
+    return _checked(queue.name, "queue", types, queue.assign, workload, facts)
 
 
 def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     """Whether the queue system queues objects of a kind by itself; False where it does not say."""
     decide = queue.manages
-    return decide is not None and _checked(queue.name, "queue", (bool,), lambda: decide(kind, facts))
+    return decide is not None and _checked(queue.name, "queue", (bool,), decide, kind, facts)
 
 
 def admission(queue: QueueSystem, child: Object, facts: QueueFacts) -> Admission | None:
     """What the queue system says of a live child."""
     types = (Admission, NoneType)
-    return _checked(queue.name, "read the admission of", types, lambda: queue.admission(child, facts))
+    return _checked(queue.name, "read the admission of", types, queue.admission, child, facts)

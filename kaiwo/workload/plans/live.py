@@ -71,7 +71,7 @@ def plan_live(case: PlanContext) -> Plan:
     )
     volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
     return Plan(
-        _with_conditions(case, outcome, queueing, replace(update, warnings=warnings), volumes, ended=ended),
+        _with_conditions(case, outcome, queueing, update, warnings, volumes=volumes, ended=ended),
         ChildRecord(
             uid=uid if isinstance(uid := metadata.get("uid"), str) else None,
             kind=case.backend.child.kind,
@@ -96,8 +96,9 @@ def _with_conditions(
     outcome: Outcome,
     queueing: _Queueing,
     update: Update,
-    volumes: Outcome | None,
+    warnings: tuple[str, ...],
     *,
+    volumes: Outcome | None,
     ended: bool,
 ) -> Outcome:
     """The outcome with all conditions, and with what the volumes wait for."""
@@ -107,7 +108,7 @@ def _with_conditions(
         _admitted(case.workload, queueing, outcome),
         storage,
         finished_condition(case.workload, case.facts),
-        _with_warnings(update.condition, update.warnings),
+        _with_warnings(update.condition, warnings),
     )
     requeue_after, needs_events = outcome.requeue_after, outcome.needs_events
     if volumes is not None and not ended:
