@@ -32,7 +32,7 @@ from kaiwo.host.workload.watches import (
     secondary_kinds,
     workload_watches,
 )
-from kaiwo.workload.download.step import is_in_progress
+from kaiwo.workload.download.state import is_in_progress
 from kaiwo.workload.metadata import RUN_ID
 from kaiwo.workload.plan import plan
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kaiwo.api.conditions import find_condition
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.download.job import name_of
+from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.json_access import holding, lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import (
@@ -139,11 +141,17 @@ def _waited(pod: Object, now: datetime) -> float:
     return (now - since).total_seconds() if since else WARNING_TIMEOUT
 
 
+def is_in_progress(workload: Workload) -> bool:
+    """Whether the status says that a download has begun and has not ended."""
+    before = find_condition(workload.status.conditions, CONDITION)
+    return before is not None and before.get("reason") == "JobInProgress"
+
+
 def _recorded_progress(workload: Workload) -> str:
     """The progress that the status has; after a restart of the operator nothing better is known yet."""
     status = workload.status
-    known = status.status == "PENDING" and status.reason == DOWNLOADING
-    return status.message if known and status.message.startswith(DOWNLOADING) else DOWNLOADING
+    known = status.reason == DOWNLOADING and is_in_progress(workload)
+    return (status.message if known else "") or DOWNLOADING
 
 
 def _between(workload: Workload, owned: list[Object], job: Object) -> str:

@@ -109,12 +109,6 @@ def _unfinished(
     return Step(outcome, (condition,), config_writes, rendered, pod_name(running) if running else "")
 
 
-def is_in_progress(workload: Workload) -> bool:
-    """Whether the status says that a download has begun and has not ended."""
-    before = find_condition(workload.status.conditions, CONDITION)
-    return before is not None and before.get("reason") == "JobInProgress"
-
-
 def finished_condition(workload: Workload, facts: Facts) -> Condition | None:
     """The condition of the downloads of a workload with a child: it exists, so they succeeded."""
     if not requested.wants(workload):
