@@ -58,6 +58,7 @@ class FaultProxy(Faults):
         self._upstream = upstream
         self._handlers: set[asyncio.Task[object]] = set()
         self._watches: set[asyncio.Task[object]] = set()
+        self._watched = asyncio.Event()
         self._cut: set[asyncio.Task[object]] = set()
         self._released = asyncio.Event()
         self._closing = False
@@ -111,9 +112,7 @@ class FaultProxy(Faults):
             AssertionError: no watch was opened in time.
         """
         try:
-            async with asyncio.timeout(timeout):
-                while not self._watches:
-                    await asyncio.sleep(0.02)
+            await asyncio.wait_for(self._watched.wait(), timeout)
         except TimeoutError:
             raise AssertionError(f"no watch was opened within {timeout:g} s") from None
         await self._cut_open_watches()
@@ -121,6 +120,7 @@ class FaultProxy(Faults):
     async def _cut_open_watches(self) -> None:
         self._cut |= self._watches
         self._watches = set()
+        self._watched.clear()
         for task in self._cut:
             task.cancel()
         await asyncio.sleep(0)
@@ -212,6 +212,7 @@ class FaultProxy(Faults):
         try:
             async with await self._forward(request, b"") as answer:
                 self._watches.add(task)
+                self._watched.set()
                 if self._closing:
                     task.cancel()
                 response.set_status(answer.status)
@@ -234,6 +235,8 @@ class FaultProxy(Faults):
                 request.transport.abort()
         finally:
             self._watches.discard(task)
+            if not self._watches:
+                self._watched.clear()
         return response
 
     async def _copy_events(

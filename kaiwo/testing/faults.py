@@ -49,6 +49,7 @@ class Fault:
         times: how often it still strikes; None for ever.
         after: how many matching requests pass unharmed before the first.
         struck: how often it has struck.
+        happened: set once it struck as often as it was to: `times`, or once if there is no limit.
     """
 
     kind: _RequestFault | _StreamFault
@@ -62,6 +63,7 @@ class Fault:
     event: str | None = None
     name: str | None = None
     struck: int = 0
+    happened: asyncio.Event = field(default_factory=asyncio.Event)
 
     def strike(self) -> bool:
         """Whether it strikes once more."""
@@ -71,23 +73,18 @@ class Fault:
         if self.times is not None and self.struck >= self.times:
             return False
         self.struck += 1
+        if self.struck >= (self.times or 1):
+            self.happened.set()
         return True
 
-    @property
-    def done(self) -> bool:
-        """Whether it has struck as often as it was to: `times`, or at least once without a limit."""
-        return self.struck >= (1 if self.times is None else self.times)
-
     async def wait(self, timeout: float = 30.0) -> None:
-        """Wait until it is done.
+        """Wait until it has struck as often as it was to.
 
         Raises:
-            AssertionError: it was not done in time.
+            AssertionError: it did not in time.
         """
         try:
-            async with asyncio.timeout(timeout):
-                while not self.done:
-                    await asyncio.sleep(0.02)
+            await asyncio.wait_for(self.happened.wait(), timeout)
         except TimeoutError:
             raise AssertionError(f"{self} within {timeout:g} s") from None
 
@@ -123,11 +120,6 @@ class Crash:
             return "stop"
         return "lose" if self.lose_answer and self.passed == self.after else "pass"
 
-    @property
-    def done(self) -> bool:
-        """Whether it took place."""
-        return self.happened.is_set()
-
     def __str__(self) -> str:
         """After how many writes it was to come, and how many passed."""
         return f"crash after {self.after} writes {self.path.pattern}: {self.passed} came"
@@ -144,7 +136,7 @@ class Faults:
 
     def missed(self) -> list[str]:
         """Faults that did not take place as often as defined, whether they were cleared since or not."""
-        return [str(fault) for fault in self._defined if not fault.done]
+        return [str(fault) for fault in self._defined if not fault.happened.is_set()]
 
     # Faults of single requests.
 

@@ -110,8 +110,8 @@ async def test_lists_come_in_pages_with_kind_filled_in(
         obj["metadata"]["name"] async for obj in client.list(CONFIG_MAP, namespace, label_selector="l=1")
     ]
     assert len(set(names)) == len(names) == PAGE + 20
-    async for obj in client.list(CONFIG_MAP, namespace, field_selector="metadata.name=n7"):
-        assert (obj["kind"], obj["apiVersion"], obj["metadata"]["name"]) == ("ConfigMap", "v1", "n7")
+    (one,) = [obj async for obj in client.list(CONFIG_MAP, namespace, field_selector="metadata.name=n7")]
+    assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == ("ConfigMap", "v1", "n7")
 
 
 async def test_what_is_served_is_known(client: Client) -> None:

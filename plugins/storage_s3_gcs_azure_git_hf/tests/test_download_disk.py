@@ -148,7 +148,7 @@ def test_a_small_volume_is_reported_before_the_first_byte(
     download: Any, objects: Any, small: tuple[list[str], bool]
 ) -> None:
     """Exit 5; the free space of the real file system counts."""
-    before, mounted = small
+    before, _ = small
     objects.content["a"] = BODY * 8
     download.assert_failed(download.process(download.one(objects.url), before), 5, "increase storageSize")
     assert objects.sent == 0
