@@ -2,7 +2,8 @@
 
 Tests connect a client or an operator to it and define faults: error answers, lost answers, resets, delays,
 stalls, watch streams that drop, repeat or cut events, and the crash between two writes. It keeps a list of
-all requests, so that a test can count writes.
+all requests, so that a test can count writes. When the proxy ends, a fault that did not take place as often
+as defined fails the test: no test of a fault passes without it.
 
     async with FaultProxy(connection) as proxy:
         proxy.answer(429, method="POST", path="/jobs$", retry_after=1)
@@ -23,6 +24,7 @@ from yarl import URL
 
 from kaiwo.engine.credentials import Connection
 from kaiwo.engine.transport import Connector, abort, close
+from kaiwo.testing.assertions import require
 from kaiwo.testing.faults import MUTATING, STREAM_FAULTS, Fault, FaultRecord, Faults
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class FaultProxy(Faults):
         self._upstream = upstream
         self._handlers: set[asyncio.Task[object]] = set()
         self._watches: set[asyncio.Task[object]] = set()
+        self._watched = asyncio.Event()
         self._cut: set[asyncio.Task[object]] = set()
         self._released = asyncio.Event()
         self._closing = False
@@ -78,15 +81,23 @@ class FaultProxy(Faults):
         self.connection = Connection(self.url, namespace=self._upstream.namespace)
         return self
 
-    async def __aexit__(self, *exc: object) -> None:
-        """Stop listening and cut what is under way.
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        """Stop listening, cut what is under way, and check that every fault took place.
 
         aiohttp forgets handlers whose client has gone. They are waited for here: a TLS connection that is
         still being made when its event loop ends could not be closed any more.
+
+        Raises:
+            AssertionError: a fault did not take place, and the block did not end with another exception.
         """
+        await self._end()
+        if kind is None:
+            require(not self.missed(), f"faults that did not take place: {'; '.join(self.missed())}")
+
+    async def _end(self) -> None:
         self._closing = True
         self._released.set()
-        await self.cut_watches()
+        await self._cut_open_watches()
         if self._runner is not None:
             await self._runner.cleanup()
         if self._handlers:
@@ -94,9 +105,22 @@ class FaultProxy(Faults):
         if self._session is not None:
             await close(self._session)
 
-    async def cut_watches(self) -> None:
-        """Reset all watches that are open now."""
+    async def cut_watches(self, timeout: float = 10.0) -> None:
+        """Reset all watches that are open now; wait for one if none is.
+
+        Raises:
+            AssertionError: no watch was opened in time.
+        """
+        try:
+            await asyncio.wait_for(self._watched.wait(), timeout)
+        except TimeoutError:
+            raise AssertionError(f"no watch was opened within {timeout:g} s") from None
+        await self._cut_open_watches()
+
+    async def _cut_open_watches(self) -> None:
         self._cut |= self._watches
+        self._watches = set()
+        self._watched.clear()
         for task in self._cut:
             task.cancel()
         await asyncio.sleep(0)
@@ -138,6 +162,12 @@ class FaultProxy(Faults):
         # A log that is followed comes line by line as well, and may be as long.
         watch = any(request.query.get(name) in ("true", "1") for name in ("watch", "follow"))
         method = "WATCH" if watch else request.method
+        crash, verdict = self._crash, "pass"
+        if crash is not None and request.method in MUTATING and crash.path.search(request.path):
+            verdict = crash.strike()
+        if crash is not None and verdict == "stop":
+            crash.happened.set()
+            return self._abort(request, method)
         fault = self._find(
             lambda f: (
                 f.kind not in STREAM_FAULTS
@@ -145,16 +175,7 @@ class FaultProxy(Faults):
                 and f.path.search(request.path) is not None
             )
         )
-        lose = False
-        if request.method in MUTATING and self._crash is not None and self._crash.path.search(request.path):
-            crash = self._crash
-            crash.passed += 1
-            if crash.passed > crash.after:
-                crash.happened.set()
-                return self._abort(request, method)
-            lose = crash.lose_answer and crash.passed == crash.after
-            if lose:
-                crash.happened.set()
+        lose = verdict == "lose"
         if fault is not None:
             if fault.kind == "answer":
                 return self._answer_error(request, method, fault)
@@ -166,7 +187,10 @@ class FaultProxy(Faults):
             elif fault.kind == "reset":
                 return self._abort(request, method)
             lose = lose or fault.kind == "lose_answer"
-        return await (self._stream(request) if watch else self._pass_on(request, lose=lose))
+        answer = await (self._stream(request) if watch else self._pass_on(request, lose=lose))
+        if crash is not None and verdict == "lose":
+            crash.happened.set()  # only now it is carried out
+        return answer
 
     async def _pass_on(self, request: web.Request, *, lose: bool) -> web.StreamResponse:
         body = await request.read()
@@ -188,6 +212,7 @@ class FaultProxy(Faults):
         try:
             async with await self._forward(request, b"") as answer:
                 self._watches.add(task)
+                self._watched.set()
                 if self._closing:
                     task.cancel()
                 response.set_status(answer.status)
@@ -210,6 +235,8 @@ class FaultProxy(Faults):
                 request.transport.abort()
         finally:
             self._watches.discard(task)
+            if not self._watches:
+                self._watched.clear()
         return response
 
     async def _copy_events(

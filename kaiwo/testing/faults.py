@@ -49,6 +49,7 @@ class Fault:
         times: how often it still strikes; None for ever.
         after: how many matching requests pass unharmed before the first.
         struck: how often it has struck.
+        happened: set once it struck as often as it was to: `times`, or once if there is no limit.
     """
 
     kind: _RequestFault | _StreamFault
@@ -62,6 +63,7 @@ class Fault:
     event: str | None = None
     name: str | None = None
     struck: int = 0
+    happened: asyncio.Event = field(default_factory=asyncio.Event)
 
     def strike(self) -> bool:
         """Whether it strikes once more."""
@@ -71,7 +73,26 @@ class Fault:
         if self.times is not None and self.struck >= self.times:
             return False
         self.struck += 1
+        if self.struck >= (self.times or 1):
+            self.happened.set()
         return True
+
+    async def wait(self, timeout: float = 30.0) -> None:
+        """Wait until it has struck as often as it was to.
+
+        Raises:
+            AssertionError: it did not in time.
+        """
+        try:
+            await asyncio.wait_for(self.happened.wait(), timeout)
+        except TimeoutError:
+            raise AssertionError(f"{self} within {timeout:g} s") from None
+
+    def __str__(self) -> str:
+        """What it was to do, and how often it did."""
+        about = [self.method, self.event, self.name, self.path.pattern]
+        wanted = "at least 1" if self.times is None else str(self.times)
+        return f"{' '.join([self.kind, *filter(None, about)])}: struck {self.struck} of {wanted}"
 
 
 @dataclass(slots=True)
@@ -82,8 +103,8 @@ class Crash:
         after: how many pass.
         lose_answer: the last one that passes is carried out, but its answer is lost.
         path: which mutating requests count.
-        passed: how many have passed.
-        happened: set once a request was stopped or an answer was lost.
+        passed: how many came so far.
+        happened: set once a request was stopped, or was carried out and its answer lost.
     """
 
     after: int
@@ -92,14 +113,30 @@ class Crash:
     passed: int = 0
     happened: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def strike(self) -> Literal["pass", "lose", "stop"]:
+        """What becomes of one more mutating request."""
+        self.passed += 1
+        if self.passed > self.after:
+            return "stop"
+        return "lose" if self.lose_answer and self.passed == self.after else "pass"
+
+    def __str__(self) -> str:
+        """After how many writes it was to come, and how many passed."""
+        return f"crash after {self.after} writes {self.path.pattern}: {self.passed} came"
+
 
 class Faults:
-    """The faults that are active."""
+    """The faults that are active, and all that a test ever defined."""
 
     def __init__(self) -> None:
         """Start without faults."""
         self._faults: list[Fault] = []
         self._crash: Crash | None = None
+        self._defined: list[Fault | Crash] = []
+
+    def missed(self) -> list[str]:
+        """Faults that did not take place as often as defined, whether they were cleared since or not."""
+        return [str(fault) for fault in self._defined if not fault.happened.is_set()]
 
     # Faults of single requests.
 
@@ -184,13 +221,15 @@ class Faults:
             path: regular expression; other mutating requests are neither counted nor stopped.
 
         Returns:
-            An event that is set once a request was stopped or an answer was lost.
+            An event that is set once a request was stopped, or was carried out and its answer lost.
         """
         self._crash = Crash(writes, lose_answer, re.compile(path))
+        self._defined.append(self._crash)
         return self._crash.happened
 
     def _add(self, fault: Fault) -> Fault:
         self._faults.append(fault)
+        self._defined.append(fault)
         return fault
 
     def _find(self, match: Callable[[Fault], bool]) -> Fault | None:

@@ -11,6 +11,7 @@ Example::
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import re
@@ -23,10 +24,12 @@ import urllib.request
 from typing import TYPE_CHECKING, Any, Self
 
 from kaiwo.engine import errors
+from kaiwo.testing.assertions import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+    from types import ModuleType
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
@@ -137,6 +140,19 @@ class OperatorProcess:
                 if left <= 0 or (self._reader is not None and not self._reader.is_alive()):
                     raise AssertionError(f"the operator never logged {pattern!r}:\n" + "\n".join(self.lines))
                 self._news.wait(left)
+
+    def require_not_logged(self, message: str, source: ModuleType) -> None:
+        """Fail if a message was logged, or if the module that logs it no longer has these words.
+
+        Args:
+            message: part of a log message, as it stands in the source code.
+            source: the module that would log it.
+
+        Raises:
+            AssertionError: it was logged, or could not have been.
+        """
+        require(message in inspect.getsource(source), f"{source.__name__} does not log {message!r}")
+        require(message not in self.log, f"the operator logged {message!r}:\n{self.log}")
 
     def wait_ready(self, timeout: float = 90.0) -> Self:
         """Wait until this start's caches are synced and, with a Lease, the process leads."""

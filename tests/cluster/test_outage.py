@@ -80,7 +80,7 @@ async def test_missed_watch_events_are_recovered(
     proxy.duplicate_event("MODIFIED", path="/jobs", times=5)
     proxy.drop_event("MODIFIED", path="/pods", times=3)
     for number in range(5):
-        await lab.submit(f"lossy-{number}", gpus=1)
+        await lab.submit(f"lossy-{number}", gpus=1, pods={"kaiwo-sandbox/run-time": "4s"})
     await asyncio.sleep(2)
     proxy.expire_stream(path="/jobs")
     await proxy.cut_watches()

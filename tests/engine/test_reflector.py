@@ -94,14 +94,13 @@ async def test_a_delete_that_was_never_reported_is_found(
     async with watching(through, namespace) as watched:
         dropped = proxy.drop_event("DELETED", name="a")
         await client.delete(CONFIG_MAP, namespace, "a")
+        await dropped.wait()
+        assert [entry.name for entry in watched.store] == ["a"]
         proxy.expire_stream("ADDED", name="b")
         await client.create(CONFIG_MAP, mine("b"))
         await watched.holds("b")
-        assert dropped.struck == 1
-        assert [(e.type, e.latest.name) for e in watched.events][-2:] in (
-            [("DELETED", "a"), ("ADDED", "b")],
-            [("ADDED", "b"), ("DELETED", "a")],
-        )
+        assert {(e.type, e.latest.name) for e in watched.events[1:]} == {("DELETED", "a"), ("ADDED", "b")}
+        assert len(watched.events) == 3
 
 
 @pytest.mark.parametrize("fault", ["truncate_stream", "stall_stream", "expire_stream"])
@@ -116,11 +115,10 @@ async def test_a_broken_stream_loses_nothing(
 ) -> None:
     """Cut in the middle of an event, silent for ever, expired: what happened meanwhile is seen."""
     async with watching(through, namespace, metrics, stall=1.0) as watched:
-        struck = getattr(proxy, fault)(name="a", path=PATH)
+        getattr(proxy, fault)(name="a", path=PATH)
         await client.create(CONFIG_MAP, mine("a"))
         await client.create(CONFIG_MAP, mine("b"))
         await watched.holds("a", "b")
-        assert struck.struck == 1
     restarts = [
         sample.value
         for metric in metrics.registry.collect()
@@ -135,11 +133,15 @@ async def test_a_repeated_event_causes_no_reconciliation(
 ) -> None:
     """Duplicates end in the cache."""
     async with watching(through, namespace) as watched:
-        proxy.duplicate_event(times=None, path=PATH)
+        repeated = [proxy.duplicate_event("ADDED", name=name, path=PATH) for name in "ab"]
         await client.create(CONFIG_MAP, mine("a"))
         await client.create(CONFIG_MAP, mine("b"))
+        for fault in repeated:
+            await fault.wait()
         await watched.holds("a", "b")
-        assert [event.type for event in watched.events] == ["ADDED", "ADDED"]
+        await client.create(CONFIG_MAP, mine("c"))
+        await watched.holds("a", "b", "c")  # comes after the repetitions
+        assert [event.type for event in watched.events] == ["ADDED"] * 3
 
 
 @pytest.mark.parametrize("status", [410, 429, 500, 503, 403])
@@ -155,8 +157,9 @@ async def test_no_answer_ends_the_reflector(
     """After several errors of the list and of the watch, the reflector continues and catches up."""
     monkeypatch.setattr(module, "RETRY", (0.05, 0.2))
     proxy.answer(status, method="GET", path=PATH, times=3)
-    proxy.answer(status, method="WATCH", path=PATH, times=3)
+    refused = proxy.answer(status, method="WATCH", path=PATH, times=3)
     async with watching(through, namespace) as watched:
+        await refused.wait()
         await client.create(CONFIG_MAP, mine("a"))
         await watched.holds("a")
 
@@ -173,11 +176,10 @@ async def test_a_list_that_expires_between_two_pages_is_begun_again(
     monkeypatch.setattr("kaiwo.engine.reader.PAGE", 2)
     for name in "abcde":
         await client.create(CONFIG_MAP, mine(name))
-    gone = proxy.answer(410, method="GET", path=PATH, after=1)
+    proxy.answer(410, method="GET", path=PATH, after=1)
     async with watching(through, namespace) as watched:
         await watched.holds(*"abcde")
         assert [event.type for event in watched.events] == ["ADDED"] * 5
-        assert gone.struck == 1
 
 
 async def test_connections_that_are_cut_lose_nothing(

@@ -217,6 +217,7 @@ _VOLUME_WORDS = ("persistentvolumeclaim", "persistent volume", "volume node")
 
 _DENIED = (
     ("not found", "; it does not exist there"),
+    ("manifest unknown", "; it does not exist there"),
     ("denied", "; access was denied"),
     ("unauthorized", "; access was denied"),
 )

@@ -86,6 +86,17 @@ def test_the_vendor_keeps_the_contract() -> None:
     )
 )
 def test_any_node_is_read(odd: Any) -> None:
-    """No node breaks planning."""
-    if isinstance(odd, dict):
-        assert all(found.count > 0 for found in recognise(odd))
+    """No node breaks planning, whichever part of it is odd."""
+    read = node(gpus={"amd.com/gpu": 8})
+    for broken in (
+        {**read, "metadata": odd},
+        {**read, "metadata": {"name": "a", "labels": odd}},
+        {**read, "metadata": {"name": "a", "labels": {PRODUCT: odd, COUNT: odd}}},
+    ):
+        assert [found.count for found in recognise(broken)] == [8]
+    for broken in (
+        {**read, "status": odd},
+        {**read, "status": {"allocatable": odd}},
+        {**read, "status": {"allocatable": {"amd.com/gpu": odd}}},
+    ):
+        assert all(found.count > 0 for found in recognise(broken))

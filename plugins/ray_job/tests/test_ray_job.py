@@ -449,9 +449,11 @@ JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
-    """Whatever JSON is embedded: an object to create, or a status with the reason."""
+    """Whatever JSON is embedded: an object is created, or the status is ERROR with the reason."""
     for shape in (block, {"spec": block}, {"spec": {"rayClusterSpec": block}}):
         found = planned(job(gpus=gpus, ray=True, rayJob=shape))
-        assert found.writes or found.statuses
+        (status,) = found.statuses
+        assert status["status"] == ("PENDING" if found.writes else "ERROR")
+        assert status["message"]
         assert found.statuses[-1]["reason"] != "PluginError"
     assert seen(block).status

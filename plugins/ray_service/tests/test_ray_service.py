@@ -559,10 +559,12 @@ JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, config=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, config: Any, gpus: int) -> None:
-    """Whatever JSON is embedded or comes back: an object to create, or a status with the reason."""
+    """Whatever JSON is embedded or comes back: an object is created, or the status is ERROR."""
     for shape in (block, {"spec": block}, {"spec": {"rayClusterConfig": block}}):
         found = planned(service(gpus=gpus, ray=True, rayService=shape, serveConfigV2=config))
-        assert found.writes or found.statuses
+        (status,) = found.statuses
+        assert status["status"] == ("PENDING" if found.writes else "ERROR")
+        assert status["message"]
         assert found.statuses[-1]["reason"] != "PluginError"
     known = live(MINIMAL)
     known["live"]["status"] = block

@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply(404, b"<Error><Code>NoSuchBucket</Code></Error>")
         elif not key:
             self._list(urllib.parse.parse_qs(place.query).get("prefix", [""])[0])
-        elif (fault := objects.faults.get(key)) and fault(self):
+        elif objects.strikes(key, self):
             return
         elif key not in objects.content:
             self.reply(404, b"<Error><Code>NoSuchKey</Code></Error>")
@@ -119,6 +119,7 @@ class Objects:
     bucket: str = "bucket"
     content: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, Callable[[_Handler], bool]] = field(default_factory=dict)
+    reached: set[Callable[[_Handler], bool]] = field(default_factory=set)
     etags: dict[str, str] = field(default_factory=dict)
     checksums: dict[str, dict[str, str]] = field(default_factory=dict)
     goog: bool = False
@@ -133,6 +134,14 @@ class Objects:
     def port(self) -> int:
         """The server's port."""
         return int(self.url.rpartition(":")[2])
+
+    def strikes(self, key: str, handler: _Handler) -> bool:
+        """Whether a fault answers this request for an object."""
+        fault = self.faults.get(key)
+        if fault is None:
+            return False
+        self.reached.add(fault)
+        return fault(handler)
 
     def etag(self, key: str) -> str:
         """MD5, as of objects uploaded in one piece, unless set otherwise."""
@@ -152,7 +161,7 @@ class Objects:
 
 @pytest.fixture
 def objects() -> Iterator[Objects]:
-    """A bucket that can go wrong."""
+    """A bucket that can go wrong; a fault that no request met fails the test."""
     served = Objects()
     server = _Http(("127.0.0.1", 0), _Handler)
     server.objects, served.server = served, server
@@ -163,6 +172,7 @@ def objects() -> Iterator[Objects]:
     server.shutdown()
     server.server_close()
     thread.join()
+    assert [key for key, fault in served.faults.items() if fault not in served.reached] == []
 
 
 @pytest.fixture

@@ -14,17 +14,21 @@ if TYPE_CHECKING:
 BODY = bytes(range(256)) * 1024
 
 
-def _times(count: int, fault: Callable[[Any], None]) -> Callable[[Any], bool]:
-    left = [count]
+class Failing:
+    """A fault of the first reads of an object, and how often it struck."""
 
-    def once(handler: Any) -> bool:
-        if handler.command != "GET" or left[0] == 0:
+    def __init__(self, times: int, fault: Callable[[Any], None]) -> None:
+        self.struck = 0
+        self._times = times
+        self._fault = fault
+
+    def __call__(self, handler: Any) -> bool:
+        """Strike, unless it did often enough."""
+        if handler.command != "GET" or self.struck == self._times:
             return False
-        left[0] -= 1
-        fault(handler)
+        self.struck += 1
+        self._fault(handler)
         return True
-
-    return once
 
 
 def _truncate(handler: Any) -> None:
@@ -52,22 +56,24 @@ def test_what_does_not_pass_is_given_up_as_a_network_failure(download: Any, obje
     """Exit 6, so that the Job tries again."""
     objects.stalled = threading.Event()
     objects.content["a"] = BODY
-    objects.faults["a"] = _times(99, FAULTS[fault])
+    objects.faults["a"] = failing = Failing(99, FAULTS[fault])
     download.limits |= {"stallSeconds": 1, "workers": 2}
     outcome = download(download.one(objects.url))
     objects.stalled.set()
     download.assert_failed(outcome, 6, "files[0]", "/bucket/a")
+    assert failing.struck
 
 
 @pytest.mark.parametrize("fault", ["truncated", "429", "500", "503"])
 def test_what_passes_is_tried_again(download: Any, objects: Any, fault: str) -> None:
     """Two failures, then the file is whole."""
     objects.content["a"] = BODY
-    objects.faults["a"] = _times(2, FAULTS[fault])
+    objects.faults["a"] = failing = Failing(2, FAULTS[fault])
     download.limits["retrySeconds"] = 30
     outcome = download(download.one(objects.url))
     assert outcome.code == 0, outcome.err
     assert download.files() == {"a.bin": BODY}
+    assert failing.struck == 2
 
 
 def test_nobody_listening_is_a_network_failure(download: Any) -> None:

@@ -25,8 +25,8 @@ async def test_an_image_that_cannot_be_pulled_is_named_until_it_can(world: Any, 
     async with world.story(form) as story:
         await story.begin(world.spec(form), bad)
         await story.sees(
-            "STARTING", "ImagePullBackOff", message="registry.example/it:1.*cannot be pulled",
-            times="none", via=("PENDING",),
+            "STARTING", "ImagePullBackOff", times="none", via=("PENDING",),
+            message="registry.example/it:1.*cannot be pulled; it does not exist there",
         )  # fmt: skip
         story.check_absent("RUNNING", "READY", "ERROR")
         async with world.healing(image_pull_error=None):

@@ -179,6 +179,26 @@ def unschedulable(text: str) -> Object:
 
 
 @pytest.mark.parametrize(
+    ("kubelet", "why"),
+    [
+        ("failed to resolve reference registry/x:1: registry/x:1: not found", "; it does not exist there"),
+        ("reading manifest 1 in registry/x: manifest unknown", "; it does not exist there"),
+        ("pull access denied for x, repository does not exist", "; access was denied"),
+        ("401 Unauthorized", "; access was denied"),
+        ("dial tcp: i/o timeout", ""),
+    ],
+)
+def test_an_image_that_cannot_be_pulled_is_reported_with_the_cause(
+    world: World, kubelet: str, why: str
+) -> None:
+    """A missing tag and a missing right need different steps; the kubelet's own text changes all the time."""
+    world.settle()
+    world.set(pods=(world.pod(**waiting("ImagePullBackOff", kubelet)),))
+    states(world)
+    assert world.status["message"].endswith(f"image 'no/such:1' cannot be pulled{why}")
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("0/3 nodes are available: 3 Insufficient cpu.", "Unschedulable"),
