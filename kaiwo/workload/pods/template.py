@@ -166,10 +166,12 @@ def set_metadata(template: Object, inp: RenderInput, path: str, origins: Origins
         (inp.queue.pod_annotations if inp.queue else {}, "queue", "what the queue system reads"),
         (topology, "user", "the topology label of the spec"),
     )
-    metadata = {**metadata, "labels": labels}
-    if annotations:
-        metadata["annotations"] = annotations
-    template["metadata"] = metadata
+    others = {key: value for key, value in metadata.items() if key != "annotations"}
+    template["metadata"] = {
+        **others,
+        "labels": labels,
+        **({"annotations": annotations} if annotations else {}),
+    }
 
 
 def _pull_secrets(pod: Object, inp: RenderInput, path: str) -> None:
