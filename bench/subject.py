@@ -81,11 +81,18 @@ def finished_job(name: str, namespace: str, uid: str) -> dict[str, Any]:
         "command": ["/bin/sh", "-c", ENTRYPOINT.strip()],
         "env": [{"name": key, "value": value} for key, value in environment.items()],
         "resources": {"requests": resources, "limits": resources},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],  # noqa: S108 - the pod's, not this machine's
     }
     pod = {
         "restartPolicy": "Never",
-        "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000},
+        "securityContext": {
+            "runAsUser": 1000,
+            "runAsGroup": 1000,
+            "fsGroup": 1000,
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "schedulerName": "kaiwo-scheduler",
         "tolerations": [{"key": "kaiwo.silogen.ai/gpu", "operator": "Exists", "effect": "NoSchedule"}],
         "containers": [container],
@@ -123,7 +130,7 @@ def queued_job(number: int, prefix: str, run_time: str = "") -> dict[str, Any]:
 
 RESOLVED = (
     '{"allocation":{"vendor":"amd","resource_key":"amd.com/gpu","replicas":1,"gpus_per_replica":1},'
-    '"scheduler_name":"kaiwo-scheduler","template_version":1}'
+    '"scheduler_name":"kaiwo-scheduler","template_version":2}'
 )
 
 

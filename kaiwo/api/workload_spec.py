@@ -132,7 +132,8 @@ class CommonSpec(Model):
     dangerous: Annotated[
         bool,
         Field(
-            description="Leave out the default security context (user, group and fsGroup 1000) of the pods."
+            description="Leave out the default security contexts of generated pods: user, group and fsGroup "
+            "1000, and what the Pod Security Standard restricted requires."
         ),
     ] = False
     cluster_queue: Annotated[

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from kaiwo.plugin.vendors import GpuVendor
 
 
+TEMPLATE_VERSION = 2
+"""Version of the generated templates, raised when they change; an existing child keeps that of its creation.
+
+Since version 2, generated pods meet the Pod Security Standard ``restricted``."""
+
+
 @dataclass(frozen=True, slots=True)
 class AllocationInput:
     """What splitting GPUs over pods may depend on.
@@ -56,7 +62,7 @@ class Resolved:
         head_memory: memory request of a Ray head.
         priority_class: Kubernetes PriorityClass of the pods, empty for none.
         vendor_keys: resource keys of all vendors loaded at that time; any of them counts as GPUs.
-        template_version: version of the generated templates.
+        template_version: version of the generated templates, see `TEMPLATE_VERSION`.
         labels: the workload's own labels that its pods carry; a later edit of metadata alone changes no pod.
         annotations: likewise.
     """
@@ -71,7 +77,7 @@ class Resolved:
     head_memory: str = ""
     priority_class: str = ""
     vendor_keys: tuple[str, ...] = ()
-    template_version: int = 1
+    template_version: int = TEMPLATE_VERSION
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 

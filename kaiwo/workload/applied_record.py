@@ -32,7 +32,13 @@ ANNOTATIONS = "@annotations"
 _DEPTH = 3
 """How many names deep a changed field is named: ``job.spec.template``."""
 
-_RESOLVED_DEFAULTS = {item.name: item.default for item in fields(Resolved)}
+_FIRST_TEMPLATE_VERSION = 1
+"""The version of templates that a record without one was made with."""
+
+_RESOLVED_DEFAULTS = {
+    **{item.name: item.default for item in fields(Resolved)},
+    "template_version": _FIRST_TEMPLATE_VERSION,
+}
 _ALLOCATION_DEFAULTS = {item.name: item.default for item in fields(Allocation)}
 
 
@@ -215,7 +221,7 @@ class _ResolvedDocument(msgspec.Struct):
     head_memory: str = ""
     priority_class: str = ""
     vendor_keys: tuple[str, ...] = ()
-    template_version: int = 1
+    template_version: int = _FIRST_TEMPLATE_VERSION
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 

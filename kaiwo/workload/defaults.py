@@ -11,7 +11,6 @@ from kaiwo.plugin.rendering import AllocationInput, Resolved
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.metadata import copied
 from kaiwo.workload.plans.diff import ALLOCATION_FIELDS
-from kaiwo.workload.pods.template import TEMPLATE_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -80,7 +79,6 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
         head_memory=str(config.head_pod_memory),
         priority_class=priority,
         vendor_keys=tuple(key for vendor in case.registry.vendors for key in vendor.resource_keys),
-        template_version=TEMPLATE_VERSION,
         labels=copied(case.workload.labels),
         annotations=copied(case.workload.annotations),
     )

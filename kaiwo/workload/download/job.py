@@ -26,7 +26,7 @@ from kaiwo.workload.metadata import (
 )
 from kaiwo.workload.pods.list_merge import merged
 from kaiwo.workload.pods.origins import Origins
-from kaiwo.workload.pods.template import USER_ID
+from kaiwo.workload.pods.security import restricted_container, restricted_pod
 from kaiwo.workload.storage.volumes import DATA, HF, check_mounts, volumes
 
 if TYPE_CHECKING:
@@ -212,11 +212,7 @@ def _pod(inp: _Input, origins: Origins) -> Object:
         "args": ["--progress=json", *_policy(config), f"{CONFIG_PATH}/{CONFIG_KEY}"],
         "env": _environment(workload, inp.resolved, f"{path}.containers[0]", origins),
         "resources": config.download_resources.dump(),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": {**restricted_container(), "readOnlyRootFilesystem": True},
         # A program that could not even start leaves its last words in the log alone.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
@@ -225,14 +221,7 @@ def _pod(inp: _Input, origins: Origins) -> Object:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": {**restricted_pod(), "fsGroupChangePolicy": "OnRootMismatch"},
         "containers": [container],
         "volumes": pod_volumes,
     }

@@ -19,18 +19,13 @@ from kaiwo.workload.pods.environment import set_environment
 from kaiwo.workload.pods.list_merge import merged, tidy
 from kaiwo.workload.pods.placement import place
 from kaiwo.workload.pods.resources import Needs, spec_defaults, with_resources
+from kaiwo.workload.pods.security import set_contexts
 from kaiwo.workload.pods.volumes import add_volumes
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rendering import RenderInput
     from kaiwo.workload.pods.origins import Origins
-
-TEMPLATE_VERSION = 1
-"""Raised when the generated templates change; an existing child keeps the one it was made with."""
-
-USER_ID = 1000
-"""User, group and fsGroup of generated pods, as documented for ``spec.dangerous``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +117,9 @@ def _fill(pod: Object, inp: RenderInput, role: PodRole, generated: bool, origins
         pod["schedulerName"] = inp.resolved.scheduler_name
         origins.note(f"{path}.schedulerName", "config", "KaiwoConfig scheduling.kubeSchedulerName")
     if not inp.workload.spec.dangerous:
-        pod["securityContext"] = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
-        origins.note(f"{path}.securityContext", "template", "left out with spec.dangerous: true")
+        set_contexts(pod, inp.resolved.template_version)
+        for where in (path, f"{path}.containers[0]"):
+            origins.note(f"{where}.securityContext", "template", "left out with spec.dangerous: true")
 
 
 def set_metadata(template: Object, inp: RenderInput, path: str, origins: Origins) -> None:
@@ -170,10 +166,12 @@ def set_metadata(template: Object, inp: RenderInput, path: str, origins: Origins
         (inp.queue.pod_annotations if inp.queue else {}, "queue", "what the queue system reads"),
         (topology, "user", "the topology label of the spec"),
     )
-    metadata = {**metadata, "labels": labels}
-    if annotations:
-        metadata["annotations"] = annotations
-    template["metadata"] = metadata
+    others = {key: value for key, value in metadata.items() if key != "annotations"}
+    template["metadata"] = {
+        **others,
+        "labels": labels,
+        **({"annotations": annotations} if annotations else {}),
+    }
 
 
 def _pull_secrets(pod: Object, inp: RenderInput, path: str) -> None:

@@ -9,6 +9,7 @@ from kaiwo.workload.json_access import as_map, as_maps, without_nulls
 from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.list_merge import merged
 from kaiwo.workload.pods.resources import completed
+from kaiwo.workload.pods.security import identity, restricted_pod
 from kaiwo.workload.pods.template import set_metadata
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ CONTAINER = "ray-job-submitter"
 RESOURCES = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 """The resource requests of KubeRay's own submitter."""
 
-_LIKE_THE_HEAD = ("schedulerName", "securityContext", "tolerations", "priorityClassName")
+_LIKE_THE_HEAD = ("schedulerName", "tolerations", "priorityClassName")
 """Fields without which the submitter could not run where the head does."""
 
 
@@ -54,10 +55,30 @@ def submitter(inp: RenderInput, template: object, head: Object, path: str, origi
     if secrets := as_maps(head.get("imagePullSecrets"), f"{path}.spec.imagePullSecrets"):
         own = as_maps(pod.get("imagePullSecrets"), f"{path}.spec.imagePullSecrets")
         pod["imagePullSecrets"] = merged([*own, *(dict(item) for item in secrets)], ("name",))
-    containers = as_maps(pod.get("containers"), f"{path}.spec.containers") or [{"name": CONTAINER}]
-    pod["containers"] = containers
+    given = as_maps(pod.get("containers"), f"{path}.spec.containers")
+    pod["containers"] = containers = given or [{"name": CONTAINER}]
     first = containers[0]
+    _set_contexts(pod, head, f"{path}.spec", origins, generated=not given)
     if image := head["containers"][0].get("image"):
         first.setdefault("image", image)
     first["resources"] = completed(first, RESOURCES, f"{path}.spec.containers[0]", origins)
     return contributed(inp, result, path, origins)
+
+
+def _set_contexts(pod: Object, head: Object, path: str, origins: Origins, *, generated: bool) -> None:
+    """Let the submitter run as the head does, in place.
+
+    A container that the user gave may need what the standard ``restricted`` forbids, so of a generated head
+    it gets the user and the groups alone.
+    """
+    context = head.get("securityContext")
+    if not generated and context == restricted_pod():
+        context = identity()
+    targets = [(pod, path, context)]
+    if generated:
+        first = head["containers"][0].get("securityContext")
+        targets.append((pod["containers"][0], f"{path}.containers[0]", first))
+    for target, where, wanted in targets:
+        if wanted is not None and "securityContext" not in target:
+            target["securityContext"] = copy.deepcopy(wanted)
+            origins.note(f"{where}.securityContext", "system", "as of the Ray head")

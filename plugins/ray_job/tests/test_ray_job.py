@@ -226,6 +226,30 @@ def test_the_submitter_can_run_where_the_head_can() -> None:
     assert embedded["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
 
 
+def test_a_generated_submitter_has_the_heads_security_contexts() -> None:
+    """Its pod's and its container's, of a generated and of an embedded head; none if dangerous."""
+    restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    own = {"spec": {"securityContext": {"runAsUser": 7}, "containers": [{"securityContext": restricted}]}}
+    cluster = {"headGroupSpec": {"template": own}}
+    for made in (ray_job(GPUS), ray_job(job(rayJob={"spec": {"rayClusterSpec": cluster}}))):
+        head = made["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+        submitter = made["spec"]["submitterPodTemplate"]["spec"]
+        assert submitter["securityContext"] == head["securityContext"]
+        assert submitter["containers"][0]["securityContext"] == restricted
+    submitter = ray_job(job(ray=True, dangerous=True))["spec"]["submitterPodTemplate"]["spec"]
+    assert "securityContext" not in submitter
+    assert "securityContext" not in submitter["containers"][0]
+
+
+def test_an_embedded_submitter_runs_as_the_heads_user_and_nothing_is_forbidden_to_it() -> None:
+    """With runAsNonRoot a container that the user lets run as root would never start."""
+    root = {"spec": {"containers": [{"name": "own", "securityContext": {"runAsUser": 0}}]}}
+    made = ray_job(job(entrypoint="a.py", rayJob={"spec": {"submitterPodTemplate": root}}))
+    submitter = made["spec"]["submitterPodTemplate"]["spec"]
+    assert submitter["securityContext"] == {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
+    assert submitter["containers"][0]["securityContext"] == {"runAsUser": 0}
+
+
 def test_a_small_submitter_stays_small() -> None:
     """What is filled in never contradicts what the user wrote: a request above its limit is refused."""
     template = _worker({"limits": {"cpu": "200m"}, "requests": {"memory": "2Gi"}})

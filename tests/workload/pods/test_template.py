@@ -63,15 +63,27 @@ def test_a_generated_pod_has_the_documented_defaults() -> None:
         "image:1",
     )
     assert (pod["restartPolicy"], pod["schedulerName"]) == ("Never", "kaiwo-scheduler")
-    assert pod["securityContext"] == {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
+    assert pod["securityContext"] == {
+        "runAsUser": 1000,
+        "runAsGroup": 1000,
+        "fsGroup": 1000,
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
     assert pod["volumes"] == [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]
     assert container["volumeMounts"] == [{"name": "dshm", "mountPath": "/dev/shm"}]
     assert container["env"] == [{"name": name, "value": value} for name, value in NUMBERS]
 
 
 def test_dangerous_pods_have_no_security_context() -> None:
-    """Who needs root says so."""
-    assert "securityContext" not in template(dangerous=True)["spec"]
+    """Who needs root says so; neither the pod nor its container has one."""
+    pod = template(dangerous=True)["spec"]
+    assert "securityContext" not in pod
+    assert "securityContext" not in pod["containers"][0]
 
 
 def test_an_embedded_pod_gets_only_what_makes_it_valid() -> None:
@@ -96,6 +108,16 @@ def test_an_embedded_pod_gets_only_what_makes_it_valid() -> None:
 def test_a_blank_template_is_none(blank: Object) -> None:
     """Go clients write out templates that they leave empty; the pod is generated all the same."""
     assert template(blank, image="image:1") == template(image="image:1")
+
+
+def test_an_embedded_template_keeps_annotations_of_others_alone() -> None:
+    """Kaiwo's own keys are left out also where no annotation is left then."""
+    given = embedded()
+    given["metadata"] = {"annotations": {"kaiwo.silogen.ai/resolved": "forged"}, "name": "kept"}
+    metadata = template(given)["metadata"]
+    assert metadata.keys() == {"name", "labels"}
+    given["metadata"]["annotations"]["example.com/own"] = "1"
+    assert template(given)["metadata"]["annotations"] == {"example.com/own": "1"}
 
 
 def test_images_are_filled_in_from_the_spec_then_the_configuration() -> None:
