@@ -53,6 +53,11 @@ CANNOT_RUN: Final[Meanings] = {
     "BackendNotLoaded": Meaning(
         "ERROR", "No loaded plugin runs this form of workload. The message names the one to select."
     ),
+    "QueueSystemNotLoaded": Meaning(
+        "ERROR",
+        "The workload was queued or names a queue, and the plugin of the queue system that was in force is "
+        "not loaded. Have it selected again, or remove `clusterQueue`.",
+    ),
     "BackendUnavailable": Meaning(
         "ERROR",
         "The cluster does not serve what the backend creates, for example RayJob. Install its operator.",

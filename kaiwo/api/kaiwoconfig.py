@@ -211,4 +211,11 @@ class KaiwoConfigStatus(Model):
     plugins: Annotated[
         tuple[PluginReport, ...], Field(strict=False, description="State of each plugin.")
     ] = ()
+    queue_plugin: Annotated[
+        str,
+        Field(
+            description="Plugin whose queue system is in force, or last was. While it is not loaded, no "
+            "workload that names a queue is started; remove the value to run them without one."
+        ),
+    ] = ""
     observed_generation: Annotated[int | None, Field(ge=0, description="Generation that is in force.")] = None

@@ -30,6 +30,7 @@ from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
+from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import RUN_ID
 from kaiwo.workload.model import AUXILIARIES, Facts
 from kaiwo.workload.storage.classes import storage_class
@@ -80,6 +81,7 @@ class ClusterContext:
         served: kinds that the cluster serves, None when not known.
         queue_objects: what the queue system reads, by resource.
         settings: plugin settings by name of backend or queue system.
+        missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
     """
 
     config: ResolvedConfig
@@ -89,6 +91,7 @@ class ClusterContext:
     served: frozenset[Resource] | None = None
     queue_objects: Mapping[Resource, tuple[Object, ...]] = field(default_factory=dict)
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
+    missing_queue: str = ""
 
     def facts(self, workload: Workload, plugins: Plugins, present: ExistingObjects) -> Facts:
         """The facts for one workload.
@@ -126,6 +129,7 @@ class ClusterContext:
                 settings=self.settings.get(queue.name),
                 missing=frozenset() if served is None else frozenset(queue.reads) - served,
             ),
+            missing_queue=self.missing_queue,
             settings=self.settings,
         )
 
@@ -142,7 +146,8 @@ def read_context(cluster: Cluster, plugins: Plugins) -> ClusterContext:
     Raises:
         EngineError: it does not answer.
     """
-    config = _config(cluster)
+    live = _live_config(cluster)
+    config = _config(live)
     hidden: list[Resource] = []
     nodes, classes, storage = (
         _list(cluster, resource, hidden) for resource in (NODE, PRIORITY_CLASS, STORAGE_CLASS)
@@ -173,6 +178,7 @@ def read_context(cluster: Cluster, plugins: Plugins) -> ClusterContext:
         served=cluster.served(*needed),
         queue_objects=read,
         settings=_settings(plugins, config),
+        missing_queue="" if queue is not None else lenient_map(live.get("status")).get("queuePlugin") or "",
     )
 
 
@@ -257,11 +263,17 @@ def _assumed(plugins: Plugins, models: tuple[str, ...]) -> tuple[NodeFact, ...]:
     return (NodeFact(name="assumed", gpus=tuple(gpus)),)
 
 
-def _config(cluster: Cluster) -> ResolvedConfig:
+def _live_config(cluster: Cluster) -> Object:
     try:
-        return ResolvedConfig.from_object(cluster.get(KAIWO_CONFIG, None, SINGLETON))
+        return cluster.get(KAIWO_CONFIG, None, SINGLETON)
     except (NotFound, Forbidden) as error:
         kit.say(f"warning: KaiwoConfig cannot be read, defaults are assumed: {error}", level=1)
+    return {}
+
+
+def _config(live: Object) -> ResolvedConfig:
+    try:
+        return ResolvedConfig.from_object(live)
     except InvalidConfig as error:
         kit.say(f"warning: KaiwoConfig {SINGLETON} is invalid, defaults are assumed: {error}")
     return ResolvedConfig.defaults()

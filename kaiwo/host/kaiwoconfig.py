@@ -37,6 +37,7 @@ _CRD_CHECK = 600.0  # seconds between comparisons of the installed CRDs, which c
 _UNSERVED_RETRY = 30.0  # seconds, while the CRD itself is missing
 _SHOWN = 5  # differences in a message; after an upgrade there can be dozens, all with the same remedy
 GPU_NODES_TAINTED = "GpuNodesTainted"
+QUEUE_PLUGIN = "queuePlugin"
 OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED)
 
 
@@ -51,10 +52,16 @@ class LiveConfig:
         settings: validated settings of each loaded plugin that has any.
         default_cluster_queue_name: of a KaiwoConfig that the operator creates.
         problem: why the current object is not in force, empty when it is.
+        missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
     """
 
     def __init__(
-        self, cache: Cache, models: Mapping[str, type[BaseModel]], default_cluster_queue_name: str
+        self,
+        cache: Cache,
+        models: Mapping[str, type[BaseModel]],
+        default_cluster_queue_name: str,
+        *,
+        has_queue: bool = False,
     ) -> None:
         """Subscribe to the cache; the documented defaults hold until a KaiwoConfig exists.
 
@@ -62,7 +69,9 @@ class LiveConfig:
             cache: holds KaiwoConfigs; the caller watches them.
             models: plugin name to the model of its section ``spec.plugins.<name>``.
             default_cluster_queue_name: process setting, for the defaults.
+            has_queue: whether a queue system is loaded.
         """
+        self._has_queue = has_queue
         self._models = dict(models)
         self._listeners: list[Callable[[], None]] = []
         self.default_cluster_queue_name = default_cluster_queue_name
@@ -77,6 +86,7 @@ class LiveConfig:
                     "plugin %s has required settings; it runs without settings until they are given", name
                 )
         self.problem = ""
+        self.missing_queue = ""
         cache.subscribe(KAIWO_CONFIG, self._seen)
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -86,6 +96,8 @@ class LiveConfig:
     def _seen(self, event: CacheEvent) -> None:
         if event.latest.name != SINGLETON or event.new is None:
             return
+        missing = "" if self._has_queue else str(event.new.part("status", QUEUE_PLUGIN) or "")
+        changed, self.missing_queue = missing != self.missing_queue, missing
         try:
             resolved, settings = self.read(event.new.full())
         except InvalidConfig as error:
@@ -93,10 +105,11 @@ class LiveConfig:
             _log.error("KaiwoConfig %s is invalid; the last valid values stay in force: %s", SINGLETON, error)
             return
         self.problem = ""
-        changed = resolved != self.current or settings != self.settings
+        if resolved != self.current or settings != self.settings:
+            changed = True
+            _log.info("KaiwoConfig %s generation %d is in force", SINGLETON, resolved.generation)
         self.current, self.settings = resolved, settings
         if changed:
-            _log.info("KaiwoConfig %s generation %d is in force", SINGLETON, resolved.generation)
             for listener in self._listeners:
                 listener()
 
@@ -195,8 +208,11 @@ class ConfigController:
         )
         conditions = [self._ready(entry), current, *self._taint_ignored(entry)]
         drop = [name for name in OWN_CONDITIONS if name not in {item.type for item in conditions}]
+        # Kept while the plugin is missing: it says that workloads were queued.
+        queue = {QUEUE_PLUGIN: name} if (name := self._plugins.queue_plugin) else {}
         return {
             "conditions": merge_conditions(_conditions(entry), conditions, self._now(), drop),
+            **queue,
             "plugins": [
                 {"name": s.name, "version": s.version, "state": s.state, "message": s.message}
                 for s in self._plugins.states

@@ -107,8 +107,9 @@ class Operator:
         manager.watch(Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION))
         manager.watch(Watch(KAIWO_CONFIG))
         self._config = LiveConfig(
-            manager.cache, plugins.settings_models(), settings.default_cluster_queue_name
-        )
+            manager.cache, plugins.settings_models(), settings.default_cluster_queue_name,
+            has_queue=bool(plugins.queue_plugin),
+        )  # fmt: skip
         cluster = ClusterFacts(manager.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners)

@@ -160,6 +160,11 @@ class Plugins:
         return next((queue for plugin in self.loaded for queue in plugin.queue_systems), None)
 
     @property
+    def queue_plugin(self) -> str:
+        """Name of the plugin with the loaded queue system, empty without one."""
+        return next((plugin.name for plugin in self.loaded if plugin.queue_systems), "")
+
+    @property
     def controllers(self) -> tuple[ExtraController, ...]:
         """Controllers of all loaded plugins."""
         return tuple(controller for plugin in self.loaded for controller in plugin.controllers)

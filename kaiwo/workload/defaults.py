@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueFacts
 from kaiwo.plugin.rendering import AllocationInput, Resolved
-from kaiwo.workload import plugin_calls
+from kaiwo.workload import missing_queue, plugin_calls
+from kaiwo.workload.gpus.allocation import missing_vendor
 from kaiwo.workload.metadata import copied
 from kaiwo.workload.plans.diff import ALLOCATION_FIELDS
 
@@ -64,6 +65,10 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
         if isinstance(answer, Blocked):
             return answer
         queue = answer
+    elif (case.facts.missing_queue or case.workload.status.allocation) and (
+        blocked := missing_queue.blocked(case.workload, case.facts)
+    ):
+        return blocked
     priority = _priority(case.workload, case.facts, queue)
     if isinstance(priority, Blocked):
         return priority
@@ -93,6 +98,9 @@ def renew(case: PlanContext, before: Resolved, changed: Collection[str]) -> Reso
     blocks = {field.path[0] for field in case.backend.fields}
     asked = any(name in ALLOCATION_FIELDS for name in changed)
     if asked or any(name.split(".", 1)[0] in blocks for name in changed):
+        kept = "" if "gpuVendor" in changed else before.allocation.vendor
+        if blocked := missing_vendor(kept, case.registry.vendors):
+            return blocked
         allocation = split(case, check_capacity=False)
         if isinstance(allocation, Blocked):
             return allocation

@@ -136,6 +136,7 @@ class Facts:
         auxiliaries: live objects of `AUXILIARIES`, and the secondary resources, by kind and name.
         missing_child: a child of ours that is gone, None when there was none since the operator runs.
         queue_facts: what the queue system may read, None without one.
+        missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
         owners: paths among the backend's ``owned_paths`` to the field manager that owns them on the child.
         rejection: see :class:`ApiRejection`.
         warning_event: the newest Warning event about an object, None when it was not read.
@@ -157,6 +158,7 @@ class Facts:
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
     missing_child: DeletedChild | None = None
     queue_facts: QueueFacts | None = None
+    missing_queue: str = ""
     owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rejection: ApiRejection | None = None
     warning_event: Finding | None = None
@@ -253,7 +255,7 @@ class ChildRecord:
         kind: its kind.
         backend: name of its backend.
         allocation: its split of GPUs, None to keep the recorded one.
-        queue: the queue it was submitted to, empty without one.
+        queue: the queue it was submitted to, also while there is no child any more; empty without one.
     """
 
     uid: str | None = ""

@@ -11,7 +11,7 @@ from kaiwo.workload.defaults import queue_manages
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Plan, PlanContext
-from kaiwo.workload.plans.blocked import keep_child, plan_blocked
+from kaiwo.workload.plans.blocked import keep_status, plan_blocked
 from kaiwo.workload.plans.create import plan_create
 from kaiwo.workload.plans.live import plan_live
 from kaiwo.workload.plans.replacement import plan_scaled_to_zero
@@ -61,7 +61,7 @@ def _decide(workload: Workload, registry: Registry, facts: Facts, choice: Backen
     if blocked is None:
         blocked = Blocked("BackendNotLoaded", "no backend serves it")
     if choice.keeps_child:
-        return keep_child(workload, blocked)
+        return keep_status(workload, blocked, "SpecApplied")
     return plan_blocked(workload, blocked, requeue_after=requeue_after, backend=name)
 
 

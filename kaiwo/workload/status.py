@@ -139,6 +139,7 @@ def _document(
     if child is not None and child.uid == "":
         # Without a child nothing started; what ended then is what came before it.
         ended = outcome.completed or now
+        final |= {"allocation": {"queue": child.queue}} if child.queue else {}
         return final | ({"completionTime": format_time(ended)} if outcome.status in TERMINAL else {})
     if uid := (child.uid if child is not None else None) or before.get("childUID"):
         final["childUID"] = uid

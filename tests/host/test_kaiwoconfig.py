@@ -34,13 +34,14 @@ class World:
         self.version = 0
         self.changes = 0
         self.live = LiveConfig(self.cache, {"ray": Wrap, "needy": Needy}, "research")
+        self.queued = LiveConfig(self.cache, {}, "research", has_queue=True)
         self.live.on_change(self.changed)
 
     def changed(self) -> None:
         """Count."""
         self.changes += 1
 
-    def see(self, spec: Any, *, name: str = "kaiwo", event: str = "MODIFIED") -> None:
+    def see(self, spec: Any, *, name: str = "kaiwo", event: str = "MODIFIED", status: Any = None) -> None:
         """A watch event."""
         self.version += 1
         metadata = {
@@ -49,7 +50,7 @@ class World:
             "resourceVersion": str(self.version),
             "generation": self.version,
         }
-        obj = {"metadata": metadata, "spec": spec}
+        obj = {"metadata": metadata, "spec": spec, "status": status or {}}
         self.store.observe(event, self.store.decode(msgspec.json.encode(obj)))
 
 
@@ -110,3 +111,13 @@ def test_settings_of_plugins_are_validated_and_given_to_them(world: World) -> No
     """A plugin whose settings have no default gets them as soon as they are written."""
     world.see({"plugins": {"ray": {"wrap": "never"}, "needy": {"endpoint": "http://x"}}})
     assert world.live.settings == {"ray": Wrap(wrap="never"), "needy": Needy(endpoint="http://x")}
+
+
+def test_a_queue_system_that_was_in_force_and_is_not_loaded_is_missing(world: World) -> None:
+    """By the status of the KaiwoConfig; workloads that wait are planned again when that is removed."""
+    world.see({}, status={"queuePlugin": "kueue"})
+    assert (world.live.missing_queue, world.queued.missing_queue) == ("kueue", "")
+    assert world.changes == 1
+    world.see({})
+    assert world.live.missing_queue == ""
+    assert world.changes == 2

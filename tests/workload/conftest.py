@@ -14,7 +14,7 @@ import kaiwo_gpu_amd.plugin
 import kaiwo_gpu_nvidia.plugin
 from kaiwo.api.conditions import find_condition
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.engine.resource import DEPLOYMENT, PERSISTENT_VOLUME_CLAIM
 from kaiwo.testing import job, node, plugins
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import node_fact
@@ -106,6 +106,8 @@ class World:
             assert self.facts.live is None
             obj["spec"] |= {"completions": 1} if "completions" not in obj["spec"] else {}
             obj["spec"].setdefault("parallelism", 1)
+            self.set(live=obj)
+        elif write.resource == DEPLOYMENT:
             self.set(live=obj)
         else:
             if write.resource == PERSISTENT_VOLUME_CLAIM:

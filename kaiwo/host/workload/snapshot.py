@@ -188,6 +188,7 @@ class SnapshotReader:
             download_pods=tuple(pod.full() for pod in download_pods),
             auxiliaries={(other.resource, other.name): other.full() for other in auxiliaries},
             queue_facts=self._queue_facts(workload.namespace, (child, *pods), live_pods, settings, now),
+            missing_queue=self._config.missing_queue,
             owners=owners,
             settings=settings,
         )

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 CONDITION = "DownloadJobSucceeded"
 """The condition of the downloads."""
 
+NOT_AVAILABLE = "DownloadNotAvailable"
+"""The reason of a workload whose download no loaded source serves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
@@ -75,7 +78,7 @@ def unserved(workload: Workload, registry: Registry) -> Blocked | None:
         else:
             why = "no loaded plugin serves this field; install or select a storage plugin that does"
         return Blocked(
-            "DownloadNotAvailable",
+            NOT_AVAILABLE,
             f"{request.field}: {why}; or remove the field and fetch the data in the entrypoint",
             condition="StorageReady",
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.facts import Blocked
     from kaiwo.plugin.rendering import Rendered, Resolved
     from kaiwo.workload.download.job import Prepared
-    from kaiwo.workload.model import Facts, PlanContext, Write
+    from kaiwo.workload.model import Facts, PlanContext, Registry, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
     """What the downloads of a workload without a child need now, or why they are impossible.
 
     Args:
-        case: the workload; loaded sources serve all that it requests.
+        case: the workload; `missing_source` finds nothing about it.
         resolved: what was resolved for it.
         child: its own object as rendered.
 
@@ -78,6 +78,8 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
             return Step(conditions=(_finished(workload, fingerprint),))
         if outcome.status == "FAILED":
             return Step(outcome, (_download_condition(workload, "False", "JobFailed", outcome.message),))
+        if requested.unserved(workload, case.registry):
+            return _observed(workload, live, facts, (), ())
     return _unfinished(case, job.prepare(case, resolved, child), live, config_map)
 
 
@@ -103,10 +105,42 @@ def _unfinished(
         delete = Delete(JOB, workload.namespace, name, uid, propagation="Foreground")
         text = "is replaced because what is to be downloaded changed"
         return _pending(workload, text, (delete,), rendered)
+    return _observed(workload, live, facts, config_writes, rendered)
+
+
+def _observed(
+    workload: Workload,
+    live: Object,
+    facts: Facts,
+    writes: tuple[Write, ...],
+    rendered: tuple[Rendered, ...],
+) -> Step:
+    """The step while the Job is there and has not ended."""
     outcome, running = state.observe(workload, live, facts), state.running_pod(live, facts)
     reason = "JobInProgress" if state.has_begun(live, facts) else "JobPending"
     condition = _download_condition(workload, "False", reason, outcome.message)
-    return Step(outcome, (condition,), config_writes, rendered, pod_name(running) if running else "")
+    return Step(outcome, (condition,), writes, rendered, pod_name(running) if running else "")
+
+
+def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Blocked | None:
+    """Why what a workload requests cannot be downloaded; None when it can, or needs no source any more.
+
+    A Job that was created needs no source in the operator: the download program has its own.
+    """
+    live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
+    fingerprint = requested.fingerprint(workload)
+    if live is not None and not _is_deleting(live):
+        made = _fetched(live) == fingerprint and is_ours(live, workload)
+    else:
+        made = _was_downloaded(workload, config_map, fingerprint)
+    return None if made else requested.unserved(workload, registry)
+
+
+def is_requested(workload: Workload) -> bool:
+    """Whether the status says that the workload waits for downloads, which may have ended meanwhile."""
+    before = find_condition(workload.status.conditions, CONDITION)
+    waits = workload.status.status == "PENDING" and not workload.status.child_uid
+    return waits and before is not None and before.get("reason") != "JobFailed"
 
 
 def finished_condition(workload: Workload, facts: Facts) -> Condition | None:

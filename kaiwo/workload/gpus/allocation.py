@@ -74,6 +74,22 @@ def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tu
     )
 
 
+def missing_vendor(name: str, vendors: Iterable[GpuVendor]) -> Blocked | None:
+    """Why the GPUs of a live child cannot be split again: the plugin of their vendor is not loaded.
+
+    Without it the GPUs in an embedded template would not be recognised, and the child would lose what goes
+    with them.
+    """
+    loaded = sorted(vendor.name for vendor in vendors)
+    if not name or name in loaded:
+        return None
+    return Blocked(
+        "VendorNotLoaded",
+        f"GPU vendor {name}: its plugin is not loaded; loaded: {', '.join(loaded) or 'none'}. The running "
+        "object was not changed; the change is applied once the plugin is selected again",
+    )
+
+
 def recalculated(workload: Workload) -> list[str]:
     """The warning about ``gpus`` that is not ``replicas`` times ``gpusPerReplica``, where these are given."""
     spec = workload.spec

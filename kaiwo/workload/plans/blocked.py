@@ -55,16 +55,18 @@ def plan_blocked(
     return Plan(outcome, child, warnings=warnings, backend=backend)
 
 
-def keep_child(workload: Workload, blocked: Blocked) -> Plan:
-    """The plan of a workload whose child runs while nothing can be decided about it.
+def keep_status(workload: Workload, blocked: Blocked, about: str) -> Plan:
+    """The plan of a workload whose child, or whose download, runs while nothing can be decided about it.
 
-    Its status stays; only the condition SpecApplied says why a change would not be applied.
+    Args:
+        workload: the workload; its status stays.
+        blocked: why nothing can be decided.
+        about: type of the condition that says so, the only thing that changes.
     """
     status = workload.status
-    condition = Condition(
-        "SpecApplied", "False", blocked.reason, blocked.message, workload.generation or None
-    )
-    conditions = (*recorded_conditions(workload), condition)
+    condition = Condition(about, "False", blocked.reason, blocked.message, workload.generation or None)
+    others = [item for item in recorded_conditions(workload) if item.type != about]
+    conditions = (*others, condition)
     return Plan(Outcome(status.status, status.reason, status.message, conditions=conditions))
 
 

@@ -16,21 +16,20 @@ from kaiwo.workload.backend_selection import ignored_blocks
 from kaiwo.workload.defaults import resolve
 from kaiwo.workload.download import requested
 from kaiwo.workload.download import state as download
-from kaiwo.workload.download.step import next_step
+from kaiwo.workload.download.step import is_requested, missing_source, next_step
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.metadata import GPU_MODEL, label_value, name_problem, owned
-from kaiwo.workload.model import NO_CHILD, Apply, Create, Plan
+from kaiwo.workload.missing_queue import recorded_queue
+from kaiwo.workload.model import NO_CHILD, Apply, ChildRecord, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
-from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, plan_blocked
+from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, keep_status, plan_blocked
 from kaiwo.workload.storage import claims, volumes
 from kaiwo.workload.storage.state import is_new, volume_outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kaiwo.api.workload import Workload
     from kaiwo.plugin.backends import Backend
-    from kaiwo.plugin.facts import Allocation, NodeFact
+    from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import QueueAssignment
     from kaiwo.plugin.rendering import Resolved
     from kaiwo.workload.download.step import Step
@@ -96,17 +95,16 @@ def unavailable(backend: Backend, facts: Facts) -> Blocked | None:
     )
 
 
-def spec_warnings(
-    workload: Workload, registry: Registry, backend: Backend, nodes: Iterable[NodeFact]
-) -> list[str]:
+def spec_warnings(workload: Workload, registry: Registry, backend: Backend, facts: Facts) -> list[str]:
     """What of the spec is not used, or cannot take effect."""
     warnings = ignored_blocks(workload, backend, registry)
     if workload.spec.storage is not None:
         warnings += [*volumes.warnings(workload), *requested.warnings(workload, registry)]
-    if workload.spec.cluster_queue and registry.queue is None:
+    unqueued = registry.queue is None and not facts.missing_queue
+    if workload.spec.cluster_queue and unqueued and not recorded_queue(workload):
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
     models = {label_value(model) for model in workload.spec.gpu_models or ()}
-    if models and not registry.labels_nodes and not any(node.model_label in models for node in nodes):
+    if models and not registry.labels_nodes and not any(node.model_label in models for node in facts.nodes):
         warnings.append(
             f"spec.gpuModels: no node has the label {GPU_MODEL} with one of these models, and no loaded "
             "plugin writes it; add node_pools to the operator's plugins, or label the nodes"
@@ -123,14 +121,16 @@ def plan_create(case: PlanContext) -> Plan:
     """
     if missing := missing_child.plan_missing_child(case.workload, case.facts, case.backend):
         return missing
-    warnings = spec_warnings(case.workload, case.registry, case.backend, case.facts.nodes)
+    warnings = spec_warnings(case.workload, case.registry, case.backend, case.facts)
     answer = (
         check(case.workload, case.backend)
         or unavailable(case.backend, case.facts)
-        or (case.workload.spec.storage and requested.unserved(case.workload, case.registry))
+        or (case.workload.spec.storage and missing_source(case.workload, case.registry, case.facts))
         or resolve(case, check_capacity=True)
     )
     if isinstance(answer, Blocked):
+        if answer.reason == requested.NOT_AVAILABLE and is_requested(case.workload):
+            return keep_status(case.workload, answer, answer.condition)
         return _blocked(case, answer, warnings)
     resolved, queue = answer
     made = make(case, resolved, queue)
@@ -183,7 +183,9 @@ def _blocked(
         requeue_after=requeue_after,
         warnings=tuple(warnings),
         backend=case.backend.name,
-        child=NO_CHILD,
+        child=NO_CHILD
+        if case.registry.queue is not None
+        else ChildRecord(queue=recorded_queue(case.workload)),
     )
 
 

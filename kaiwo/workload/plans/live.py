@@ -9,7 +9,7 @@ from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
-from kaiwo.workload import plugin_calls
+from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, decode
 from kaiwo.workload.defaults import queue_facts
 from kaiwo.workload.download.step import finished_condition
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.queues import Admission
-    from kaiwo.workload.model import Facts, PlanContext, Registry
+    from kaiwo.workload.model import PlanContext
 
 QUEUE_TIMEOUT = 2.0
 """Seconds to wait for a queue's first decision about a new child, so that the first status already has it.
@@ -41,6 +41,7 @@ class _Queueing:
     queued: bool = False
     queue: str = ""
     admission: Admission | None = None
+    missing: bool = False
 
 
 def plan_live(case: PlanContext) -> Plan:
@@ -48,7 +49,7 @@ def plan_live(case: PlanContext) -> Plan:
     live: Object = case.facts.live or {}
     record = decode(live)
     try:
-        queueing = _queueing(live, record, case.registry, case.facts)
+        queueing = _queueing(case, live, record)
         outcome = _observe(case, live, queueing)
     except PluginError as error:
         # The last known state stays while nobody can read it.
@@ -66,7 +67,7 @@ def plan_live(case: PlanContext) -> Plan:
         )
     update = kept_child(case, record) if ended or deleting else plan_update(case, record, queueing.admission)
     warnings = (
-        *spec_warnings(case.workload, case.registry, case.backend, case.facts.nodes),
+        *spec_warnings(case.workload, case.registry, case.backend, case.facts),
         *update.warnings,
     )
     volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
@@ -105,7 +106,7 @@ def _with_conditions(
     storage = update.storage or (volumes.conditions[0] if volumes is not None else None)
     conditions = (
         schedulable(case.workload, update.allocation) if update.allocation else None,
-        _admitted(case.workload, queueing, outcome),
+        _admitted(case, queueing, outcome),
         storage,
         finished_condition(case.workload, case.facts),
         _with_warnings(update.condition, warnings),
@@ -139,17 +140,19 @@ def _status_delay(case: PlanContext, outcome: Outcome, queueing: _Queueing) -> f
     return min(left, QUEUE_TIMEOUT) if left > 0 else None
 
 
-def _queueing(live: Object, record: AppliedRecord | None, registry: Registry, facts: Facts) -> _Queueing:
-    if registry.queue is None:
-        return _Queueing()
+def _queueing(case: PlanContext, live: Object, record: AppliedRecord | None) -> _Queueing:
+    system, assigned = case.registry.queue, record.queue if record else None
     labels = lenient_map(lenient_map(live.get("metadata")).get("labels"))
-    assigned = record.queue if record else None
     wanted = assigned.labels if assigned else {}
     queued = bool(wanted) and all(key in labels for key in wanted)
     queue = assigned.queue if assigned and queued else ""
-    return _Queueing(
-        queued, queue, plugin_calls.admission(registry.queue, live, queue_facts(registry, facts))
-    )
+    if system is not None:
+        admission = plugin_calls.admission(system, live, queue_facts(case.registry, case.facts))
+        return _Queueing(queued, queue, admission)
+    if not queued:
+        return _Queueing()
+    admission = missing_queue.last_admission(case.workload, pod_status.since(case.facts.pods, live))
+    return _Queueing(queued, queue, admission, missing=True)
 
 
 def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
@@ -184,8 +187,10 @@ def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Co
 _ACTIVE = ("STARTING", "RUNNING", "READY")
 
 
-def _admitted(workload: Workload, queueing: _Queueing, outcome: Outcome) -> Condition | None:
-    admission = queueing.admission
+def _admitted(case: PlanContext, queueing: _Queueing, outcome: Outcome) -> Condition | None:
+    workload, admission = case.workload, queueing.admission
+    if queueing.missing:
+        return missing_queue.admitted(workload, case.facts)
     if not queueing.queued or admission is None:
         return None
     generation = workload.generation or None

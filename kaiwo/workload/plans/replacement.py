@@ -10,7 +10,8 @@ from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import fingerprint
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import is_ours
-from kaiwo.workload.model import NO_CHILD, Delete, Plan, PlannedEvent
+from kaiwo.workload.missing_queue import recorded_queue
+from kaiwo.workload.model import ChildRecord, Delete, Plan, PlannedEvent
 from kaiwo.workload.plans.diff import changed
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def plan_scaled_to_zero(case: PlanContext) -> Plan:
     )
     return Plan(
         outcome,
-        None if ours else NO_CHILD,
+        None if ours else ChildRecord(queue=recorded_queue(workload)),
         writes=(deletion(case),) if ours and not deleting else (),
         backend=case.backend.name,
     )

@@ -10,7 +10,7 @@ from kaiwo.engine.diff import contains
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
-from kaiwo.workload import plugin_calls
+from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, content, fingerprint
 from kaiwo.workload.defaults import queue_facts, renew, resolve
 from kaiwo.workload.errors import PluginError, SpecError
@@ -110,6 +110,10 @@ def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Ad
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
         if not (changes or edited or relabelled):
             return Update(_applied(case.workload), allocation, warnings=record.warnings)
+        missing = case.registry.queue is None and record.queue is not None
+        if missing and (names := [name for name in _QUEUE_FIELDS if name in changes]):
+            text = missing_queue.immutable(case.facts, names)
+            return Update(_applied(case.workload, missing_queue.NOT_LOADED, text), allocation)
         allowed = _allowed(case, record, changes, admission)
         if frozen := immutable(changes, case.backend, allowed):
             text = immutable_message(frozen, case.backend.child.kind)
@@ -221,6 +225,8 @@ def _write(
     if taken := secondary_resources.taken(case, made):
         return Update(_applied(case.workload, taken.reason, taken.message), allocation)
     if changes and _replaces(case, made):
+        if case.registry.queue is None and (blocked := missing_queue.blocked(case.workload, case.facts)):
+            return Update(_applied(case.workload, blocked.reason, blocked.message), allocation)
         return Update(_applied(case.workload), allocation, (replacement.deletion(case),))
     if case.backend.write == "apply":
         desired, left = without_foreign(made.child, live, case.backend, case.facts.owners)
