@@ -31,14 +31,15 @@ async def removals(client: Client) -> list[Removal]:
     found: list[Removal] = []
     for kind in reversed(SYNCED):
         try:
-            found += [item async for obj in client.list(kind) for item in _of_queue_object(kind, obj)]
+            found += [item async for obj in client.list(kind) for item in of_queue_object(kind, obj)]
         except NotFound:
             continue  # this Kueue lacks the kind, or there is no Kueue
-    found += [item async for obj in client.list(NAMESPACE) for item in _of_namespace(obj)]
+    found += [item async for obj in client.list(NAMESPACE) for item in of_namespace(obj)]
     return found
 
 
-def _of_queue_object(kind: Resource, obj: Object) -> list[Removal]:
+def of_queue_object(kind: Resource, obj: Object) -> list[Removal]:
+    """What is removed of one of Kueue's objects: all of it, Kaiwo's marks, or nothing."""
     metadata = obj["metadata"]
     owners = lenient_maps(metadata.get("ownerReferences"))
     if any(owner.get("kind") == QUEUE_CONFIG.kind and owner.get("controller") for owner in owners):
@@ -53,7 +54,7 @@ def _of_queue_object(kind: Resource, obj: Object) -> list[Removal]:
     return [_change(kind, obj, ", ".join([*labels, *annotations]), patch)]
 
 
-def _of_namespace(obj: Object) -> list[Removal]:
+def of_namespace(obj: Object) -> list[Removal]:
     """The change that removes the label for Kueue, where the operator set it and nobody else did."""
     if NAMESPACE_LABEL not in lenient_map(obj["metadata"].get("labels")) or not _only_ours(obj):
         return []

@@ -143,7 +143,8 @@ async def test_an_uninstallation_leaves_what_was_there_before(
 ) -> None:
     """After installing, running a job and a service, and uninstalling, no object and no label is different.
 
-    What an administrator has set by hand stays: a pool on a node, and Kueue's label on a namespace.
+    What an administrator has set by hand stays: a pool on a node, and Kueue's label on a namespace. A role with
+    the name that it had in earlier versions goes.
     """
     node = next(iter([obj async for obj in admin.list(NODE)]))["metadata"]["name"]
     await admin.merge_patch(NODE, None, node, {"metadata": {"labels": {"kaiwo/nodepool": "by-hand"}}})
@@ -153,6 +154,8 @@ async def test_an_uninstallation_leaves_what_was_there_before(
     before = await asyncio.to_thread(cluster_state, control_plane)
     installed = await site()
     await admin.create(KAIWO_CONFIG, CONFIG)
+    old = {"metadata": {"name": "kaiwo-view", "labels": {"app.kubernetes.io/part-of": "kaiwo"}}, "rules": []}
+    await asyncio.to_thread(control_plane.api.create, f"{RBAC}/clusterroles", old)
     async with installed.operating(tmp_path):
         await worked(installed)
     nodes = [obj async for obj in admin.list(NODE)]
@@ -202,7 +205,7 @@ async def test_removing_one_of_two_installations_leaves_the_other_working(
 async def test_handed_over_workloads_run_on_without_kaiwo(
     control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, team: str, tmp_path: Path
 ) -> None:
-    """The Deployment of a service stays, and what it needs; a second uninstallation removes the latter."""
+    """The Deployment of a service stays, and what it needs until a second uninstallation after its end."""
     before = await asyncio.to_thread(cluster_state, control_plane)
     installed = await site()
     async with installed.operating(tmp_path):
@@ -221,11 +224,13 @@ async def test_handed_over_workloads_run_on_without_kaiwo(
     assert handed["status"]["readyReplicas"] == 1
     assert await admin.get(DEPLOYMENT, namespace, "kaiwo-scheduler")
     assert [obj async for obj in admin.list(KAIWO_SERVICE, team)] == []
+    await admin.delete(DEPLOYMENT, team, "serve", propagation="Foreground")
+    await until(admin, DEPLOYMENT, team, "serve", lambda obj: obj is None)
     result = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes", "--timeout", "60s")
     assert result.code == 0, result.err
     left = await becomes(control_plane, before, timeout=5.0)
     assert {path.split("/")[-3] for path in left} <= {
-        "deployments", "jobs", "pods", "persistentvolumeclaims", "workloads",
+        "jobs", "pods", "persistentvolumeclaims", "workloads",
     }  # fmt: skip
     kinds = [obj["metadata"]["name"] async for obj in admin.list(CUSTOM_RESOURCE_DEFINITION)]
     assert not [name for name in kinds if "kaiwo" in name]
