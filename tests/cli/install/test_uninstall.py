@@ -143,8 +143,8 @@ async def test_an_uninstallation_leaves_what_was_there_before(
 ) -> None:
     """After installing, running a job and a service, and uninstalling, no object and no label is different.
 
-    What an administrator has set by hand stays: a pool on a node, and Kueue's label on a namespace. A role with
-    the name that it had in earlier versions goes.
+    What an administrator has set by hand stays: a pool on a node, and Kueue's label on a namespace. A role
+    with the name that it had in earlier versions goes.
     """
     node = next(iter([obj async for obj in admin.list(NODE)]))["metadata"]["name"]
     await admin.merge_patch(NODE, None, node, {"metadata": {"labels": {"kaiwo/nodepool": "by-hand"}}})
