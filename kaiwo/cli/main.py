@@ -35,6 +35,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "manifests": CommandEntry(
         "kaiwo.cli.commands.manifests:manifests", "Print what an administrator installs."
     ),
+    "uninstall": CommandEntry("kaiwo.cli.commands.uninstall:uninstall", "Remove an installation, in order."),
     "plugins": CommandEntry("kaiwo.cli.commands.plugins:plugins", "List the plugins and their state."),
     "operator": CommandEntry("kaiwo.cli.commands.operator:operator", "Run the operator."),
     "version": CommandEntry(

@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from multidict import CIMultiDict
+
 from kaiwo.engine import kubeconfig as files
-from kaiwo.engine.auth import Authenticator, Headers, Static, TokenFile, exec_plugin, identity_provider
+from kaiwo.engine.auth import Authenticator, Static, TokenFile, exec_plugin, identity_provider
 from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.impersonation import impersonation_headers
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
 
@@ -37,6 +41,7 @@ class Connection:
         namespace: the context's namespace, or that of the pod's service account, or ``default``.
         proxy: URL of an HTTP proxy, or None.
         server_hostname: name to expect in the server's certificate, when it is not the URL's.
+        impersonation: headers that name the user to act as; a name may come several times.
     """
 
     def __init__(
@@ -48,16 +53,18 @@ class Connection:
         proxy: str | None = None,
         server_hostname: str | None = None,
         authenticator: Authenticator | None = None,
+        impersonation: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.server = server.rstrip("/")
         self.ssl_context = ssl_context
         self.namespace = namespace
         self.proxy = proxy
         self.server_hostname = server_hostname
+        self.impersonation = tuple(impersonation)
         self._authenticator: Authenticator = authenticator or Static()
 
-    async def headers(self, *, refresh: bool = False) -> Headers:
-        """Authorization headers that are valid now.
+    async def headers(self, *, refresh: bool = False) -> CIMultiDict[str]:
+        """Authorization headers that are valid now, and those of impersonation; the caller's own.
 
         Args:
             refresh: the last ones were refused (401); get new ones.
@@ -65,7 +72,9 @@ class Connection:
         Raises:
             CredentialsError: a credential plugin or token file failed.
         """
-        return await self._authenticator.headers(refresh=refresh)
+        headers = CIMultiDict(await self._authenticator.headers(refresh=refresh))
+        headers.extend(self.impersonation)
+        return headers
 
     def use(self, authenticator: Authenticator) -> None:
         """Take headers from another source from now on."""
@@ -83,8 +92,8 @@ def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Co
         context: name of a context, instead of the file's current one.
 
     Raises:
-        CredentialsError: no such file, context, cluster or user; unreadable certificates; impersonation,
-            which is not supported and must not be dropped silently.
+        CredentialsError: no such file, context, cluster or user; unreadable certificates; impersonation that
+            cannot be sent.
     """
     if kubeconfig is not None:
         return _from_files([Path(kubeconfig).expanduser()], context)
@@ -158,14 +167,13 @@ def static(
 def _from_files(paths: list[Path], context: str | None) -> Connection:
     chosen = files.read(paths, context)
     cluster, user = chosen.cluster, chosen.user
-    if any(user.get(field) for field in ("as", "as-groups", "as-uid", "as-user-extra")):
-        raise CredentialsError(f"{chosen.where}: user.as (impersonation) is not supported; remove it")
     connection = Connection(
         cluster["server"],
         ssl_context=files.tls(cluster, user, chosen.where),
         namespace=chosen.namespace,
         proxy=_proxy(cluster, chosen.where),
         server_hostname=cluster.get("tls-server-name") or None,
+        impersonation=impersonation_headers(user, chosen.where),
     )
     connection.use(_authenticator(chosen, connection))
     return connection

@@ -27,6 +27,8 @@ from kaiwo.engine.errors import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from multidict import CIMultiDict
+
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.metrics import Metrics
 
@@ -183,7 +185,8 @@ class Transport:
             ConnectionBroken: cut off in the middle, silent for too long, or a line that does not end.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=stall)
-        headers = {"Accept": JSON, **await self._connection.headers()}
+        headers = await self._connection.headers()
+        headers["Accept"] = JSON
         rest = b""
         try:
             async with self._open("GET", path, None, headers, timeout) as response:
@@ -209,13 +212,14 @@ class Transport:
         if rest:
             raise ConnectionBroken(f"watch {resource}: cut off in the middle of an event")
 
-    async def _headers(self, request: HttpRequest, *, refresh: bool) -> dict[str, str]:
-        headers = {"Accept": JSON, **await self._connection.headers(refresh=refresh)}
+    async def _headers(self, request: HttpRequest, *, refresh: bool) -> CIMultiDict[str]:
+        headers = await self._connection.headers(refresh=refresh)
+        headers["Accept"] = JSON
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         return headers
 
-    async def _once(self, request: HttpRequest, headers: dict[str, str]) -> bytes:
+    async def _once(self, request: HttpRequest, headers: CIMultiDict[str]) -> bytes:
         async with _FREE if request.urgent else self._slots:
             started = time.monotonic()
             status: int | None = 0
@@ -247,7 +251,7 @@ class Transport:
         method: str,
         path: str,
         body: bytes | None,
-        headers: dict[str, str],
+        headers: CIMultiDict[str],
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.client._RequestContextManager:
         connection = self._connection

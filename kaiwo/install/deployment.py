@@ -53,7 +53,7 @@ def deployment(
     }
     if volumes:
         pod["volumes"] = volumes
-    obj = head("apps/v1", "Deployment", name, app=name, namespace=namespace)
+    obj = head("apps/v1", "Deployment", name, app=name, installation=namespace, namespace=namespace)
     metadata = {"labels": labels(name), **({"annotations": annotations} if annotations else {})}
     obj["spec"] = {
         "selector": {"matchLabels": selected},

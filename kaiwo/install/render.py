@@ -40,12 +40,14 @@ class InstallOptions:
         image: of the operator.
         scheduler_image: of the scheduler.
         workload_namespace: the only namespace whose workloads run; empty for all.
+        restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
     """
 
     namespace: str = DEFAULT_NAMESPACE
     image: str = OPERATOR_IMAGE
     scheduler_image: str = SCHEDULER_IMAGE
     workload_namespace: str = ""
+    restrict_namespace: bool = False
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -58,12 +60,12 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     """
     chosen = set(parts)
     where = installation.namespace
-    found = [namespace(where)] if chosen else []
+    found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
         found += operator_roles(plugins, where, installation.workload_namespace)
         found += write_policy(where)
-        found += workload_policy(plugins.backends)
-        found += user_roles()
+        found += workload_policy(plugins.backends, where)
+        found += user_roles(where)
     if "operator" in chosen:
         found.append(operator_deployment(plugins, where, installation.image, installation.workload_namespace))
     if "scheduler" in chosen:

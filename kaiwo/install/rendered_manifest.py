@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 DEFAULT_NAMESPACE: Final = "kaiwo-system"
 
 OPERATOR: Final = "kaiwo-operator"
-"""Name of the operator's Deployment, service account, roles and bindings."""
+"""Name of the operator's objects; those outside its namespace are named by `installed_name`."""
 
 SCHEDULER: Final = "kaiwo-scheduler"
 """Name of the scheduler's objects, and the ``schedulerName`` it serves: the default in KaiwoConfig."""
@@ -36,7 +36,26 @@ class RenderedManifest:
         return (self.obj["apiVersion"], self.obj["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
-def head(api_version: str, kind: str, name: str, *, app: str, namespace: str | None = None) -> Object:
+INSTANCE: Final = "app.kubernetes.io/instance"
+"""Label with the namespace of the installation that an object belongs to."""
+
+
+def installed_name(name: str, installation: str) -> str:
+    """The name of an object outside the namespace of its installation.
+
+    Two installations in one cluster have roles of their own. A namespace has no dot in its name, so names
+    never meet.
+
+    Args:
+        name: what the object is, for example `OPERATOR`.
+        installation: the namespace of the installation.
+    """
+    return f"{name}.{installation}"
+
+
+def head(
+    api_version: str, kind: str, name: str, *, app: str, installation: str, namespace: str | None = None
+) -> Object:
     """An object with nothing but its type and metadata.
 
     Args:
@@ -44,10 +63,11 @@ def head(api_version: str, kind: str, name: str, *, app: str, namespace: str | N
         kind: for example ``Deployment``.
         name: of the object.
         app: the program it belongs to: `OPERATOR`, `SCHEDULER` or ``kaiwo``.
+        installation: the namespace of the installation.
         namespace: None for a cluster-scoped kind.
     """
     metadata: Object = {"name": name, **({"namespace": namespace} if namespace else {})}
-    metadata["labels"] = labels(app)
+    metadata["labels"] = {**labels(app), INSTANCE: installation}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 

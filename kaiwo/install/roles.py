@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
 
@@ -20,7 +20,8 @@ RBAC: Final = "rbac.authorization.k8s.io"
 API_VERSION: Final = f"{RBAC}/v1"
 
 WORKLOAD_ROLE: Final = f"{OPERATOR}-workloads"
-"""Name of the Role and its binding in the namespace of workloads, where there is only one."""
+"""Name of the Role and its binding in the namespace of workloads, where there is only one, before the
+namespace of the installation is added."""
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
@@ -38,12 +39,15 @@ def operator_roles(plugins: Plugins, namespace: str, workload_namespace: str = "
     of_workloads = [*((rule, "host") for rule in WORKLOAD_RULES), *declared(plugins, of_workloads=True)]
     limited: list[RenderedManifest] = []
     if workload_namespace:
-        role = head(API_VERSION, "Role", WORKLOAD_ROLE, app=OPERATOR, namespace=workload_namespace)
+        name = installed_name(WORKLOAD_ROLE, namespace)
+        role = head(
+            API_VERSION, "Role", name, app=OPERATOR, installation=namespace, namespace=workload_namespace
+        )
         limited = [
             _role(role, of_workloads),
             binding(
-                WORKLOAD_ROLE,
-                role=("Role", WORKLOAD_ROLE),
+                name,
+                role=("Role", name),
                 account=OPERATOR,
                 namespace=namespace,
                 within=workload_namespace,
@@ -51,10 +55,12 @@ def operator_roles(plugins: Plugins, namespace: str, workload_namespace: str = "
         ]
     else:
         everywhere += of_workloads
+    cluster_name = installed_name(OPERATOR, namespace)
+    cluster_role = head(API_VERSION, "ClusterRole", cluster_name, app=OPERATOR, installation=namespace)
     return [
         service_account(OPERATOR, namespace),
-        _role(head(API_VERSION, "ClusterRole", OPERATOR, app=OPERATOR), everywhere),
-        cluster_binding(OPERATOR, role=OPERATOR, account=OPERATOR, namespace=namespace),
+        _role(cluster_role, everywhere),
+        cluster_binding(cluster_name, role=cluster_name, account=OPERATOR, namespace=namespace),
         lease_role(OPERATOR, namespace),
         binding(OPERATOR, role=("Role", OPERATOR), account=OPERATOR, namespace=namespace),
         *limited,
@@ -119,7 +125,7 @@ def _order(verb: str) -> tuple[int, str]:
 
 def lease_role(name: str, namespace: str) -> RenderedManifest:
     """The right to the one Lease that has the name and namespace of its holder."""
-    role = head(API_VERSION, "Role", name, app=name, namespace=namespace)
+    role = head(API_VERSION, "Role", name, app=name, installation=namespace, namespace=namespace)
     leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     role["rules"] = [
         {**leases, "verbs": ["create"]},
@@ -130,13 +136,13 @@ def lease_role(name: str, namespace: str) -> RenderedManifest:
 
 def service_account(name: str, namespace: str) -> RenderedManifest:
     """A service account whose token is mounted only into pods that request it."""
-    account = head("v1", "ServiceAccount", name, app=name, namespace=namespace)
+    account = head("v1", "ServiceAccount", name, app=name, installation=namespace, namespace=namespace)
     return RenderedManifest(account | {"automountServiceAccountToken": False})
 
 
 def cluster_binding(name: str, *, role: str, account: str, namespace: str) -> RenderedManifest:
     """A ClusterRole for a service account, in all namespaces."""
-    obj = head(API_VERSION, "ClusterRoleBinding", name, app=account)
+    obj = head(API_VERSION, "ClusterRoleBinding", name, app=account, installation=namespace)
     return RenderedManifest(obj | _bound(("ClusterRole", role), account, namespace))
 
 
@@ -152,7 +158,9 @@ def binding(
         namespace: of the service account.
         within: where the role counts, None for the account's own namespace.
     """
-    obj = head(API_VERSION, "RoleBinding", name, app=account, namespace=within or namespace)
+    obj = head(
+        API_VERSION, "RoleBinding", name, app=account, installation=namespace, namespace=within or namespace
+    )
     return RenderedManifest(obj | _bound(role, account, namespace))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from kaiwo.install.deployment import deployment, probe, resources
-from kaiwo.install.rendered_manifest import SCHEDULER, RenderedManifest, head
+from kaiwo.install.rendered_manifest import SCHEDULER, RenderedManifest, head, installed_name
 from kaiwo.install.roles import binding, cluster_binding, lease_role, service_account
 
 if TYPE_CHECKING:
@@ -34,16 +34,19 @@ def scheduler_objects(plugins: Plugins, namespace: str, image: str) -> list[Rend
         namespace: of the scheduler.
         image: a kube-scheduler, not newer than the cluster's API server.
     """
-    stored = head("v1", "ConfigMap", SCHEDULER, app=SCHEDULER, namespace=namespace)
+    stored = head("v1", "ConfigMap", SCHEDULER, app=SCHEDULER, installation=namespace, namespace=namespace)
     text = yaml.safe_dump(configuration(gpu_keys(plugins.vendors), namespace), sort_keys=False)
     stored["data"] = {_FILE: text}
+    name = installed_name(SCHEDULER, namespace)
     account = {"account": SCHEDULER, "namespace": namespace}
     return [
         service_account(SCHEDULER, namespace),
-        cluster_binding(SCHEDULER, role="system:kube-scheduler", **account),
-        cluster_binding(f"{SCHEDULER}-volumes", role="system:volume-scheduler", **account),
+        cluster_binding(name, role="system:kube-scheduler", **account),
+        cluster_binding(
+            installed_name(f"{SCHEDULER}-volumes", namespace), role="system:volume-scheduler", **account
+        ),
         binding(
-            f"{SCHEDULER}-authentication",
+            installed_name(f"{SCHEDULER}-authentication", namespace),
             role=("Role", "extension-apiserver-authentication-reader"),
             within="kube-system",
             **account,

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
-from kaiwo.install.rendered_manifest import RenderedManifest, head
+from kaiwo.install.rendered_manifest import RenderedManifest, head, installed_name
 from kaiwo.install.template_rules import (
     ALLOW_PRIVILEGED,
     LISTS,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backends import Backend
 
 WORKLOAD_POLICY: Final = "kaiwo-workloads"
-"""Name of the policy and of its binding."""
+"""Name of the policy and of its binding, before the namespace of the installation is added."""
 
 MAX_GROUPS: Final = 100
 """Pod templates in one list, such as the worker groups of a Ray cluster."""
@@ -35,7 +35,7 @@ MAX_ITEMS: Final = 2000
 """Containers and volumes of all templates: the API server limits what evaluating a rule may cost."""
 
 
-def workload_policy(backends: Iterable[Backend]) -> list[RenderedManifest]:
+def workload_policy(backends: Iterable[Backend], installation: str) -> list[RenderedManifest]:
     """A ValidatingAdmissionPolicy and its binding, for Kubernetes 1.30 and later.
 
     The operator creates objects with its own rights. So the requester is asked for at admission: a child of
@@ -44,11 +44,13 @@ def workload_policy(backends: Iterable[Backend]) -> list[RenderedManifest]:
 
     Args:
         backends: of the loaded plugins; each declares its block and where pod templates are in it.
+        installation: the namespace of the installation.
     """
     chosen = sorted(backends, key=lambda backend: backend.name)
     templates = [(backend.kind, path) for backend in chosen for path in backend.pod_templates]
     lists = [_TemplateList(kind, path) for kind, path in templates if "*" in path]
-    policy = head(API_VERSION, "ValidatingAdmissionPolicy", WORKLOAD_POLICY, app="kaiwo")
+    name = installed_name(WORKLOAD_POLICY, installation)
+    policy = head(API_VERSION, "ValidatingAdmissionPolicy", name, app="kaiwo", installation=installation)
     policy["spec"] = {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -100,8 +102,10 @@ def workload_policy(backends: Iterable[Backend]) -> list[RenderedManifest]:
             },
         ],
     }
-    binding: Object = head(API_VERSION, "ValidatingAdmissionPolicyBinding", WORKLOAD_POLICY, app="kaiwo")
-    binding["spec"] = {"policyName": WORKLOAD_POLICY, "validationActions": ["Deny"]}
+    binding: Object = head(
+        API_VERSION, "ValidatingAdmissionPolicyBinding", name, app="kaiwo", installation=installation
+    )
+    binding["spec"] = {"policyName": name, "validationActions": ["Deny"]}
     return [RenderedManifest(policy), RenderedManifest(binding)]
 
 

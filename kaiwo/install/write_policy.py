@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_JOB
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -34,7 +34,8 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
     Args:
         namespace: of the operator.
     """
-    policy = head(API_VERSION, "ValidatingAdmissionPolicy", OPERATOR, app=OPERATOR)
+    name = installed_name(OPERATOR, namespace)
+    policy = head(API_VERSION, "ValidatingAdmissionPolicy", name, app=OPERATOR, installation=namespace)
     policy["spec"] = {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -65,8 +66,10 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
             }
         ],
     }
-    binding: Object = head(API_VERSION, "ValidatingAdmissionPolicyBinding", OPERATOR, app=OPERATOR)
-    binding["spec"] = {"policyName": OPERATOR, "validationActions": ["Deny"]}
+    binding: Object = head(
+        API_VERSION, "ValidatingAdmissionPolicyBinding", name, app=OPERATOR, installation=namespace
+    )
+    binding["spec"] = {"policyName": name, "validationActions": ["Deny"]}
     return [RenderedManifest(policy), RenderedManifest(binding)]
 
 

@@ -212,6 +212,7 @@ def _check_queue_system(where: str, item: QueueSystem) -> None:
 
 def _check_controller(where: str, item: ExtraController) -> None:
     _check_reference(where, item, "build")
+    _check_reference(where, item, "removals", optional=True)
     _check_tuple(where, item, "kinds", CustomKind)
     require(isinstance(item.labels_nodes, bool), f"{where}: labels_nodes is not a boolean")
     for kind in item.kinds:

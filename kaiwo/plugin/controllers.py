@@ -75,6 +75,10 @@ class ExtraController:
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
         labels_nodes: it labels nodes with their pool and GPU model, and taints GPU nodes where KaiwoConfig
             asks for that. Without such a controller the host says which settings have no effect.
+        removals: ``module:function``, called by ``kaiwo uninstall`` when no operator runs any more. It takes
+            a :class:`kaiwo.engine.client.Client` and returns, awaited, a list of
+            :class:`kaiwo.plugin.removals.Removal` in their order: what the controller made, and what it wrote
+            on objects of others. None for a controller that leaves nothing behind.
     """
 
     name: str
@@ -83,3 +87,4 @@ class ExtraController:
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
     labels_nodes: bool = False
+    removals: str | None = None

@@ -276,12 +276,15 @@ class FaultProxy(Faults):
 
     async def _forward(self, request: web.Request, body: bytes) -> aiohttp.ClientResponse:
         assert self._session is not None  # noqa: S101 -- requests come only while the proxy listens
-        headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
+        headers = await self._upstream.headers()
+        headers.update(
+            (name, request.headers[name]) for name in _FORWARDED_HEADERS if name in request.headers
+        )
         return await self._session.request(
             request.method,
             URL(self._upstream.server + request.raw_path, encoded=True),
             data=body or None,
-            headers={**headers, **await self._upstream.headers()},
+            headers=headers,
             ssl=self._upstream.ssl_context or True,
             server_hostname=self._upstream.server_hostname,
             allow_redirects=False,

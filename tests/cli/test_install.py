@@ -44,7 +44,7 @@ def env_of(text: str) -> dict[str, Any]:
 
 def granted(text: str) -> set[str]:
     """Resources that the rendered operator may use."""
-    rules = find(text, "ClusterRole", "kaiwo-operator")["rules"]
+    rules = find(text, "ClusterRole", "kaiwo-operator.kaiwo-system")["rules"]
     return {resource for rule in rules for resource in rule["resources"]}
 
 
@@ -99,7 +99,8 @@ def test_the_environment_selects_plugins(cli: Cli, monkeypatch: pytest.MonkeyPat
 def test_no_role_has_a_wildcard_or_reads_secrets(cli: Cli) -> None:
     """The operator's token in wrong hands must not open the cluster."""
     roles = [o for o in documents(cli("manifests").out) if o["kind"] in ("Role", "ClusterRole")]
-    assert {role["metadata"]["name"] for role in roles} >= {"kaiwo-operator", "kaiwo-scheduler", "kaiwo-edit"}
+    names = {role["metadata"]["name"] for role in roles}
+    assert names >= {"kaiwo-operator", "kaiwo-operator.kaiwo-system", "kaiwo-edit.kaiwo-system"}
     for role in roles:
         for rule in role["rules"]:
             words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
@@ -145,9 +146,53 @@ def test_namespace_and_images_are_the_administrators(cli: Cli) -> None:
     assert images == [IMAGES[1], IMAGES[3]]
 
 
+def test_a_namespace_that_may_exist_gets_no_label_without_a_flag(cli: Cli) -> None:
+    """Pod Security labels count for every pod in the namespace, also for those of others."""
+    (plain,) = [o for o in documents(cli("manifests", "rbac").out) if o["kind"] == "Namespace"]
+    assert plain == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kaiwo-system"}}
+    text = cli("manifests", "rbac", "--pod-security").out
+    (labelled,) = [o for o in documents(text) if o["kind"] == "Namespace"]
+    assert labelled["metadata"]["labels"] == {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
+    }
+
+
+def test_two_installations_share_no_object(cli: Cli) -> None:
+    """Roles, bindings and policies outside the namespace carry its name; none is overwritten."""
+    one, other = (
+        {
+            (o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"])
+            for o in documents(cli("manifests", "--namespace", name, "--watch-namespace", "team").out)
+            if o["kind"] != "CustomResourceDefinition"
+        }
+        for name in ("one", "other")
+    )
+    assert one
+    assert not one & other
+
+
+def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
+    """All that is installed but the namespace and the CRDs, and the Leases; the programs come first."""
+    options = ("--namespace", "ops", "--watch-namespace", "team")
+    removed = documents(cli("manifests", "uninstall", *options).out)
+    installed = documents(cli("manifests", "rbac", "operator", "scheduler", *options).out)
+
+    def identities(objects: list[Any]) -> set[tuple[str, Any, str]]:
+        return {(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in objects}
+
+    assert identities(removed) - identities(installed) == {
+        ("Lease", "ops", "kaiwo-operator"),
+        ("Lease", "ops", "kaiwo-scheduler"),
+    }
+    assert identities(installed) - identities(removed) == {("Namespace", None, "ops")}
+    assert {o["kind"] for o in removed[:2]} == {"Deployment"}
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (("uninstall", "rbac"), "the part uninstall is printed alone"),
         (("--namespace", "Ops_1"), "--namespace: "),
         (("--image", "not an image"), "--image: expected the name of an image, got 'not an image'"),
         (("--scheduler-image", ""), "--scheduler-image: expected the name of an image, got ''"),
@@ -183,7 +228,8 @@ def test_programs_read_the_same_objects_as_json(cli: Cli) -> None:
     assert listed["kind"] == "List"
     assert listed["items"] == documents(cli("manifests", "rbac").out)
     assert (
-        "clusterrole.rbac.authorization.k8s.io/kaiwo-operator" in cli("manifests", "rbac", "-o", "name").out
+        "clusterrole.rbac.authorization.k8s.io/kaiwo-operator.kaiwo-system"
+        in cli("manifests", "rbac", "-o", "name").out
     )
 
 

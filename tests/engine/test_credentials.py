@@ -16,7 +16,8 @@ import yaml
 
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import in_cluster, load, static
-from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.errors import CredentialsError, Forbidden
+from kaiwo.engine.resource import NODE, Resource
 
 
 def config(user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
@@ -137,7 +138,12 @@ async def test_of_two_files_the_first_wins(tmp_path: Path, monkeypatch: pytest.M
         ({"clusters": []}, "no cluster named 'k'; known: none"),
         ({"users": [{"name": "other", "user": {}}]}, "no user named 'u'; known: other"),
         ({"clusters": [{"name": "k", "cluster": {"server": "ftp://x"}}]}, "must be an http or https URL"),
-        ({"users": [{"name": "u", "user": {"as": "root"}}]}, "impersonation"),
+        ({"users": [{"name": "u", "user": {"as-groups": ["g"]}}]}, "user.as is not set"),
+        ({"users": [{"name": "u", "user": {"as": ["root"]}}]}, "user.as: expected a string of one line"),
+        (
+            {"users": [{"name": "u", "user": {"as": "a", "as-groups": "g"}}]},
+            "user.as-groups: expected a list of strings",
+        ),
         ({"users": "nonsense", "contexts": [None, 3, {"name": 5}]}, "no context named"),
     ],
 )
@@ -147,6 +153,50 @@ def test_an_invalid_kubeconfig_is_reported(tmp_path: Path, change: dict[str, Any
     with pytest.raises(CredentialsError, match=message) as caught:
         load(path)
     assert str(path) in str(caught.value)
+
+
+async def test_impersonation_is_sent_as_kubectl_sends_it(tmp_path: Path) -> None:
+    """User, uid, every group and every extra value; keys of extras are escaped as header names need it."""
+    user = {
+        "token": "t",
+        "as": "ada",
+        "as-uid": "7",
+        "as-groups": ["one", "two"],
+        "as-user-extra": {"example.com/Scope": ["read", "write"]},
+    }
+    headers = await load(write(tmp_path / "k", config(user))).headers()
+    assert list(headers.items()) == [
+        ("Authorization", "Bearer t"),
+        ("Impersonate-User", "ada"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "one"),
+        ("Impersonate-Group", "two"),
+        ("Impersonate-Extra-example.com%2FScope", "read"),
+        ("Impersonate-Extra-example.com%2FScope", "write"),
+    ]
+
+
+@pytest.mark.cluster
+async def test_the_api_server_sees_the_impersonated_user(control_plane: Any, tmp_path: Path) -> None:
+    """Name, uid, all groups and extra values arrive; the rights are those of that user."""
+    content = yaml.safe_load(control_plane.kubeconfig.read_text())
+    content["users"][0]["user"] |= {
+        "as": "ada",
+        "as-uid": "7",
+        "as-groups": ["one", "two"],
+        "as-user-extra": {"example.com/scope": ["read", "write"]},
+    }
+    review = Resource(
+        "authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False
+    )
+    body = {"apiVersion": review.api_version, "kind": review.kind, "metadata": {}}
+    async with Client(load(write(tmp_path / "k", content))) as client:
+        seen = (await client.create(review, body))["status"]["userInfo"]
+        with pytest.raises(Forbidden, match='User "ada" cannot list'):
+            [node async for node in client.list(NODE)]
+    assert (seen["username"], seen["uid"]) == ("ada", "7")
+    assert set(seen["groups"]) == {"one", "two", "system:authenticated"}
+    assert seen["extra"] == {"example.com/scope": ["read", "write"]}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "a: [", "token: 'SECRET\n  x: {", "\x00"])

@@ -96,14 +96,14 @@ def test_a_back_end_that_is_only_declared_gets_no_rights() -> None:
 def test_for_one_namespace_the_rights_to_workloads_are_in_a_role_there() -> None:
     """Both roles together hold what the ClusterRole holds otherwise, each right once."""
     loaded = Plugins((plugin("acme", backends=(BUILT,)),))
-    everywhere = _rights(operator_roles(loaded, "ops"), "ClusterRole", "kaiwo-operator")
+    everywhere = _rights(operator_roles(loaded, "ops"), "ClusterRole", "kaiwo-operator.ops")
     limited = operator_roles(loaded, "ops", "team")
-    cluster = _rights(limited, "ClusterRole", "kaiwo-operator")
-    team = _rights(limited, "Role", "kaiwo-operator-workloads")
+    cluster = _rights(limited, "ClusterRole", "kaiwo-operator.ops")
+    team = _rights(limited, "Role", "kaiwo-operator-workloads.ops")
     assert cluster | team == everywhere
     assert not cluster & team
     assert ("acme.com", "runs", "get") in team
-    (role,) = [m.obj for m in limited if m.obj["metadata"]["name"] == "kaiwo-operator-workloads"][:1]
+    (role,) = [m.obj for m in limited if m.obj["metadata"]["name"] == "kaiwo-operator-workloads.ops"][:1]
     assert role["metadata"]["namespace"] == "team"
 
 

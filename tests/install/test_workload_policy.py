@@ -35,9 +35,11 @@ pytestmark = pytest.mark.cluster
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RBAC = "rbac.authorization.k8s.io"
+INSTALLATION = "policy-test"
+NAME = f"{WORKLOAD_POLICY}.{INSTALLATION}"
 PATHS = {
-    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies/{WORKLOAD_POLICY}",
-    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings/{WORKLOAD_POLICY}",
+    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies/{NAME}",
+    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings/{NAME}",
 }
 ACME = Backend(
     name="acme",
@@ -101,7 +103,7 @@ def tenants(control_plane: Sandbox) -> Iterator[Tenants]:
     owner = account(control_plane, "owner", plain, [plain, labelled], [OWN, *CHILDREN])
     limited = account(control_plane, "limited", plain, [plain, labelled], [OWN])
     admin = credentials.load(control_plane.kubeconfig)
-    for manifest in workload_policy(BACKENDS):
+    for manifest in workload_policy(BACKENDS, INSTALLATION):
         api.apply(PATHS[manifest.obj["kind"]], manifest.obj)
     asyncio.run(in_force(admin, plain))
     yield Tenants(plain, labelled, owner, limited, admin)

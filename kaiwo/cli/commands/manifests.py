@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -22,17 +23,41 @@ if TYPE_CHECKING:
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
 
+UNINSTALL = "uninstall"
+"""Prints what an uninstallation deletes, in place of parts."""
+
+_COLUMNS = [
+    kit.Column("KIND", lambda obj: str(obj["kind"])),
+    kit.Column("NAMESPACE", lambda obj: str(obj["metadata"].get("namespace", ""))),
+    kit.Column("NAME", lambda obj: str(obj["metadata"]["name"])),
+]
+
+_UNINSTALL_NOTE = """\
+# What kaiwo uninstall deletes of this installation, in this order. It also removes the queues, labels and
+# taints that Kaiwo wrote, and the CRDs with all their objects: kaiwo uninstall --dry-run shows these.
+"""
+
 _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
 
 @click.command()
-@click.argument("parts", nargs=-1, type=click.Choice(PARTS), metavar="[all|crds|rbac|operator|scheduler]...")
+@click.argument(
+    "parts",
+    nargs=-1,
+    type=click.Choice([*PARTS, UNINSTALL]),
+    metavar="[all|crds|rbac|operator|scheduler]... | uninstall",
+)
 @click.option("--plugins", "names", metavar="NAMES", help="Render for these plugins only, comma-separated.")
 @click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
 @click.option(
     "--watch-namespace",
     metavar="NAME",
     help="The only namespace whose workloads run; the operator has rights to workloads there alone.",
+)
+@click.option(
+    "--pod-security",
+    is_flag=True,
+    help="Label the namespace so that it enforces the pod security standard restricted, for all its pods.",
 )
 @click.option("--image", metavar="IMAGE", help="Of the operator; it must hold the chosen plugins.")
 @click.option(
@@ -53,6 +78,7 @@ def manifests(
     names: str | None,
     namespace: str | None,
     watch_namespace: str | None,
+    pod_security: bool,
     image: str | None,
     scheduler_image: str | None,
     previous: str | None,
@@ -61,7 +87,8 @@ def manifests(
     """Print what an administrator installs: CRDs, roles, the operator, the scheduler.
 
     Roles hold what the chosen plugins need and nothing else, and the operator loads those plugins. Without
-    names of parts everything is printed.
+    names of parts everything is printed. The part uninstall prints the objects that kaiwo uninstall deletes
+    of such an installation, in that order.
 
     A field that was once installed must stay, or the API server drops its values from live objects: on an
     upgrade, or with other plugins than before, give --from-cluster or --previous.
@@ -70,15 +97,21 @@ def manifests(
       kaiwo manifests --from-cluster | kubectl apply --server-side -f -
       kaiwo manifests crds rbac --plugins batch_job,gpu_amd
     """
+    if UNINSTALL in parts and len(set(parts)) > 1:
+        raise Failure("the part uninstall is printed alone", "kaiwo manifests uninstall", code=USAGE)
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
     if previous and from_cluster:
         raise Failure("--previous and --from-cluster exclude each other", "give one of them", code=USAGE)
     if (previous or from_cluster) and "crds" not in chosen:
         given = "--previous" if previous else "--from-cluster"
         raise Failure(f"{given} needs the part crds", f"add crds, or leave {given} out", code=USAGE)
-    installation = _installation(
-        namespace or kit.settings().namespace, watch_namespace, image, scheduler_image
+    installation = replace(
+        _installation(namespace or kit.settings().namespace, watch_namespace, image, scheduler_image),
+        restrict_namespace=pod_security,
     )
+    if UNINSTALL in parts:
+        _print_uninstall(_plugins(names), installation)
+        return
     before = crd_files.read_crds(previous) if previous else _cluster_crds() if from_cluster else ()
     loaded = _plugins(names)
     crds = _crds(loaded, before) if "crds" in chosen else []
@@ -87,12 +120,7 @@ def manifests(
         case None | "yaml":
             _print(crds, rest)
         case _:
-            columns = [
-                kit.Column("KIND", lambda obj: str(obj["kind"])),
-                kit.Column("NAMESPACE", lambda obj: str(obj["metadata"].get("namespace", ""))),
-                kit.Column("NAME", lambda obj: str(obj["metadata"]["name"])),
-            ]
-            kit.emit([*crds, *(manifest.obj for manifest in rest)], columns)
+            kit.emit([*crds, *(manifest.obj for manifest in rest)], _COLUMNS)
 
 
 def _cluster_crds() -> Sequence[Object]:
@@ -163,6 +191,22 @@ def _render(parts: Sequence[str], loaded: Plugins, installation: InstallOptions)
 
     known: list[Part] = [part for part in RENDERED if part in parts]
     return render(known, loaded, installation)
+
+
+def _print_uninstall(loaded: Plugins, installation: InstallOptions) -> None:
+    """The head of each object that an uninstallation deletes, as ``kubectl delete -f -`` takes it."""
+    from kaiwo.cli.output.serialization import to_yaml
+    from kaiwo.install.inventory import installed_objects
+
+    found = []
+    for item in installed_objects(loaded, installation.namespace, installation.workload_namespace):
+        metadata = {"name": item.name, **({"namespace": item.namespace} if item.namespace else {})}
+        resource = item.resource
+        found.append({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
+    if kit.settings().output not in (None, "yaml"):
+        kit.emit(found, _COLUMNS)
+        return
+    click.echo(_UNINSTALL_NOTE + to_yaml(found, documents=True), nl=False)
 
 
 def _print(crds: Sequence[Object], rest: Sequence[RenderedManifest]) -> None:

@@ -146,5 +146,6 @@ def kaiwo_controllers() -> list[ExtraController]:
             kinds=(kind,),
             rules=_SYNC_RULES,
             settings=KueueSettings,
+            removals="kaiwo_kueue.removals:removals",
         )
     ]

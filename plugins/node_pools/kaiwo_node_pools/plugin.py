@@ -36,5 +36,6 @@ def kaiwo_controllers() -> list[ExtraController]:
             rules=_RULES,
             settings=NodePoolsSettings,
             labels_nodes=True,
+            removals="kaiwo_node_pools.removals:removals",
         )
     ]

@@ -169,19 +169,41 @@ def selection(control_plane: Sandbox) -> str:
 
 
 @pytest.fixture
-def installed(
-    cli: Cli, control_plane: Sandbox, namespace: str, selection: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Object, ...]:
-    """All that is rendered, applied in the printed order to a cluster that serves it now."""
+def install(
+    cli: Cli, control_plane: Sandbox, selection: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Object, ...]]:
+    """Apply all that is rendered for a namespace, in the printed order, to a cluster that serves it then."""
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
-    result = cli("manifests", "--from-cluster", "--plugins", selection, "--namespace", namespace)
-    assert result.code == 0, result.err
-    objects: tuple[Object, ...] = tuple(yaml.safe_load_all(result.out))
-    for obj in objects:
-        control_plane.api.apply(path_of(obj), obj)
-    for kind in (KAIWO_JOB, KAIWO_SERVICE):
-        until_served(control_plane, kind.path())
-    return objects
+
+    def apply(namespace: str, *options: str) -> tuple[Object, ...]:
+        result = cli(
+            "manifests", "--from-cluster", "--plugins", selection, "--namespace", namespace, *options
+        )
+        assert result.code == 0, result.err
+        objects: tuple[Object, ...] = tuple(yaml.safe_load_all(result.out))
+        for obj in objects:
+            control_plane.api.apply(path_of(obj), obj)
+        for kind in (KAIWO_JOB, KAIWO_SERVICE):
+            until_served(control_plane, kind.path())
+        return objects
+
+    return apply
+
+
+@pytest.fixture
+def installed(install: Callable[..., tuple[Object, ...]], namespace: str) -> tuple[Object, ...]:
+    """All that is rendered for the test's namespace, applied."""
+    return install(namespace, "--pod-security")
+
+
+@pytest.fixture
+def site_of(control_plane: Sandbox, install: Callable[..., tuple[Object, ...]]) -> Callable[..., Site]:
+    """A function that installs in a namespace: the administrator's client, the namespace, that of users."""
+
+    def make(admin: Client, namespace: str, team: str) -> Site:
+        return Site(control_plane, admin, install(namespace), namespace, team)
+
+    return make
 
 
 @pytest.fixture

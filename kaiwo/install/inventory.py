@@ -1,0 +1,98 @@
+"""The objects that an installation consists of, in the order in which they are deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, Resource
+from kaiwo.install.render import PARTS, InstallOptions, render
+from kaiwo.install.rendered_manifest import OPERATOR, SCHEDULER, installed_name
+
+if TYPE_CHECKING:
+    from kaiwo.plugin.registry import Plugins
+
+_RBAC = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+
+ROLE_BINDING: Final = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
+
+_KINDS: Final = {
+    resource.kind: resource
+    for resource in (
+        CONFIG_MAP,
+        DEPLOYMENT,
+        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        Resource(_RBAC, "v1", "Role", "roles"),
+        ROLE_BINDING,
+        Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
+        Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+        Resource(
+            _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False
+        ),
+        Resource(
+            _ADMISSION,
+            "v1",
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+            namespaced=False,
+        ),
+    )
+}
+"""Kinds of rendered objects, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledObject:
+    """One object of an installation.
+
+    Attributes:
+        resource: its kind.
+        namespace: its namespace, empty for cluster-scoped kinds.
+        name: its name.
+        app: the program it belongs to.
+    """
+
+    resource: Resource
+    namespace: str
+    name: str
+    app: str
+
+
+def installed_objects(
+    plugins: Plugins, installation: str, workload_namespace: str = ""
+) -> list[InstalledObject]:
+    """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and the Leases: the programs first.
+
+    Args:
+        plugins: loaded plugins.
+        installation: the namespace of the installation.
+        workload_namespace: the only namespace whose workloads run; empty for all.
+    """
+    options = InstallOptions(namespace=installation, workload_namespace=workload_namespace)
+    rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
+    found = [
+        InstalledObject(
+            _KINDS[obj["kind"]],
+            obj["metadata"].get("namespace", ""),
+            obj["metadata"]["name"],
+            obj["metadata"]["labels"]["app.kubernetes.io/name"],
+        )
+        for obj in reversed(rendered)
+        if obj["kind"] != "Namespace"
+    ]
+    found.sort(key=lambda item: item.resource != DEPLOYMENT)
+    return [*found, *(InstalledObject(LEASE, installation, name, name) for name in (OPERATOR, SCHEDULER))]
+
+
+def old_name(item: InstalledObject, installation: str) -> InstalledObject | None:
+    """The object under the name that it had before names carried the installation; None if it has none.
+
+    Args:
+        item: the object under its present name.
+        installation: the namespace of the installation.
+    """
+    suffix = installed_name("", installation)
+    if item.namespace == installation or not item.name.endswith(suffix):
+        return None
+    return InstalledObject(item.resource, item.namespace, item.name.removesuffix(suffix), item.app)

@@ -1,0 +1,42 @@
+"""What the plugin wrote on nodes, for an uninstallation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.resource import NODE
+from kaiwo.plugin.removals import Removal
+from kaiwo.workload.json_access import lenient_map
+from kaiwo_node_pools.node_patch import node_patch
+from kaiwo_node_pools.pools import pool_node
+
+if TYPE_CHECKING:
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object
+
+
+async def removals(client: Client) -> list[Removal]:
+    """The changes that take Kaiwo's labels, taint and annotations from the nodes."""
+    found = [removal(node) async for node in client.list(NODE)]
+    return [item for item in found if item is not None]
+
+
+def removal(node: Object) -> Removal | None:
+    """The change that takes from a node what Kaiwo recorded to have written; None when that is nothing."""
+    entry = pool_node(node, ())
+    patch = node_patch(entry, "", "")
+    if not patch:
+        return None
+    metadata = node["metadata"]
+    changes = lenient_map(patch.get("metadata"))
+    keys = [key for name in ("labels", "annotations") for key in lenient_map(changes.get(name))]
+    taint = [f"taint {entry.written.get('taint')}"] if "spec" in patch else []
+    return Removal(
+        NODE,
+        "",
+        metadata["name"],
+        metadata["uid"],
+        what=", ".join([*keys, *taint]),
+        patch=patch,
+        resource_version=metadata["resourceVersion"],
+    )
