@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kaiwo.api.validate import Validator
 from kaiwo.plugin.discovery import announced_fields
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
@@ -33,6 +34,34 @@ def test_a_plugin_alone_loads_and_declares_the_fields_that_its_metadata_announce
     assert declared == {
         (field.kind, field.path) for field in announced_fields() if field.distribution == distribution
     }
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"secretVolumes": [{"name": "a", "secretName": "b", "mountPath": "/c", "namespace": "other"}]},
+        {"imagePullSecrets": [{"name": "a", "namespace": "other"}]},
+        {"storage": {"data": {"download": {"git": [
+            {"repository": "https://a/b.git", "targetPath": "c",
+             "token": {"secretName": "d", "secretKey": "e", "namespace": "other"}}]}}}},
+        {"storage": {"data": {"download": {"s3": [
+            {"endpointUrl": "https://a", "buckets": [],
+             "secretKey": {"secretName": "d", "secretKey": "e", "namespace": "other"}}]}}}},
+    ],
+    ids=["volume", "pull secret", "git", "s3"],
+)  # fmt: skip
+def test_a_reference_to_a_secret_has_no_namespace(spec: dict[str, Any]) -> None:
+    """A workload reaches the Secrets of its own namespace only."""
+    workload = {
+        "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+        "kind": "KaiwoJob",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+    found = Validator(load().fields()).validate(workload)
+    assert [str(p).partition(": ")[2][:13] for p in found.problems if ".namespace: " in str(p)] == [
+        "unknown field"
+    ]
 
 
 def test_all_of_them_load_together() -> None:
