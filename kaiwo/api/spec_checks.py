@@ -122,12 +122,6 @@ def _warnings(
     kind: WorkloadKind, spec: Mapping[str, Any], *, on_ray: bool, defaulted: bool
 ) -> Iterator[Problem]:
     replicas, each, total = spec.get("replicas"), spec.get("gpusPerReplica"), spec.get("gpus")
-    if kind == "KaiwoJob" and not on_ray and _count(replicas) > 1:
-        yield Problem(
-            "spec.replicas", "is ignored: a batch job is one pod", "set ray: true to spread the work"
-        )
-    if kind == "KaiwoService" and on_ray and spec.get("entrypoint") is not None:
-        yield Problem("spec.entrypoint", "is ignored on Ray", "use serveConfigV2")
     if (on_ray or kind == "KaiwoService") and _count(total) > 0 and (defaulted or replicas is not None):
         product = _count(replicas) * _count(each)
         if product not in (0, _count(total)):

@@ -304,9 +304,6 @@ def test_what_is_ignored_or_odd_is_warned_about() -> None:
     (own,) = warnings(obj(podTemplateSpecLabels={"team": "a", "kaiwo.silogen.ai/user": "b"}))
     assert "kaiwo.silogen.ai/user" in own
     assert "is ignored: the prefix kaiwo.silogen.ai is reserved" in own
-    assert warnings(obj(replicas=3)) == [
-        "spec.replicas: is ignored: a batch job is one pod (set ray: true to spread the work)"
-    ]
     assert warnings(obj(ray=True, gpus=3, replicas=2, gpusPerReplica=4)) == [
         "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
     ]
@@ -314,14 +311,17 @@ def test_what_is_ignored_or_odd_is_warned_about() -> None:
         "spec.gpus: 3 becomes 8: replicas times gpusPerReplica (leave gpus out)"
     ]
     assert warnings(obj("KaiwoService", gpus=3, replicas=0, gpusPerReplica=4)) == []
-    assert warnings(obj("KaiwoService", ray=True, entrypoint="x")) == [
-        "spec.entrypoint: is ignored on Ray (use serveConfigV2)"
-    ]
     assert warnings(obj("KaiwoConfig", "other", data={}, plugins={"acm": {}})) == [
         'metadata.name: "other" is ignored; only "kaiwo" counts (name it "kaiwo")',
         'spec.data: is the older name of this section (rename it to "storage")',
         'spec.plugins.acm: belongs to no loaded plugin that has settings (did you mean "acme"?)',
     ]
+
+
+def test_what_a_backend_ignores_is_not_the_hosts_to_say() -> None:
+    """Another backend than batch_job may use replicas; the one that runs the workload warns."""
+    assert warnings(obj(replicas=3)) == []
+    assert warnings(obj("KaiwoService", ray=True, entrypoint="x")) == []
 
 
 def test_a_field_of_a_plugin_that_is_not_loaded_is_unknown() -> None:

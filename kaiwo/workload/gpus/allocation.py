@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kaiwo.api.suggestion import did_you_mean
@@ -19,7 +20,7 @@ from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
@@ -41,11 +42,13 @@ class GpuRequest:
         vendor: the vendor's name.
         key: the resource key to request.
         models: models the pods may run on, as nodes are labelled; empty for any.
+        named: the vendor with, where it is not the vendor's first, the key; for messages.
     """
 
     vendor: str
     key: str
     models: tuple[str, ...]
+    named: str
 
 
 def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tuple[GpuVendor, str] | Blocked:
@@ -186,12 +189,12 @@ def spread(inp: AllocationInput, hosts: int = 1) -> Allocation | Blocked:
     """
     spec = inp.workload.spec
     if spec.gpus_per_replica or not spec.gpus or spec.replicas > 1:
-        split = even(inp)
+        split = even(inp if hosts == 1 else replace(inp, check_capacity=False))
         if isinstance(split, Blocked) or hosts == 1:
             return split
-        kept = GpuRequest(split.vendor, split.resource_key, split.models)
-        each = split.gpus_per_replica
-        return _fixed(inp, kept, replicas=split.replicas, each=each, pods=split.replicas * hosts)
+        kept = _gpu_request(inp, split.vendor, split.resource_key)
+        each, pods = split.gpus_per_replica, split.replicas * hosts
+        return _fixed(inp, kept, replicas=split.replicas, each=each, pods=pods, hosts=hosts)
     request = _asked(inp)
     if isinstance(request, Blocked):
         return request
@@ -199,9 +202,8 @@ def spread(inp: AllocationInput, hosts: int = 1) -> Allocation | Blocked:
     replicas = _smallest_split(spec.gpus, room, hosts)
     if replicas is None:
         if inp.check_capacity:
-            return _refusal(
-                request, room, spec.gpus, lambda count: _smallest_split(count, room, hosts) is not None
-            )
+            fits = partial(_smallest_split, room=room, hosts=hosts)
+            return _refusal(request, room, spec.gpus, {}, _nearest(spec.gpus, room, fits))
         # A running workload is not judged by the nodes of the moment.
         fewest = -(-spec.gpus // room.largest) if room.largest else 1
         replicas = next(count for count in _divisors(spec.gpus) if count >= fewest)
@@ -222,25 +224,23 @@ def written(inp: AllocationInput, sets: Iterable[tuple[Object | None, int]]) -> 
     vendor, key, each = max((asked for asked, _ in found), key=lambda asked: asked[2], default=("", "", 0))
     if not each:
         return Allocation(replicas=replicas, pods=replicas)
-    request = GpuRequest(vendor, key, _models(inp))
-    pods: Counter[int] = Counter()
+    groups: dict[tuple[str, str], Counter[int]] = {}
     for asked, count in found:
-        if asked[:2] == (vendor, key):
-            pods[asked[2]] += count
+        if asked[2]:
+            groups.setdefault(asked[:2], Counter())[asked[2]] += count
     if inp.check_capacity and replicas:
-        room = capacity(inp.nodes, vendor, key, request.models)
-        if not room.holds(pods):
-            total = sum(gpus * count for gpus, count in pods.items())
-            equal = pods[each] if len(pods) == 1 else 0
-            return _refusal(
-                request,
-                room,
-                total,
-                lambda count: bool(equal) and _pods_fit(room, count, equal),
-                pods=equal or 1,
-                each=each,
-            )
-    return _allocation(request, replicas, each, pods[each])
+        for (vendor_name, resource_key), pods in groups.items():
+            asked_for = _gpu_request(inp, vendor_name, resource_key)
+            room = capacity(inp.nodes, vendor_name, resource_key, asked_for.models)
+            if not room.holds(pods):
+                size, count = next(iter(pods.items()))
+                nearest = _nearest_pods(room, size, count) if len(pods) == 1 else ""
+                return _refusal(asked_for, room, _gpus(pods), pods, nearest)
+    return _allocation(_gpu_request(inp, vendor, key), replicas, each, groups[vendor, key][each])
+
+
+def _gpus(pods: Mapping[int, int]) -> int:
+    return sum(gpus * count for gpus, count in pods.items())
 
 
 def _smallest_split(gpus: int, room: Capacity, hosts: int) -> int | None:
@@ -264,17 +264,19 @@ def _asked(inp: AllocationInput) -> GpuRequest | Blocked:
     found = find_vendor(spec.vendor, inp.vendors, inp.default_resource_key)
     if isinstance(found, Blocked):
         return found
-    return GpuRequest(found[0].name, found[1], _models(inp))
+    return _gpu_request(inp, found[0].name, found[1])
 
 
 def _request(inp: AllocationInput, template: Object | None) -> GpuRequest | None:
     vendor, key, count = template_gpus(template, inp.vendors)
-    return GpuRequest(vendor, key, _models(inp)) if count else None
+    return _gpu_request(inp, vendor, key) if count else None
 
 
-def _models(inp: AllocationInput) -> tuple[str, ...]:
-    named = (label_value(model) for model in inp.workload.spec.gpu_models or ())
-    return tuple(dict.fromkeys(model for model in named if model))
+def _gpu_request(inp: AllocationInput, vendor: str, key: str) -> GpuRequest:
+    models = (label_value(model) for model in inp.workload.spec.gpu_models or ())
+    first = any(known.name == vendor and known.resource_keys[:1] == (key,) for known in inp.vendors)
+    named = f"{vendor} GPUs" if first else f"{vendor} GPUs ({key})"
+    return GpuRequest(vendor, key, tuple(dict.fromkeys(model for model in models if model)), named)
 
 
 def _allocation(request: GpuRequest, replicas: int, each: int, pods: int) -> Allocation:
@@ -289,19 +291,13 @@ def _allocation(request: GpuRequest, replicas: int, each: int, pods: int) -> All
 
 
 def _fixed(
-    inp: AllocationInput, request: GpuRequest, *, replicas: int, each: int, pods: int
+    inp: AllocationInput, request: GpuRequest, *, replicas: int, each: int, pods: int, hosts: int = 1
 ) -> Allocation | Blocked:
     if inp.check_capacity and pods:
         room = capacity(inp.nodes, request.vendor, request.key, request.models)
         if room.pods(each) < pods:
-            return _refusal(
-                request, room, each * pods, lambda count: _pods_fit(room, count, pods), pods=pods, each=each
-            )
+            return _refusal(request, room, each * pods, {each: pods}, _nearest_pods(room, each, pods, hosts))
     return _allocation(request, replicas, each, pods)
-
-
-def _pods_fit(room: Capacity, gpus: int, pods: int) -> bool:
-    return gpus % pods == 0 and room.pods(gpus // pods) >= pods
 
 
 def _indivisible(gpus: int, replicas: int) -> Blocked:
@@ -315,38 +311,62 @@ def _indivisible(gpus: int, replicas: int) -> Blocked:
 
 
 def _refusal(
-    request: GpuRequest,
-    room: Capacity,
-    asked: int,
-    fits: Callable[[int], bool],
-    *,
-    pods: int = 1,
-    each: int = 0,
+    request: GpuRequest, room: Capacity, asked: int, pods: Mapping[int, int], nearest: str
 ) -> Blocked:
+    """Why GPUs cannot be had now.
+
+    Args:
+        request: whose GPUs.
+        room: what the nodes have of them.
+        asked: GPUs of all pods.
+        pods: GPUs of a pod, to the number of such pods; empty where the split is free.
+        nearest: what fits instead, empty where that is not known.
+    """
     models = f" of model {' or '.join(request.models)}" if request.models else ""
-    what = f"{request.vendor} GPUs{models}"
+    what = f"{request.named}{models}"
     if not room.nodes:
-        seen = f"; usable nodes have {', '.join(sorted(room.other_models))}" if room.other_models else ""
+        others = ", ".join((*sorted(room.other_models), *sorted(room.other_keys)))
+        seen = f"; usable nodes have {others}" if others else ""
         return Blocked(
             "NoGPUs",
             f"asked for {asked} {what}, and no usable node has any ({request.key}){seen}; "
             "starts by itself when such a node joins",
         )
-    nearest = _nearest(asked, room, fits)
-    advice = f"nearest that fits: {nearest}" if nearest else "no nearer count fits"
     have = f"the largest node has {room.largest}, {_nodes(room.nodes)} {room.total} in total"
-    if each > room.largest:
-        in_pods = "in one pod" if pods == 1 else f"in each of {pods} pods"
-        return Blocked("GPUsExceedNode", f"asked for {each} {what} {in_pods}; {have}; {advice}")
-    shape = f" as {pods} pods of {each}" if pods > 1 else ""
-    return Blocked("InsufficientGPUs", f"asked for {asked} {what}{shape}; {have}; {advice}")
+    advice = f"; nearest that fits: {nearest}" if nearest else ""
+    largest = max(pods, default=0)
+    if largest > room.largest:
+        count = pods[largest]
+        in_pods = "in one pod" if count == 1 else f"in each of {count} pods"
+        return Blocked("GPUsExceedNode", f"asked for {largest} {what} {in_pods}; {have}{advice}")
+    shape = " and ".join(_of_pods(count, size) for size, count in sorted(pods.items(), reverse=True))
+    split = f" as {shape}" if sum(pods.values()) > 1 else ""
+    return Blocked("InsufficientGPUs", f"asked for {asked} {what}{split}; {have}{advice}")
 
 
 def _nodes(count: int) -> str:
     return "1 node has" if count == 1 else f"{count} nodes have"
 
 
-def _nearest(asked: int, room: Capacity, fits: Callable[[int], bool]) -> str:
+def _of_pods(count: int, gpus: int) -> str:
+    return f"{count} {'pod' if count == 1 else 'pods'} of {gpus}"
+
+
+def _nearest_pods(room: Capacity, each: int, pods: int, hosts: int = 1) -> str:
+    """Fewer pods of that size, and as many smaller ones, that fit; the count alone for a single pod."""
+    low, high = 0, min(each - 1, room.largest)
+    while low < high:  # the largest size of which as many fit; fewer fit of a larger one
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if room.pods(middle) >= pods else (low, middle - 1)
+    if pods == 1:
+        return str(low) if low else ""
+    fewer = min(room.pods(each), pods) // hosts * hosts
+    found = [_of_pods(count, size) for count, size in ((fewer, each), (pods, low)) if count and size]
+    return " or ".join(found)
+
+
+def _nearest(asked: int, room: Capacity, fits: Callable[[int], object]) -> str:
+    """The nearest counts of GPUs that can be split."""
     start = min(asked - 1, room.total)
     below = next((count for count in range(start, max(0, start - _SEARCH), -1) if fits(count)), None)
     above = next(

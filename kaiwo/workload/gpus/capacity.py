@@ -21,11 +21,13 @@ class Capacity:
 
     Attributes:
         sizes: GPUs per node, to the number of such nodes.
-        other_models: models of that vendor on usable nodes that were not asked for.
+        other_models: models of that vendor and key on usable nodes that were not asked for.
+        other_keys: other resource keys of that vendor on usable nodes.
     """
 
     sizes: Counter[int] = field(default_factory=Counter)
     other_models: frozenset[str] = frozenset()
+    other_keys: frozenset[str] = frozenset()
 
     @property
     def largest(self) -> int:
@@ -80,12 +82,16 @@ def capacity(nodes: Iterable[NodeFact], vendor: str, key: str, models: Collectio
     """
     sizes: Counter[int] = Counter()
     others: set[str] = set()
+    keys: set[str] = set()
     for node in nodes:
-        if not node.usable:
+        if not node.usable or node.count <= 0:
             continue
         count = 0
         for item in node.gpus:
-            if item.vendor != vendor or not matches(item.gpus.resource_key, key):
+            if item.vendor != vendor or item.gpus.count <= 0:
+                continue
+            if not matches(item.gpus.resource_key, key):
+                keys.add(item.gpus.resource_key)
                 continue
             # An expected node that names no model may have any.
             model = label_value(item.gpus.model) if models else ""
@@ -93,6 +99,6 @@ def capacity(nodes: Iterable[NodeFact], vendor: str, key: str, models: Collectio
                 others.add(model)
             else:
                 count += item.gpus.count
-        if count > 0 and node.count > 0:
+        if count > 0:
             sizes[count] += node.count
-    return Capacity(sizes, frozenset(others))
+    return Capacity(sizes, frozenset(others), frozenset(keys))

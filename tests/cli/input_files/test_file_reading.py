@@ -131,6 +131,15 @@ def test_the_other_spellings_of_the_option_mean_the_same(cli: Cli, job_file: Pat
         assert cli("submit", option, str(job_file), "--dry-run=client").code == 0
 
 
+@pytest.mark.usefixtures("job_file")
+def test_replicas_of_a_plain_job_are_warned_of_by_its_backend(cli: Cli) -> None:
+    """Once, before anything is sent; nothing is said where another backend uses them."""
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client", "--set", "replicas=3")
+    assert result.err.count("spec.replicas: is ignored: a batch job is one pod") == 1
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client", "--set", "replicas=3", "--set", "ray=true")
+    assert (result.code, "is ignored" in result.err) == (0, False)
+
+
 @pytest.mark.parametrize("dry_run", [["--dry-run=client"], ["--dry-run=client", "-q"]])
 def test_gpus_among_the_resources_are_warned_of_before_anything_is_sent(cli: Cli, dry_run: list[str]) -> None:
     """They are ignored, and whoever wrote them must not find out from the status of a waiting job."""

@@ -103,7 +103,24 @@ def test_a_batch_job_is_one_pod(spec: dict[str, Any], split: tuple[int, int, int
 def test_parallel_pods_each_need_the_gpus() -> None:
     """Four pods of four fit two nodes of eight, five do not; the job's environment has its pod's share."""
     assert shape(one_pod(asked(gpus=4), pods=4)) == (1, 4, 4)
-    assert "5 pods of 4" in refused(one_pod(asked(gpus=4), pods=5), "InsufficientGPUs")
+    message = refused(one_pod(asked(gpus=4), pods=5), "InsufficientGPUs")
+    assert "asked for 20 amd GPUs as 5 pods of 4" in message
+    assert "nearest that fits: 4 pods of 4 or 5 pods of 2" in message
+
+
+@pytest.mark.parametrize("spec", [{"gpusPerReplica": 8, "replicas": 5}, {"gpus": 40, "replicas": 5}])
+def test_pods_that_do_not_fit_are_refused_with_pods_that_do(spec: dict[str, Any]) -> None:
+    """Five pods of eight on four nodes of eight: one fewer, or half as large; never a total alone."""
+    for split in (even, spread):
+        message = refused(split(asked(nodes(8, 8, 8, 8), kind="KaiwoService", **spec)), "InsufficientGPUs")
+        assert message.endswith("nearest that fits: 4 pods of 8 or 5 pods of 4")
+
+
+def test_pods_larger_than_any_node_are_refused_with_the_size_that_fits() -> None:
+    """There is no smaller number of such pods."""
+    message = refused(even(asked(kind="KaiwoService", gpusPerReplica=16, replicas=3)), "GPUsExceedNode")
+    assert "asked for 16 amd GPUs in each of 3 pods" in message
+    assert message.endswith("nearest that fits: 3 pods of 4")
 
 
 def test_a_pod_larger_than_any_node_is_reported() -> None:
@@ -144,7 +161,12 @@ def test_several_hosts_of_a_replica_multiply_the_need() -> None:
     """A worker group of two hosts per replica needs twice the pods."""
     assert shape(spread(asked(gpus=8), hosts=2)) == (1, 8, 2)
     assert shape(spread(asked(gpusPerReplica=8, replicas=1), hosts=2)) == (1, 8, 2)
-    refused(spread(asked(gpusPerReplica=8, replicas=2), hosts=2), "InsufficientGPUs")
+    message = refused(spread(asked(gpusPerReplica=8, replicas=2), hosts=2), "InsufficientGPUs")
+    assert message.endswith("nearest that fits: 2 pods of 8 or 4 pods of 4")
+    message = refused(
+        spread(asked(nodes(8, 8, 8), gpusPerReplica=8, replicas=2), hosts=2), "InsufficientGPUs"
+    )
+    assert message.endswith("nearest that fits: 2 pods of 8 or 4 pods of 4")
 
 
 def wanting(gpus: int, key: str = "amd.com/gpu") -> dict[str, Any]:
@@ -165,12 +187,58 @@ def test_worker_groups_of_different_sizes_share_the_nodes() -> None:
     groups = [(wanting(4), 2), (wanting(8), 1)]
     assert shape(written(asked(), groups)) == (1, 8, 1)
     message = refused(written(asked(replicas=2), groups), "InsufficientGPUs")
-    assert "asked for 32 amd GPUs" in message
+    assert "asked for 32 amd GPUs as 2 pods of 8 and 4 pods of 4; the largest node has 8" in message
+    assert message.endswith("16 in total")
     refused(written(asked(), [(wanting(9), 1)]), "GPUsExceedNode")
-    assert "nearest that fits: 12" in refused(
+    assert "nearest that fits: 2 pods of 5 or 3 pods of 4" in refused(
         written(asked(), [(wanting(5), 2), (wanting(5), 1)]), "InsufficientGPUs"
     )
     assert shape(written(asked(check=False, replicas=2), groups)) == (2, 8, 2)
+
+
+def test_worker_groups_with_several_resource_keys_need_room_for_each() -> None:
+    """The refusal has the numbers of the key that does not fit, not those of the largest group."""
+    facts = (*nodes(8, 8), *nodes(2, vendor="nvidia"))
+    groups = [(wanting(8), 1), (wanting(2, "nvidia.com/gpu"), 1)]
+    assert shape(written(asked(facts), groups)) == (1, 8, 1)
+    message = refused(written(asked(facts, replicas=2), groups), "InsufficientGPUs")
+    assert "asked for 4 nvidia GPUs as 2 pods of 2; the largest node has 2, 1 node has 2 in total" in message
+    assert message.endswith("nearest that fits: 1 pod of 2 or 2 pods of 1")
+
+
+def test_gpus_under_another_resource_key_are_no_room_and_are_named() -> None:
+    """A slice is not a whole GPU: the message says which keys and models the usable nodes do have."""
+    slices = wanting(2, "nvidia.com/mig-1g.10gb")
+    facts = (*nodes(8, vendor="nvidia"), *nodes(4))
+    message = refused(one_pod(asked(facts), slices), "NoGPUs")
+    assert "asked for 2 nvidia GPUs (nvidia.com/mig-1g.10gb)" in message
+    assert "; usable nodes have nvidia.com/gpu; " in message
+
+
+def test_models_without_a_usable_gpu_are_not_named() -> None:
+    """Neither GPUs that are all broken nor those under another key are what usable nodes have."""
+    broken = nodes(0, model="mi250")
+    other = (NodeFact("n", (VendorGpus("amd", NodeGpus("mi210", 8, "amd.com/cpx_nps1")),)),)
+    facts = (*nodes(8, model="mi300x"), *broken, *other)
+    message = refused(one_pod(asked(facts, gpus=1, gpuModels=["mi400"])), "NoGPUs")
+    assert "; usable nodes have mi300x, amd.com/cpx_nps1; " in message
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=5), st.integers(1, 12), st.integers(2, 6))
+def test_advised_pods_do_fit(have: list[int], each: int, pods: int) -> None:
+    """Who follows the advice of a refusal is not refused again, and no advice is far from the request."""
+
+    def decided(each: int, pods: int) -> Allocation | Blocked:
+        return even(asked(nodes(*have), kind="KaiwoService", gpusPerReplica=each, replicas=pods))
+
+    answer = decided(each, pods)
+    if isinstance(answer, Allocation) or "nearest that fits: " not in answer.message:
+        return
+    for advice in answer.message.rsplit("nearest that fits: ", 1)[1].split(" or "):
+        count, _, _, size = advice.split(" ")
+        assert isinstance(decided(int(size), int(count)), Allocation)
+        more = (each, int(count) + 1) if int(size) == each else (int(size) + 1, pods)
+        assert isinstance(decided(*more), Blocked)
 
 
 @given(st.lists(st.integers(1, 8), max_size=6), st.lists(st.integers(1, 8), min_size=1, max_size=5))
