@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from kaiwo.workload.gpus.node_pools import CPU, MEMORY, NODEPOOL, STORAGE
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo_kueue.kinds import QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.kinds import FIELD_MANAGER, QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.projections import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object
     from kaiwo_kueue.pools import QuotaPool
 
@@ -81,6 +83,12 @@ def default_config(pools: Sequence[QuotaPool], queue: str, cohort: str) -> Objec
         "metadata": {"name": SINGLETON},
         "spec": default_spec(pools, queue, cohort),
     }
+
+
+def is_default(config: CachedObject) -> bool:
+    """Whether the lists of a KaiwoQueueConfig are as the operator wrote them, by their field managers."""
+    queues, flavors_ = (set(config.managers(path)) for path in LISTS)
+    return queues == {FIELD_MANAGER} and flavors_ <= {FIELD_MANAGER}
 
 
 def updated_spec(

@@ -20,11 +20,12 @@ Object = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def named(name: str, owner: str = "", **more: Any) -> Object:
+def named(name: str, *, owned: bool = False, draining: bool = False, **more: Any) -> Object:
     """An object of the namespace."""
     metadata: Object = {"name": name, "namespace": "default"}
-    if owner:
-        metadata["ownerReferences"] = [{"kind": owner, "name": "kaiwo", "controller": True}]
+    labels = {kinds.CONFIG_UID_LABEL: "uid"} if owned else {}
+    if labels or draining:
+        metadata["labels"] = {**labels, kinds.DRAINING_LABEL: "true"} if draining else labels
     return {"metadata": metadata, **more}
 
 
@@ -37,7 +38,7 @@ def facts(**changes: Any) -> QueueFacts:
                 spec={"clusterQueues": [{"name": "kaiwo"}, {"name": "team", "namespaces": ["a"]}]},
             ),
         ),
-        kinds.LOCAL_QUEUE: (named("kaiwo", owner="KaiwoQueueConfig", spec={"clusterQueue": "kaiwo"}),),
+        kinds.LOCAL_QUEUE: (named("kaiwo", owned=True, spec={"clusterQueue": "kaiwo"}),),
         kinds.CLUSTER_QUEUE: (named("kaiwo"), named("unlisted")),
         kinds.PRIORITY_CLASS: (named("high"),),
         kinds.WORKLOAD: (),
@@ -71,6 +72,12 @@ def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
         (facts(), {"clusterQueue": "kaivo"}, "ClusterQueueNotFound", ("kaivo", 'did you mean "kaiwo"?')),
         (facts(), {"clusterQueue": "team"}, "WrongQueueNamespace", ("team", "a only", "default")),
         (facts(), {"clusterQueue": "unlisted"}, "ClusterQueueNotFound", ("LocalQueue", "unlisted")),
+        (
+            facts(objects={kinds.CLUSTER_QUEUE: (named("old", owned=True, draining=True),)}),
+            {"clusterQueue": "old"},
+            "ClusterQueueNotFound",
+            ("old is draining", "list it again"),
+        ),
         (facts(objects={kinds.LOCAL_QUEUE: ()}), {}, "QueuePreparing", ("LocalQueue", "default")),
         (
             facts(objects={NAMESPACE: ({"metadata": {"name": "default"}},)}),
