@@ -24,7 +24,7 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.capacity_check import gpus_outside_queues, outside_text
 from kaiwo_kueue.capacity_gauges import CapacityGauges
-from kaiwo_kueue.defaults import default_config, is_default, updated_spec
+from kaiwo_kueue.defaults import computed_lists, default_config, is_default, updated_spec
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.draining import draining_condition, draining_queues
@@ -101,6 +101,7 @@ class QueueConfigController:
         self._gauges = CapacityGauges(host.manager.metrics.registry)
         self._outside: dict[str, int] = {}
         self._draining: dict[Identity, Holders] = {}
+        self._computed: Object | None = None
         self._retry_after = 0.0
         watches = [
             Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),), QUEUE_CONFIG_PROJECTION),
@@ -154,15 +155,19 @@ class QueueConfigController:
             return wait  # the events of the labels come here before
         if entry is None or entry.deleted is not None:
             return await self._create() if entry is None else None
+        written = lenient_map(entry.part("spec"))
+        in_force = self._in_force(written)
         try:
-            spec = QueueConfigSpec.read(lenient_map(entry.part("spec")))
+            spec = QueueConfigSpec.read(in_force)
         except ValidationError as error:
             text = "; ".join(str(problem) for problem in explain(error, ("spec",)))
             return await self._report(
                 entry, [SyncProblem(CLUSTER_QUEUE, SINGLETON, "InvalidSpec", text)], missing
             )
-        if await self._update_default_queue(entry):
-            return None  # the event of that write comes back here
+        patch = {key: value for key, value in in_force.items() if written.get(key) != value}
+        if patch and is_default(entry):
+            return await self._update_default(entry, patch)
+        self._computed = computed_lists(written, in_force, self._pools.pools)
         return await self._sync(entry, spec, missing)
 
     async def _create(self) -> float | None:
@@ -184,20 +189,19 @@ class QueueConfigController:
         _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
         return None
 
-    async def _update_default_queue(self, entry: CachedObject) -> bool:
-        """Write the default queue's quotas as the nodes are now; whether anything was written."""
+    def _in_force(self, spec: Object) -> Object:
+        """The spec with what the operator computes from the nodes."""
         config = self._host.config()
-        spec = lenient_map(entry.part("spec"))
-        new_spec = updated_spec(
+        return updated_spec(
             spec,
             self._pools.pools,
             config.default_cluster_queue_name,
             config.default_cluster_queue_cohort_name,
             dynamically=config.dynamically_update_default_cluster_queue,
         )
-        patch = {key: value for key, value in new_spec.items() if spec.get(key) != value}
-        if not patch:
-            return False
+
+    async def _update_default(self, entry: CachedObject, patch: Object) -> None:
+        """Write the lists of a KaiwoQueueConfig that nobody else wrote; the event comes back here."""
         manager = self._host.manager
         live = await manager.client.merge_patch(
             QUEUE_CONFIG, None, SINGLETON, {"spec": patch},
@@ -205,7 +209,6 @@ class QueueConfigController:
         )  # fmt: skip
         manager.cache.assume(QUEUE_CONFIG, live)
         _log.info("KaiwoQueueConfig %s follows the nodes: %s", SINGLETON, ", ".join(patch))
-        return True
 
     async def _sync(
         self, entry: CachedObject, spec: QueueConfigSpec, missing: Sequence[Resource]
@@ -290,6 +293,7 @@ class QueueConfigController:
                 *draining_condition(self._draining, entry.generation),
             ],
         )
+        document["computed"] = self._computed
         self._gauges.show(self._outside, problems)
         self._warn(entry, document)
         await self._write(entry, document)

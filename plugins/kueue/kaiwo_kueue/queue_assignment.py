@@ -136,8 +136,10 @@ def _entries(facts: QueueFacts) -> dict[str, Object]:
     found: dict[str, Object] = {}
     for config in facts.objects.get(QUEUE_CONFIG, ()):
         if _name(config) == SINGLETON:
-            for entry in lenient_maps(lenient_map(config.get("spec")).get("clusterQueues")):
-                found.setdefault(str(entry.get("name")), entry)
+            computed = lenient_map(lenient_map(config.get("status")).get("computed"))
+            for lists in (lenient_map(config.get("spec")), computed):
+                for entry in lenient_maps(lists.get("clusterQueues")):
+                    found.setdefault(str(entry.get("name")), entry)
     return found
 
 

@@ -53,6 +53,15 @@ def ask(around: QueueFacts, **spec: Any) -> QueueAssignment | Blocked:
     return assign(Workload.from_object(job(**spec)), around)
 
 
+def test_a_default_queue_that_only_the_status_lists_can_be_used() -> None:
+    """The operator computes it from the nodes and does not write it into an administrator's spec."""
+    computed = {"computed": {"clusterQueues": [{"name": "kaiwo"}]}}
+    config = named("kaiwo", spec={"clusterQueues": [{"name": "own"}]}, status=computed)
+    known = facts(objects={kinds.QUEUE_CONFIG: (config,)})
+    assert isinstance(ask(known, clusterQueue="kaiwo"), QueueAssignment)
+    assert isinstance(ask(known, clusterQueue="team"), Blocked)
+
+
 def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
     """The child carries the queue's label and waits; a WorkloadPriorityClass becomes a label as well."""
     plain = ask(facts())
