@@ -318,6 +318,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "ResourceFlavorReplacing": "A flavor waits for its topology, which is replaced.",
     "QuotaWithoutNodes": "A GPU quota whose flavor has no nodes, or whose nodes do not have the resource.",
     "FractionalGPUs": "A GPU quota is not a whole number.",
+    "QueuesInUse": "Queues that are not listed are held until no workload uses them; it counts those.",
     "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
     "QuotaCountedTwice": "The quotas of a node pool add up to more than its nodes have. Not an error.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",

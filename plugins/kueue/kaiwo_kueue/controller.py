@@ -24,11 +24,14 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.capacity_check import gpus_outside_queues, outside_text
 from kaiwo_kueue.capacity_gauges import CapacityGauges
-from kaiwo_kueue.defaults import default_config, updated_spec
+from kaiwo_kueue.defaults import computed_lists, default_config, is_default, updated_spec
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import ClusterState, desired
+from kaiwo_kueue.draining import draining_condition, draining_queues
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
+    DRAINING_LABEL,
+    FIELD_MANAGER,
     LOCAL_QUEUE,
     NAMESPACE_LABEL,
     QUEUE_CONFIG,
@@ -40,9 +43,11 @@ from kaiwo_kueue.kinds import (
 from kaiwo_kueue.kueue_api import KueueApi
 from kaiwo_kueue.label_check import missing_labels
 from kaiwo_kueue.models import QueueConfigSpec
-from kaiwo_kueue.objects import SyncProblem, live_object
+from kaiwo_kueue.objects import ConfigOwner, SyncProblem, live_object
 from kaiwo_kueue.pool_reader import PoolReader
-from kaiwo_kueue.projections import NAMESPACE_PROJECTION, WORKLOAD_PROJECTION
+from kaiwo_kueue.projections import NAMESPACE_PROJECTION, QUEUE_CONFIG_PROJECTION, WORKLOAD_PROJECTION
+from kaiwo_kueue.queue_events import queue_events
+from kaiwo_kueue.queue_use import QueueUse, conditions_of
 from kaiwo_kueue.settings import KueueSettings
 from kaiwo_kueue.status import CHANGES, OUTSIDE, OWN, POOLS, QUOTA, not_the_singleton, status
 from kaiwo_kueue.sync import plan
@@ -55,6 +60,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
+    from kaiwo_kueue.objects import Identity, LiveObject
+    from kaiwo_kueue.queue_use import Holders
 _log = logging.getLogger(__name__)
 
 KEY = Key("", SINGLETON)
@@ -63,6 +70,7 @@ _UNSERVED_RETRY = 30.0  # seconds, where KaiwoQueueConfig itself is not served
 _FAILED_RETRY = 10.0  # seconds until writes that failed are tried again; doubled each time
 _LONGEST_RETRY = 300.0
 _STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
+_HOLDER_DELAY = 0.5  # seconds in which changes of workloads that hold queues are reconciled together
 _KUEUE_CHECK = 5.0  # seconds between discoveries while Kueue is not installed
 _KIND_CHECK = 300.0  # seconds between discoveries while this Kueue lacks a kind
 
@@ -92,13 +100,18 @@ class QueueConfigController:
         self._kueue = KueueApi(host.manager.client)
         self._gauges = CapacityGauges(host.manager.metrics.registry)
         self._outside: dict[str, int] = {}
+        self._draining: dict[Identity, Holders] = {}
+        self._computed: Object | None = None
         self._retry_after = 0.0
         watches = [
-            Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),)),
+            Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),), QUEUE_CONFIG_PROJECTION),
             Watch(NAMESPACE, self._keys_of_namespace, NAMESPACE_PROJECTION),
-            # To name the workloads that hold a queue which is being deleted.
-            Watch(WORKLOAD, self._keys_of_workload, WORKLOAD_PROJECTION, namespace=host.namespace),
-        ]
+            # To name and count the workloads that hold a queue.
+            Watch(
+                WORKLOAD, self._keys_of_workload, WORKLOAD_PROJECTION, host.namespace,
+                delay=lambda _: _HOLDER_DELAY,
+            ),
+        ]  # fmt: skip
         watches += [
             Watch(kind, _keys_of_object, Projection(), namespace=host.namespace if kind.namespaced else None)
             for kind in SYNCED
@@ -117,8 +130,10 @@ class QueueConfigController:
         return (KEY,) if event.old.deleted != event.new.deleted else ()
 
     def _keys_of_workload(self, event: CacheEvent) -> Iterable[Key]:
-        """A workload that ends may be the last one that holds a queue which is being deleted."""
-        if event.new is not None and not is_over(_conditions(event.new)):
+        """A workload that ends may be the last one that holds a queue which is to be deleted."""
+        if self._draining:
+            return (KEY,)
+        if event.new is not None and not is_over(conditions_of(event.new)):
             return ()
         queues = self._host.manager.cache.list(CLUSTER_QUEUE)
         return (KEY,) if any(queue.deleted is not None for queue in queues) else ()
@@ -128,7 +143,7 @@ class QueueConfigController:
         entry = self._host.manager.cache.get(QUEUE_CONFIG, None, key.name)
         if key.name != SINGLETON:
             if entry is not None:
-                before = _conditions(entry)
+                before = conditions_of(entry)
                 await self._write(
                     entry, not_the_singleton(before, entry.generation, datetime.now(UTC), SINGLETON)
                 )
@@ -140,15 +155,19 @@ class QueueConfigController:
             return wait  # the events of the labels come here before
         if entry is None or entry.deleted is not None:
             return await self._create() if entry is None else None
+        written = lenient_map(entry.part("spec"))
+        in_force = self._in_force(written)
         try:
-            spec = QueueConfigSpec.read(lenient_map(entry.part("spec")))
+            spec = QueueConfigSpec.read(in_force)
         except ValidationError as error:
             text = "; ".join(str(problem) for problem in explain(error, ("spec",)))
             return await self._report(
                 entry, [SyncProblem(CLUSTER_QUEUE, SINGLETON, "InvalidSpec", text)], missing
             )
-        if await self._update_default_queue(entry):
-            return None  # the event of that write comes back here
+        patch = {key: value for key, value in in_force.items() if written.get(key) != value}
+        if patch and is_default(entry):
+            return await self._update_default(entry, patch)
+        self._computed = computed_lists(written, in_force, self._pools.pools)
         return await self._sync(entry, spec, missing)
 
     async def _create(self) -> float | None:
@@ -158,7 +177,7 @@ class QueueConfigController:
         )
         manager = self._host.manager
         try:
-            live = await manager.client.create(QUEUE_CONFIG, obj, field_manager="kaiwo")
+            live = await manager.client.create(QUEUE_CONFIG, obj, field_manager=FIELD_MANAGER)
         except NotFound:
             _log.warning(
                 "KaiwoQueueConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
@@ -170,28 +189,26 @@ class QueueConfigController:
         _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
         return None
 
-    async def _update_default_queue(self, entry: CachedObject) -> bool:
-        """Write the default queue's quotas as the nodes are now; whether anything was written."""
+    def _in_force(self, spec: Object) -> Object:
+        """The spec with what the operator computes from the nodes."""
         config = self._host.config()
-        spec = lenient_map(entry.part("spec"))
-        new_spec = updated_spec(
+        return updated_spec(
             spec,
             self._pools.pools,
             config.default_cluster_queue_name,
             config.default_cluster_queue_cohort_name,
             dynamically=config.dynamically_update_default_cluster_queue,
         )
-        patch = {key: value for key, value in new_spec.items() if spec.get(key) != value}
-        if not patch:
-            return False
+
+    async def _update_default(self, entry: CachedObject, patch: Object) -> None:
+        """Write the lists of a KaiwoQueueConfig that nobody else wrote; the event comes back here."""
         manager = self._host.manager
         live = await manager.client.merge_patch(
             QUEUE_CONFIG, None, SINGLETON, {"spec": patch},
-            uid=entry.uid, resource_version=entry.resource_version, field_manager="kaiwo",
+            uid=entry.uid, resource_version=entry.resource_version, field_manager=FIELD_MANAGER,
         )  # fmt: skip
         manager.cache.assume(QUEUE_CONFIG, live)
         _log.info("KaiwoQueueConfig %s follows the nodes: %s", SINGLETON, ", ".join(patch))
-        return True
 
     async def _sync(
         self, entry: CachedObject, spec: QueueConfigSpec, missing: Sequence[Resource]
@@ -199,6 +216,7 @@ class QueueConfigController:
         cache = self._host.manager.cache
         live = [live_object(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
         config = self._host.config()
+        owner = ConfigOwner(entry.uid, is_default=is_default(entry))
         demand = self._demand.pairs(config.default_cluster_queue_name)
         state = ClusterState(
             pools=self._pools.pools,
@@ -223,15 +241,21 @@ class QueueConfigController:
             flavors = [item for item in desired_objects.objects if item.kind == RESOURCE_FLAVOR]
             problems += missing_labels(flavors, self._pools.nodes)
         problems += await self._label_namespaces(demand)
+        use = QueueUse(cache)
+        draining = draining_queues(desired_now, live, use.of, owner=owner, unusable=desired_objects.unusable)
         planned = plan(
             desired_now,
             live,
             refused=self._executor.refused,
-            holders=self._holders,
+            holders=use.admitted,
             unusable=desired_objects.unusable,
+            owner=owner,
+            draining=draining,
         )
         problems += planned.problems
-        problems += await self._executor.run(planned.actions, entry.uid)
+        problems += await self._executor.run(planned.actions, owner)
+        self._draining = draining
+        self._announce(live, owner)
         self._outside = gpus_outside_queues(desired_objects.objects, live, self._pools.nodes)
         return await self._report(entry, problems, missing)
 
@@ -247,25 +271,29 @@ class QueueConfigController:
                 todo.append(entry)
         return await self._executor.label(todo, {NAMESPACE_LABEL: "true"})
 
-    def _holders(self, queue: str) -> list[str]:
-        """Workloads that a ClusterQueue has admitted and that have not finished, as namespace/name."""
-        return sorted(
-            f"{entry.namespace}/{entry.name}"
-            for entry in self._host.manager.cache.list(WORKLOAD)
-            if entry.part("status", "admission", "clusterQueue") == queue and not is_over(_conditions(entry))
-        )
+    def _announce(self, live: Sequence[LiveObject], owner: ConfigOwner) -> None:
+        """Record the events about queues that were held, deleted or opened again."""
+        if not self._executor.done:
+            return
+        namespaces = {item.name: item.uid for item in self._host.manager.cache.list(NAMESPACE)}
+        for event in queue_events(self._executor.done, live, self._draining, owner, namespaces):
+            self._host.manager.event_recorder.event(event.about, event.type, event.reason, event.message)
 
     async def _report(
         self, entry: CachedObject, problems: Sequence[SyncProblem], missing: Sequence[Resource]
     ) -> float | None:
         document = status(
-            _conditions(entry),
+            conditions_of(entry),
             problems,
             generation=entry.generation,
             now=datetime.now(UTC),
             missing=missing,
-            pools=self._pool_conditions(entry.generation),
+            others=[
+                *self._pool_conditions(entry.generation),
+                *draining_condition(self._draining, entry.generation),
+            ],
         )
+        document["computed"] = self._computed
         self._gauges.show(self._outside, problems)
         self._warn(entry, document)
         await self._write(entry, document)
@@ -302,7 +330,7 @@ class QueueConfigController:
 
     def _warn(self, entry: CachedObject, document: Object) -> None:
         """Record an event for each condition about capacity that was not there before."""
-        before = {(item.get("type"), item.get("status"), item.get("reason")) for item in _conditions(entry)}
+        before = {(item.get("type"), item.get("status"), item.get("reason")) for item in conditions_of(entry)}
         for item in document["conditions"]:
             if (item["type"], item["status"]) not in ((OUTSIDE, "True"), (QUOTA, "False")):
                 continue
@@ -329,9 +357,6 @@ def _keys_of_object(event: CacheEvent) -> Iterable[Key]:
         return (KEY,)
     if not new.generation or old.generation != new.generation:
         return (KEY,)
+    if DRAINING_LABEL in new.labels:
+        return (KEY,)  # its status counts the workloads that hold it
     return (KEY,) if (old.labels, old.owners) != (new.labels, new.owners) else ()
-
-
-def _conditions(entry: CachedObject) -> list[Object]:
-    there = entry.part("status", "conditions")
-    return [item for item in there if isinstance(item, dict)] if isinstance(there, list) else []

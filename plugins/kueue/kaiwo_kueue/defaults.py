@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from kaiwo.workload.gpus.node_pools import CPU, MEMORY, NODEPOOL, STORAGE
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo_kueue.kinds import QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.kinds import FIELD_MANAGER, QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.projections import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object
     from kaiwo_kueue.pools import QuotaPool
 
@@ -83,13 +85,19 @@ def default_config(pools: Sequence[QuotaPool], queue: str, cohort: str) -> Objec
     }
 
 
+def is_default(config: CachedObject) -> bool:
+    """Whether the lists of a KaiwoQueueConfig are as the operator wrote them, by their field managers."""
+    queues, flavors_ = (set(config.managers(path)) for path in LISTS)
+    return queues == {FIELD_MANAGER} and flavors_ <= {FIELD_MANAGER}
+
+
 def updated_spec(
     spec: Object, pools: Sequence[QuotaPool], queue: str, cohort: str, *, dynamically: bool
 ) -> Object:
-    """The spec that the KaiwoQueueConfig should have now; equal to its spec when nothing has to change.
+    """The spec that is in force; equal to the written one when the operator computes nothing.
 
     A default one that was created before there were nodes, and that nobody has changed, gets its quotas with
-    the first nodes. Otherwise a spec is rewritten only where KaiwoConfig has it follow the nodes.
+    the first nodes. Otherwise a spec is changed only where KaiwoConfig has it follow the nodes.
 
     Args:
         spec: the spec as it is; it is not changed.
@@ -103,6 +111,29 @@ def updated_spec(
     if dynamically:
         return follow_pools(spec, pools, queue, cohort)
     return default_spec(pools, queue, cohort) if spec == default_spec((), queue, cohort) else spec
+
+
+def computed_lists(spec: Object, in_force: Object, pools: Sequence[QuotaPool]) -> Object | None:
+    """The entries that the operator computed and that the written spec does not have; None without any.
+
+    Args:
+        spec: the spec as it is written.
+        in_force: the spec that is in force.
+        pools: discovered pools.
+    """
+    written = lenient_maps(spec.get("clusterQueues"))
+    names = {entry.get("name") for entry in written}
+    queues = []
+    for entry in lenient_maps(in_force.get("clusterQueues")):
+        if entry in written:
+            continue
+        # Of a listed queue only the quotas are computed.
+        groups = {"resourceGroups": lenient_map(entry.get("spec")).get("resourceGroups")}
+        queues.append({"name": entry["name"], "spec": groups} if entry["name"] in names else entry)
+    listed = lenient_maps(in_force.get("resourceFlavors"))
+    discovered = listed if listed != lenient_maps(spec.get("resourceFlavors")) else []
+    lists = {"clusterQueues": queues, "resourceFlavors": discovered if listed else flavors(pools)}
+    return {name: entries for name, entries in lists.items() if entries} or None
 
 
 def follow_pools(spec: Object, pools: Sequence[QuotaPool], queue: str, cohort: str) -> Object:

@@ -41,12 +41,31 @@ SINGLETON = "kaiwo"
 SYNCED: Final = (TOPOLOGY, RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS)
 """Kinds that a KaiwoQueueConfig describes, in the order of writing: each refers to earlier ones."""
 
+FIELD_MANAGER = "kaiwo"
+"""Field manager of all that the operator writes."""
+
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 MANAGED_POD_LABEL = "kueue.x-k8s.io/managed"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 NAMESPACE_LABEL = "kueue-managed"
 """Label of a namespace that Kueue's usual ``managedJobsNamespaceSelector`` selects (value ``true``)."""
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "kaiwo"
+"""Label of the objects that Kaiwo created, and its value."""
+
+CONFIG_UID_LABEL = "kaiwo.silogen.ai/queue-config-uid"
+"""Label of an object that Kaiwo created: uid of the KaiwoQueueConfig that lists it, or that listed it last.
+
+It stands for an owner reference, which Kubernetes' garbage collector would act on: deleting the
+KaiwoQueueConfig would delete queues with running workloads."""
+
+DEFAULT_LABEL = "kaiwo.silogen.ai/default-queue-config"
+"""Label of a ClusterQueue that a KaiwoQueueConfig lists as the operator wrote it (value ``true``)."""
+
+DRAINING_LABEL = "kaiwo.silogen.ai/draining"
+"""Label of a queue that is held until no workload uses it, and deleted then (value ``true``)."""
 
 MANAGED_LABEL = "kaiwo.silogen.ai/managed"
 """Label of an object that existed before a KaiwoQueueConfig listed it: it is managed, not owned."""

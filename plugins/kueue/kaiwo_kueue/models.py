@@ -171,6 +171,23 @@ class QueueConfigSpec(Model):
     ] = None
 
 
+class ComputedLists(Model):
+    """What the operator computes from the nodes and does not write into a spec that somebody applied."""
+
+    cluster_queues: Annotated[
+        tuple[ClusterQueueEntry, ...] | None,
+        Field(
+            strict=False,
+            max_length=MAX_QUEUES,
+            description="The default queue: its quotas where it is listed, else the whole entry.",
+        ),
+    ] = None
+    resource_flavors: Annotated[
+        tuple[ResourceFlavorEntry, ...] | None,
+        Field(strict=False, max_length=MAX_FLAVORS, description="The list of ResourceFlavors."),
+    ] = None
+
+
 class QueueConfigStatus(Model):
     """``status`` of a KaiwoQueueConfig."""
 
@@ -184,3 +201,7 @@ class QueueConfigStatus(Model):
     conditions: Annotated[
         Conditions, Field(description="Ready, and one condition for each kind of object.")
     ] = ()
+    computed: Annotated[
+        ComputedLists | None,
+        Field(description="Lists that are in force instead of those in the spec, made from the nodes."),
+    ] = None

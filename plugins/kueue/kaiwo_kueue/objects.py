@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from kaiwo.engine.writer import render_hash
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.conversion import from_v1beta2, normal_form
-from kaiwo_kueue.kinds import APPLIED, MANAGED_LABEL, PRIORITY_CLASS, QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.kinds import (
+    APPLIED,
+    CLUSTER_QUEUE,
+    CONFIG_UID_LABEL,
+    DEFAULT_LABEL,
+    DRAINING_LABEL,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    MANAGED_LABEL,
+    PRIORITY_CLASS,
+    QUEUE_CONFIG,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +31,10 @@ Identity: TypeAlias = tuple[str, str, str]
 """Plural, namespace (empty for cluster-scoped kinds) and name."""
 
 Severity: TypeAlias = Literal["FAILED", "PENDING", "INFO"]
+
+HOLD = "Hold"
+HELD = (HOLD, "HoldAndDrain")
+"""Values of ``stopPolicy`` with which a queue admits nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,26 @@ class SyncProblem:
     reason: str
     message: str
     severity: Severity = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOwner:
+    """The KaiwoQueueConfig that lists objects.
+
+    Attributes:
+        uid: of the KaiwoQueueConfig; empty for objects that Kaiwo did not create.
+        is_default: whether its list is as the operator wrote it.
+    """
+
+    uid: str = ""
+    is_default: bool = False
+
+    def labels(self, kind: Resource) -> dict[str, str]:
+        """The labels of an object of a kind that it lists."""
+        if not self.uid:
+            return {MANAGED_LABEL: "true"}
+        labels = {MANAGED_BY_LABEL: MANAGED_BY, CONFIG_UID_LABEL: self.uid}
+        return {**labels, DEFAULT_LABEL: "true"} if self.is_default and kind == CLUSTER_QUEUE else labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,45 +109,27 @@ class DesiredObject:
         """A hash of spec and labels, the same for both generations of the API."""
         return render_hash({"spec": self.normal_spec, "labels": dict(self.labels)})
 
-    def body(self, version: str, *, uid: str = "", owner: str = "", resource_version: str = "") -> Object:
+    def body(self, version: str, owner: ConfigOwner, *, uid: str = "", resource_version: str = "") -> Object:
         """The object to apply.
 
         Args:
             version: API version that the cluster serves.
+            owner: the KaiwoQueueConfig that lists it.
             uid: of the object that is changed; empty to create one.
-            owner: uid of the KaiwoQueueConfig that owns it; empty when Kaiwo did not create it.
             resource_version: that the live object must still have; empty for any.
         """
-        labels = dict(self.labels)
-        metadata: Object = {"name": self.name, "annotations": {APPLIED: self.digest}}
+        metadata: Object = {
+            "name": self.name,
+            "annotations": {APPLIED: self.digest},
+            "labels": {**self.labels, **owner.labels(self.kind)},
+        }
         if self.namespace:
             metadata["namespace"] = self.namespace
         if uid:
             metadata["uid"] = uid
         if resource_version:
             metadata["resourceVersion"] = resource_version
-        if owner:
-            metadata["ownerReferences"] = [
-                {
-                    "apiVersion": QUEUE_CONFIG.api_version,
-                    "kind": QUEUE_CONFIG.kind,
-                    "name": SINGLETON,
-                    "uid": owner,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ]
-        else:
-            labels[MANAGED_LABEL] = "true"
-        if labels:
-            metadata["labels"] = labels
-        spec = from_v1beta2(self.kind, self.spec, version)
-        return {
-            "apiVersion": f"{self.kind.group}/{version}",
-            "kind": self.kind.kind,
-            "metadata": metadata,
-            **(spec if self.kind == PRIORITY_CLASS else {"spec": spec}),
-        }
+        return _object(self.kind, version, metadata, from_v1beta2(self.kind, self.spec, version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +143,15 @@ class LiveObject:
         uid: of the object.
         generation: of its spec.
         deleting: it is being deleted.
-        owner: uid of the KaiwoQueueConfig that owns it, empty when none does.
+        owner: uid of the KaiwoQueueConfig that lists it, or that listed it last; empty for an object that
+            Kaiwo did not create.
         managed: it carries the label of objects that Kaiwo manages and did not create.
         applied: hash of what was applied last.
         labels: its labels.
         normal_spec: its spec in normal form.
+        spec: its spec as the cluster serves it.
         resource_version: its resourceVersion.
+        referenced: it has an owner reference to the KaiwoQueueConfig, as earlier versions wrote it.
     """
 
     kind: Resource
@@ -145,7 +165,9 @@ class LiveObject:
     applied: str
     labels: Mapping[str, str]
     normal_spec: Object
+    spec: Object = field(default_factory=dict)
     resource_version: str = ""
+    referenced: bool = False
 
     @property
     def identity(self) -> Identity:
@@ -154,8 +176,42 @@ class LiveObject:
 
     @property
     def is_owned(self) -> bool:
-        """Whether a KaiwoQueueConfig owns it, so that Kaiwo may delete it."""
+        """Whether Kaiwo created it, and therefore may delete it."""
         return bool(self.owner)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether Kaiwo holds it until no workload uses it."""
+        return self.labels.get(DRAINING_LABEL) == "true"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the KaiwoQueueConfig that listed it last was as the operator wrote it."""
+        return self.labels.get(DEFAULT_LABEL) == "true"
+
+    def held_body(self, version: str) -> Object:
+        """The object to apply so that the queue is held until no workload uses it; the rest stays.
+
+        Args:
+            version: API version that the cluster serves.
+        """
+        labels = ConfigOwner(self.owner, self.is_default).labels(self.kind)
+        metadata: Object = {"name": self.name, "uid": self.uid, "labels": {**labels, DRAINING_LABEL: "true"}}
+        if self.applied:
+            metadata["annotations"] = {APPLIED: self.applied}
+        if self.namespace:
+            metadata["namespace"] = self.namespace
+        spec = self.spec if self.spec.get("stopPolicy") in HELD else {**self.spec, "stopPolicy": HOLD}
+        return _object(self.kind, version, metadata, spec)
+
+
+def _object(kind: Resource, version: str, metadata: Object, spec: Object) -> Object:
+    return {
+        "apiVersion": f"{kind.group}/{version}",
+        "kind": kind.kind,
+        "metadata": metadata,
+        **(spec if kind == PRIORITY_CLASS else {"spec": spec}),
+    }
 
 
 def live_object(entry: CachedObject) -> LiveObject:
@@ -168,9 +224,8 @@ def live_object(entry: CachedObject) -> LiveObject:
         spec = {key: obj[key] for key in ("value", "description") if key in obj}
     else:
         spec = lenient_map(obj.get("spec"))
-    owner = next(
-        (item.uid for item in entry.owners if item.kind == QUEUE_CONFIG.kind and item.controller), ""
-    )
+    owners = (item for item in entry.owners if item.kind == QUEUE_CONFIG.kind and item.controller)
+    reference = next((item.uid for item in owners), "")
     annotations = lenient_map(metadata.get("annotations"))
     return LiveObject(
         kind=kind,
@@ -179,12 +234,14 @@ def live_object(entry: CachedObject) -> LiveObject:
         uid=entry.uid,
         generation=entry.generation,
         deleting=entry.deleted is not None,
-        owner=owner,
+        owner=entry.labels.get(CONFIG_UID_LABEL) or reference,
         managed=entry.labels.get(MANAGED_LABEL) == "true",
         applied=str(annotations.get(APPLIED, "")),
         labels=entry.labels,
         normal_spec=normal_form(kind, spec),
+        spec=spec,
         resource_version=entry.resource_version,
+        referenced=bool(reference),
     )
 
 

@@ -50,12 +50,6 @@ _SYNC_RULES = (
         ("patch",),
         "the result of the synchronization is reported",
     ),
-    PolicyRule(
-        ("kaiwo.silogen.ai",),
-        ("kaiwoqueueconfigs/finalizers",),
-        ("update",),
-        "objects are owned by the KaiwoQueueConfig",
-    ),
     PolicyRule(("",), ("namespaces",), (*_READ, "patch"), "namespaces with queued workloads are labelled"),
     PolicyRule(("",), ("nodes",), _READ, "quotas and flavors are made from labelled nodes"),
     PolicyRule(

@@ -17,3 +17,9 @@ WORKLOAD_PROJECTION = Projection(
 """Of a Workload: its admission, and the resources that it requests."""
 
 NAMESPACE_PROJECTION = Projection(keep=(("metadata",),))
+
+LISTS = (("spec", "clusterQueues"), ("spec", "resourceFlavors"))
+"""Lists of a KaiwoQueueConfig that the operator computes where nobody else wrote them."""
+
+QUEUE_CONFIG_PROJECTION = Projection(owned_fields=LISTS)
+"""Of a KaiwoQueueConfig: everything, and who wrote the lists."""

@@ -11,6 +11,8 @@ from kaiwo.plugin.queues import QueueAssignment
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
+    CONFIG_UID_LABEL,
+    DRAINING_LABEL,
     LOCAL_QUEUE,
     NAMESPACE_LABEL,
     PRIORITY_CLASS,
@@ -109,7 +111,13 @@ def _unknown_queue(queue: str, namespace: str, entries: dict[str, Object], facts
     usable |= {_name(obj) for obj in facts.objects[LOCAL_QUEUE] if not _is_owned(obj)}
     suggestion = did_you_mean(queue, sorted(usable))
     hint = f"{suggestion} " if suggestion else ""
-    if any(_name(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
+    queues = (*facts.objects.get(CLUSTER_QUEUE, ()), *facts.objects[LOCAL_QUEUE])
+    if any(_name(obj) == queue and _label(obj, DRAINING_LABEL) for obj in queues):
+        text = (
+            f"spec.clusterQueue: queue {queue} is draining: KaiwoQueueConfig {SINGLETON} does not list it; "
+            f"queues for namespace {namespace}: {_joined(sorted(usable))}. Use one of them or list it again"
+        )
+    elif any(_name(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
         text = (
             f"spec.clusterQueue: ClusterQueue {queue} exists, but namespace {namespace} has no LocalQueue of "
             f"that name; add the queue to KaiwoQueueConfig {SINGLETON}, or create the LocalQueue"
@@ -128,8 +136,10 @@ def _entries(facts: QueueFacts) -> dict[str, Object]:
     found: dict[str, Object] = {}
     for config in facts.objects.get(QUEUE_CONFIG, ()):
         if _name(config) == SINGLETON:
-            for entry in lenient_maps(lenient_map(config.get("spec")).get("clusterQueues")):
-                found.setdefault(str(entry.get("name")), entry)
+            computed = lenient_map(lenient_map(config.get("status")).get("computed"))
+            for lists in (lenient_map(config.get("spec")), computed):
+                for entry in lenient_maps(lists.get("clusterQueues")):
+                    found.setdefault(str(entry.get("name")), entry)
     return found
 
 
@@ -149,8 +159,15 @@ def _is_deleting(obj: Object) -> bool:
 
 
 def _is_owned(obj: Object) -> bool:
+    """Whether Kaiwo created a queue; earlier versions wrote an owner reference instead of the label."""
     owners = lenient_maps(lenient_map(obj.get("metadata")).get("ownerReferences"))
-    return any(owner.get("kind") == QUEUE_CONFIG.kind for owner in owners)
+    return bool(_label(obj, CONFIG_UID_LABEL)) or any(
+        owner.get("kind") == QUEUE_CONFIG.kind for owner in owners
+    )
+
+
+def _label(obj: Object, key: str) -> str:
+    return str(lenient_map(lenient_map(obj.get("metadata")).get("labels")).get(key) or "")
 
 
 def _name(obj: Object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, merge_conditions
+from kaiwo_kueue.draining import DRAINING
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ POOLS = "NodePoolsDistinct"
 CHANGES = "NodePoolsSettled"
 QUOTA = "QuotaWithinCapacity"
 OUTSIDE = "GpusOutsideQueues"
-OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE)
+OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE, DRAINING)
 
 _SHOWN = 5
 
@@ -39,7 +40,7 @@ def status(
     generation: int,
     now: datetime,
     missing: Collection[Resource] = (),
-    pools: Sequence[Condition] = (),
+    others: Sequence[Condition] = (),
 ) -> Object:
     """The status to write.
 
@@ -49,7 +50,7 @@ def status(
         generation: that was acted on.
         now: the time, UTC.
         missing: kinds of Kueue that the cluster does not serve.
-        pools: conditions of node pools.
+        others: conditions of node pools and of queues that are draining.
     """
     conditions: list[Condition] = []
     for kind in SYNCED:
@@ -72,7 +73,7 @@ def status(
         else Condition(QUOTA, "True", "WithinCapacity", "", generation)
     )
     truth: Truth = "True" if state == "READY" else "False"
-    conditions = [Condition(READY, truth, *ready, generation), *conditions, *pools]
+    conditions = [Condition(READY, truth, *ready, generation), *conditions, *others]
     present = {condition.type for condition in conditions}
     drop = [name for name in OWN if name not in present]
     return {

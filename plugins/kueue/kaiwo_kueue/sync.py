@@ -2,86 +2,42 @@
 
 The plan depends only on the desired and the live objects, so an interrupted reconciliation can be repeated. A
 flavor that Kueue does not let change is replaced in several reconciliations: Kueue's finalizer holds it while
-any ClusterQueue lists it, so our queues drop it first, with stopPolicy Hold, and list it again afterwards.
+any ClusterQueue lists it, so our queues drop it first, with stopPolicy Hold, and list it again afterwards. A
+queue that workloads use is never deleted: it is held until no workload uses it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.workload.json_access import lenient_maps
 from kaiwo_kueue.conversion import contains
+from kaiwo_kueue.draining import is_of_an_administrator
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
-from kaiwo_kueue.objects import SyncProblem, flavors_of
+from kaiwo_kueue.objects import HELD, ConfigOwner, SyncProblem, flavors_of
+from kaiwo_kueue.sync_actions import (
+    ApplyObject,
+    DeleteObject,
+    HoldObject,
+    MigrateObject,
+    ReleaseObject,
+    SyncPlan,
+    TouchObject,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
     from kaiwo_kueue.objects import DesiredObject, Identity, LiveObject, Severity
+    from kaiwo_kueue.sync_actions import Action
 
 RefusedChange: TypeAlias = tuple[str, str]
 """uid of a live object, and the hash of the desired object that Kueue refused to make of it."""
 
-
-@dataclass(frozen=True, slots=True)
-class ApplyObject:
-    """Create or change an object.
-
-    Attributes:
-        desired: the object as it should be.
-        live: the object to change, None to create it.
-        owned: whether the KaiwoQueueConfig owns it.
-        why: for the log.
-        if_unchanged: write only if the live object still has the same resourceVersion. Kueue ignores changes
-            of a queue that is being deleted; a flavor that such a change removes would never be released.
-    """
-
-    desired: DesiredObject
-    live: LiveObject | None
-    owned: bool
-    why: str
-    if_unchanged: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteObject:
-    """Delete an object that Kaiwo created."""
-
-    live: LiveObject
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseObject:
-    """Stop managing an object that Kaiwo did not create and that is not listed any more; it stays."""
-
-    live: LiveObject
-
-
-@dataclass(frozen=True, slots=True)
-class TouchObject:
-    """Make Kueue reconcile a flavor that is being deleted and that no queue lists any more."""
-
-    live: LiveObject
-
-
-Action: TypeAlias = ApplyObject | DeleteObject | ReleaseObject | TouchObject
-
-
-@dataclass(frozen=True, slots=True)
-class SyncPlan:
-    """The actions to execute, and the problems to report.
-
-    Attributes:
-        actions: in the order of execution.
-        problems: why some objects are not as described.
-    """
-
-    actions: tuple[Action, ...]
-    problems: tuple[SyncProblem, ...]
+_RECREATED = "it cannot be changed, it is created again"
 
 
 class _Planner:
@@ -91,11 +47,16 @@ class _Planner:
         self,
         desired: Sequence[DesiredObject],
         live: Iterable[LiveObject],
+        *,
         refused: Collection[RefusedChange],
         holders: Callable[[str], Sequence[str]],
         unusable: Collection[Identity],
+        owner: ConfigOwner,
+        draining: Collection[Identity],
     ) -> None:
         self.unusable = unusable
+        self.owner = owner
+        self.draining = draining
         self.desired: Mapping[Identity, DesiredObject] = {item.identity: item for item in desired}
         self.live_objects: Mapping[Identity, LiveObject] = {item.identity: item for item in live}
         self.refused = refused
@@ -131,27 +92,42 @@ class _Planner:
         return {identity: live for identity, live in found.items() if identity not in self.held}
 
     def _held_by_others(self, live: LiveObject) -> bool:
-        """Whether a queue that is not Kaiwo's lists a flavor that has to be replaced; then it has to wait."""
+        """Whether a queue that Kaiwo does not change lists a flavor that has to be replaced."""
         if live.kind != RESOURCE_FLAVOR:
             return False
+        draining = sorted(queue.name for queue in self.listing[live.name] if self._drains(queue))
         others = sorted(
             queue.name
             for queue in self.listing[live.name]
             if queue.identity not in self.desired and not queue.is_owned
         )
-        if others:
-            text = (
-                f"ResourceFlavor {live.name} cannot be replaced while ClusterQueue {', '.join(others)} "
-                "lists it; the queue is not Kaiwo's, remove the flavor from it"
-            )
-            self._report(live, "FlavorInUse", text)
-        return bool(others)
+        for names, next_step in (
+            (others, "the queue is not Kaiwo's, remove the flavor from it"),
+            (draining, "the queue is draining, list it again or delete its workloads"),
+        ):
+            if names:
+                text = (
+                    f"ResourceFlavor {live.name} cannot be replaced while ClusterQueue {', '.join(names)} "
+                    f"lists it; {next_step}"
+                )
+                self._report(live, "FlavorInUse", text)
+        return bool(others or draining)
+
+    def _drains(self, live: LiveObject) -> bool:
+        """Whether a queue is not listed and stays because workloads use it."""
+        return live.identity in self.draining
 
     def _report(self, about: LiveObject, reason: str, text: str, *, failed: bool = False) -> None:
         severity: Severity = "FAILED" if failed else "PENDING"
         self.problems.append(SyncProblem(about.kind, about.name, reason, text, severity))
 
     def run(self) -> SyncPlan:
+        # The garbage collector would delete objects of earlier versions together with their owner.
+        self.actions.extend(
+            MigrateObject(live)
+            for live in self.live_objects.values()
+            if live.referenced and not live.deleting
+        )
         order = {kind: at for at, kind in enumerate(SYNCED)}
         for item in sorted(self.desired.values(), key=lambda item: order[item.kind]):
             self._one(item)
@@ -171,12 +147,40 @@ class _Planner:
             return
         elif live.deleting:
             self._terminating(live)
+        elif self._drains(live):
+            self._hold(live)
+        elif self._is_for_draining(item, live):
+            return
         elif item.kind == LOCAL_QUEUE and not live.is_owned:
             self._foreign_local_queue(item, live)
         elif self.is_refused(item, live):
             self._immutable(live)
         else:
             self._compare(item, self._reduced(item), live)
+
+    def _is_for_draining(self, item: DesiredObject, live: LiveObject) -> bool:
+        """Whether a flavor or topology stays as it is because queues that are draining use it."""
+        return (
+            self.owner.is_default
+            and live.is_owned
+            and is_of_an_administrator(live, item, self.owner)
+            and self._serves_draining(live)
+        )
+
+    def _serves_draining(self, live: LiveObject) -> bool:
+        """Whether a queue that is draining lists a flavor, or one of the flavors of a topology."""
+        if live.kind == TOPOLOGY:
+            flavors = (item for item in self.live_objects.values() if item.kind == RESOURCE_FLAVOR)
+            return any(
+                item.normal_spec.get("topologyName") == live.name and self._serves_draining(item)
+                for item in flavors
+            )
+        return live.kind == RESOURCE_FLAVOR and any(self._drains(queue) for queue in self.listing[live.name])
+
+    def _hold(self, live: LiveObject) -> None:
+        held = live.normal_spec.get("stopPolicy") in HELD
+        if not held or not live.is_draining:
+            self.actions.append(HoldObject(live))
 
     def _waits_for_topology(self, item: DesiredObject) -> bool:
         topology = (TOPOLOGY.plural, "", str(item.spec.get("topologyName", "")))
@@ -217,7 +221,7 @@ class _Planner:
                 if item.kind == RESOURCE_FLAVOR and item.normal_spec.get("topologyName") == live.name
             ]
         if not users and not live.deleting:
-            self.actions.append(DeleteObject(live, "it cannot be changed, it is created again"))
+            self.actions.append(DeleteObject(live, _RECREATED, recreated=True))
         self._touch(live)
         kind = live.kind.kind
         text = f"{kind} {live.name} is being replaced"
@@ -257,7 +261,7 @@ class _Planner:
     def _immutable(self, live: LiveObject) -> None:
         kind = live.kind.kind
         if live.is_owned:
-            self.actions.append(DeleteObject(live, "it cannot be changed, it is created again"))
+            self.actions.append(DeleteObject(live, _RECREATED, recreated=True))
             self._report(live, f"{kind}Replacing", f"{kind} {live.name} is being replaced")
             return
         text = (
@@ -274,10 +278,15 @@ class _Planner:
             and labelled
             and live.applied == item.digest
             and contains(live.normal_spec, item.normal_spec)
+            and self._is_labelled(live)
         ):
             return
         if not marked:
             why = "it existed before, it is managed from now on"
+        elif live.is_draining:
+            why = "it is listed again"
+        elif not self._is_labelled(live):
+            why = "another KaiwoQueueConfig lists it"
         elif live.applied != item.digest:
             why = "what is listed changed"
         else:
@@ -286,20 +295,34 @@ class _Planner:
             ApplyObject(item, live, owned=live.is_owned, why=why, if_unchanged=item is not whole)
         )
 
+    def _is_labelled(self, live: LiveObject) -> bool:
+        """Whether the labels of an object that Kaiwo created show which KaiwoQueueConfig lists it."""
+        if not live.is_owned:
+            return True
+        return (
+            live.owner == self.owner.uid
+            and live.is_default == (self.owner.is_default and live.kind == CLUSTER_QUEUE)
+            and not live.is_draining
+        )
+
     def _unlisted(self, live: LiveObject) -> None:
         if live.is_owned:
             if live.deleting:
                 self._terminating(live)
+            elif self._drains(live):
+                self._hold(live)
             elif not self._in_use(live):
                 self.actions.append(DeleteObject(live, "it is not listed any more"))
         elif live.managed and not live.deleting:
             self.actions.append(ReleaseObject(live))
 
     def _in_use(self, live: LiveObject) -> bool:
-        """Whether a queue lists a flavor; deleted now, it could not be created again if the queue keeps it.
+        """Whether a queue needs a flavor or topology; deleted now, a flavor could not be created again.
 
         A queue that drops it is written first, and the event of that write causes the next reconciliation.
         """
+        if live.kind == TOPOLOGY:
+            return self._serves_draining(live)
         users = self.listing[live.name] if live.kind == RESOURCE_FLAVOR else []
         keeping = sorted(queue.name for queue in users if self._keeps(queue, live.name))
         if keeping:
@@ -311,7 +334,9 @@ class _Planner:
         return bool(users)
 
     def _keeps(self, queue: LiveObject, flavor: str) -> bool:
-        """Whether a queue still lists a flavor after this reconciliation."""
+        """Whether a queue that is not draining still lists a flavor after this reconciliation."""
+        if self._drains(queue):
+            return False
         item = self.desired.get(queue.identity)
         if item is not None:
             return flavor in flavors_of(item.spec)
@@ -325,6 +350,8 @@ def plan(
     refused: Collection[RefusedChange] = (),
     holders: Callable[[str], Sequence[str]] = lambda _: (),
     unusable: Collection[Identity] = (),
+    owner: ConfigOwner,
+    draining: Collection[Identity] = (),
 ) -> SyncPlan:
     """Plan one reconciliation.
 
@@ -335,5 +362,10 @@ def plan(
         holders: returns the names of the workloads that a ClusterQueue has admitted.
         unusable: objects that are described wrongly; live ones stay as they are, so that a typing error
             deletes no queue in use.
+        owner: the KaiwoQueueConfig.
+        draining: queues that are not listed and stay because workloads use them.
     """
-    return _Planner(desired, live, refused, holders, unusable).run()
+    planner = _Planner(
+        desired, live, refused=refused, holders=holders, unusable=unusable, owner=owner, draining=draining
+    )
+    return planner.run()

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
+from kaiwo.workload.json_access import lenient_maps
 from kaiwo_kueue.conversion import contains
-from kaiwo_kueue.kinds import APPLIED, LOCAL_QUEUE, MANAGED_LABEL, TOUCHED
-from kaiwo_kueue.objects import SyncProblem
-from kaiwo_kueue.sync import ApplyObject, DeleteObject, TouchObject
+from kaiwo_kueue.kinds import APPLIED, FIELD_MANAGER, LOCAL_QUEUE, MANAGED_LABEL, QUEUE_CONFIG, TOUCHED
+from kaiwo_kueue.objects import ConfigOwner, SyncProblem
+from kaiwo_kueue.sync_actions import ApplyObject, DeleteObject, HoldObject, MigrateObject, TouchObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
     from kaiwo_kueue.objects import LiveObject
-    from kaiwo_kueue.sync import Action, RefusedChange, ReleaseObject
+    from kaiwo_kueue.sync import RefusedChange
+    from kaiwo_kueue.sync_actions import Action, ReleaseObject
 
 _log = logging.getLogger(__name__)
 
-FIELD_MANAGER = "kaiwo"
 _TIMEOUT = 15.0  # seconds for one write; the API server waits 10 for a webhook of Kueue that does not answer
 _BUDGET = 25.0  # seconds after which a reconciliation begins no further write, so that problems are reported
 RELEASE_SECONDS = 5.0
@@ -41,6 +42,7 @@ class SyncExecutor:
         failed: whether a write of this reconciliation failed and has to be tried again.
         again: whether this reconciliation learned something that calls for another one at once.
         unreleased: whether flavors are being deleted that nobody lists.
+        done: actions of this reconciliation that succeeded.
     """
 
     def __init__(self, manager: Manager) -> None:
@@ -49,19 +51,21 @@ class SyncExecutor:
         self.failed = False
         self.again = False
         self.unreleased = False
+        self.done: list[Action] = []
         self._touch_at: dict[str, float] = {}
         self._kept: dict[tuple[str, str], int] = {}
 
     def begin(self) -> None:
         """Begin a reconciliation: reset what the last one reported."""
         self.failed = self.again = self.unreleased = False
+        self.done = []
 
-    async def run(self, actions: Iterable[Action], owner: str) -> list[SyncProblem]:
+    async def run(self, actions: Iterable[Action], owner: ConfigOwner) -> list[SyncProblem]:
         """Execute actions in order.
 
         Args:
             actions: the actions.
-            owner: uid of the KaiwoQueueConfig.
+            owner: the KaiwoQueueConfig.
 
         Returns:
             The problems of the actions that failed.
@@ -84,7 +88,9 @@ class SyncExecutor:
                 continue
             except (ApiError, ConnectionBroken) as error:
                 problem = self._refusal(action, error)
-            if problem is not None:
+            if problem is None:
+                self.done.append(action)
+            else:
                 problems.append(problem)
         return problems
 
@@ -110,7 +116,7 @@ class SyncExecutor:
             _log.info("namespace %s: labelled %s", entry.name, labels)
         return problems
 
-    async def _one(self, action: Action, owner: str) -> SyncProblem | None:
+    async def _one(self, action: Action, owner: ConfigOwner) -> SyncProblem | None:
         client, cache = self._manager.client, self._manager.cache
         if isinstance(action, ApplyObject):
             return await self._write(action, owner)
@@ -124,7 +130,28 @@ class SyncExecutor:
         if isinstance(action, TouchObject):
             await self._touch(live)
             return None
+        if isinstance(action, MigrateObject):
+            await self._migrate(live)
+            return None
+        if isinstance(action, HoldObject):
+            body = live.held_body(client.in_use(live.kind).version)
+            cache.assume(live.kind, await client.apply(live.kind, body, field_manager=FIELD_MANAGER))
+            _log.info("%s %s is held until no workload uses it", live.kind.kind, live.name)
+            return None
         return await self._release(action)
+
+    async def _migrate(self, live: LiveObject) -> None:
+        entry = self._manager.cache.get(live.kind, live.namespace or None, live.name)
+        references = lenient_maps(entry.part("metadata", "ownerReferences")) if entry is not None else []
+        others = [item for item in references if item.get("kind") != QUEUE_CONFIG.kind]
+        labels = ConfigOwner(live.owner).labels(live.kind)
+        answer = await self._manager.client.merge_patch(
+            live.kind, live.namespace or None, live.name,
+            {"metadata": {"ownerReferences": others or None, "labels": labels}},
+            uid=live.uid, resource_version=live.resource_version, field_manager=FIELD_MANAGER,
+        )  # fmt: skip
+        self._manager.cache.assume(live.kind, answer)
+        _log.info("%s %s has a label instead of an owner reference", live.kind.kind, live.name)
 
     async def _touch(self, live: LiveObject) -> None:
         """Change an annotation when Kueue does not release a flavor: it may have missed the last event."""
@@ -140,7 +167,7 @@ class SyncExecutor:
         self._manager.cache.assume(live.kind, answer)
         _log.info("%s %s is being deleted and nobody lists it: touched for Kueue", live.kind.kind, live.name)
 
-    async def _write(self, action: ApplyObject, owner: str) -> SyncProblem | None:
+    async def _write(self, action: ApplyObject, owner: ConfigOwner) -> SyncProblem | None:
         desired, live = action.desired, action.live
         drifted = (
             live is not None
@@ -159,8 +186,8 @@ class SyncExecutor:
         version = client.in_use(desired.kind).version
         body = desired.body(
             version,
+            owner if action.owned else ConfigOwner(),
             uid=live.uid if live else "",
-            owner=owner if action.owned else "",
             resource_version=live.resource_version if live and action.if_unchanged else "",
         )
         answer = await client.apply(desired.kind, body, field_manager=FIELD_MANAGER, force=True)

@@ -43,6 +43,7 @@ def live_of(item: DesiredObject, **changes: Any) -> LiveObject:
         "applied": item.digest,
         "labels": dict(item.labels),
         "normal_spec": normal_form(item.kind, item.spec),
+        "spec": item.spec,
     }
     return LiveObject(**{**values, **changes})
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo.testing import node
-from kaiwo_kueue.defaults import default_spec, follow_pools, updated_spec
+from kaiwo_kueue.defaults import computed_lists, default_spec, flavors, follow_pools, updated_spec
 from kaiwo_kueue.kinds import RESOURCE_FLAVOR
 from kaiwo_kueue.pools import labelled_node, quota_pools
 
@@ -150,6 +150,28 @@ def test_the_default_queue_follows_the_nodes_and_nothing_else(
     gone = follow_pools(new, quota_pools([labelled_node(cluster[0], vendors)]), "kaiwo", "kaiwo")
     assert [item["name"] for item in gone["resourceFlavors"]] == [CPU_POOL, "own"]
     assert gone["workloadPriorityClasses"] == spec["workloadPriorityClasses"]
+
+
+def test_only_what_an_administrator_did_not_write_counts_as_computed(
+    cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """Of a listed default queue the quotas, of an unlisted one the whole entry; other entries never."""
+    pools = quota_pools([labelled_node(item, vendors) for item in cluster])
+    default = default_spec(pools, "kaiwo", "kaiwo")
+    groups = default["clusterQueues"][0]["spec"]["resourceGroups"]
+    for written, queues in (
+        ({"clusterQueues": [MINE]}, default["clusterQueues"]),
+        (
+            {"clusterQueues": [MINE, {"name": "kaiwo", "spec": {"cohort": "c"}}]},
+            [{"name": "kaiwo", "spec": {"resourceGroups": groups}}],
+        ),
+    ):
+        in_force = follow_pools(written, pools, "kaiwo", "kaiwo")
+        found = computed_lists(written, in_force, pools)
+        assert found == {"clusterQueues": queues, "resourceFlavors": flavors(pools)}
+    assert computed_lists(default, follow_pools(default, pools, "kaiwo", "kaiwo"), pools) is None
+    own = {"resourceFlavors": [{"name": "own"}]}
+    assert computed_lists(own, own, pools) is None
 
 
 def test_quota_that_is_counted_twice_is_reported(

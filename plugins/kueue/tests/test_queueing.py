@@ -20,11 +20,12 @@ Object = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def named(name: str, owner: str = "", **more: Any) -> Object:
+def named(name: str, *, owned: bool = False, draining: bool = False, **more: Any) -> Object:
     """An object of the namespace."""
     metadata: Object = {"name": name, "namespace": "default"}
-    if owner:
-        metadata["ownerReferences"] = [{"kind": owner, "name": "kaiwo", "controller": True}]
+    labels = {kinds.CONFIG_UID_LABEL: "uid"} if owned else {}
+    if labels or draining:
+        metadata["labels"] = {**labels, kinds.DRAINING_LABEL: "true"} if draining else labels
     return {"metadata": metadata, **more}
 
 
@@ -37,7 +38,7 @@ def facts(**changes: Any) -> QueueFacts:
                 spec={"clusterQueues": [{"name": "kaiwo"}, {"name": "team", "namespaces": ["a"]}]},
             ),
         ),
-        kinds.LOCAL_QUEUE: (named("kaiwo", owner="KaiwoQueueConfig", spec={"clusterQueue": "kaiwo"}),),
+        kinds.LOCAL_QUEUE: (named("kaiwo", owned=True, spec={"clusterQueue": "kaiwo"}),),
         kinds.CLUSTER_QUEUE: (named("kaiwo"), named("unlisted")),
         kinds.PRIORITY_CLASS: (named("high"),),
         kinds.WORKLOAD: (),
@@ -50,6 +51,15 @@ def facts(**changes: Any) -> QueueFacts:
 def ask(around: QueueFacts, **spec: Any) -> QueueAssignment | Blocked:
     """Ask for a job with that spec."""
     return assign(Workload.from_object(job(**spec)), around)
+
+
+def test_a_default_queue_that_only_the_status_lists_can_be_used() -> None:
+    """The operator computes it from the nodes and does not write it into an administrator's spec."""
+    computed = {"computed": {"clusterQueues": [{"name": "kaiwo"}]}}
+    config = named("kaiwo", spec={"clusterQueues": [{"name": "own"}]}, status=computed)
+    known = facts(objects={kinds.QUEUE_CONFIG: (config,)})
+    assert isinstance(ask(known, clusterQueue="kaiwo"), QueueAssignment)
+    assert isinstance(ask(known, clusterQueue="team"), Blocked)
 
 
 def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
@@ -71,6 +81,12 @@ def test_a_workload_goes_to_its_queue_or_the_default_one() -> None:
         (facts(), {"clusterQueue": "kaivo"}, "ClusterQueueNotFound", ("kaivo", 'did you mean "kaiwo"?')),
         (facts(), {"clusterQueue": "team"}, "WrongQueueNamespace", ("team", "a only", "default")),
         (facts(), {"clusterQueue": "unlisted"}, "ClusterQueueNotFound", ("LocalQueue", "unlisted")),
+        (
+            facts(objects={kinds.CLUSTER_QUEUE: (named("old", owned=True, draining=True),)}),
+            {"clusterQueue": "old"},
+            "ClusterQueueNotFound",
+            ("old is draining", "list it again"),
+        ),
         (facts(objects={kinds.LOCAL_QUEUE: ()}), {}, "QueuePreparing", ("LocalQueue", "default")),
         (
             facts(objects={NAMESPACE: ({"metadata": {"name": "default"}},)}),

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo_kueue import sync
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY
-from kaiwo_kueue.sync import ApplyObject, DeleteObject, ReleaseObject, TouchObject, plan
+from kaiwo_kueue.objects import ConfigOwner
+from kaiwo_kueue.sync_actions import ApplyObject, DeleteObject, ReleaseObject, TouchObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,10 +17,13 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo_kueue.desired import DesiredObjects
     from kaiwo_kueue.objects import DesiredObject, LiveObject
-    from kaiwo_kueue.sync import Action, SyncPlan
+    from kaiwo_kueue.sync_actions import Action, SyncPlan
 
     Wants = Callable[..., DesiredObjects]
     Live = Callable[..., LiveObject]
+
+
+plan = partial(sync.plan, owner=ConfigOwner("owner-uid"))
 
 
 def queue(name: str = "q", *flavors: str, **entry: Any) -> Object:
@@ -131,7 +137,7 @@ def test_who_made_an_object_decides_what_becomes_of_it(
     (action,) = first.actions
     assert isinstance(action, ApplyObject)
     assert not action.owned
-    body = action.desired.body("v1beta2", uid="u")
+    body = action.desired.body("v1beta2", ConfigOwner(), uid="u")
     assert "ownerReferences" not in body["metadata"]
     assert body["metadata"]["labels"]["kaiwo.silogen.ai/managed"] == "true"
 
@@ -202,7 +208,7 @@ def test_a_flavor_that_lingers_is_touched_and_its_queues_are_changed_as_found(
     (change,) = plan(objects, there).actions
     assert isinstance(change, ApplyObject)
     assert change.if_unchanged
-    body = change.desired.body("v1beta2", uid="u", resource_version="77")
+    body = change.desired.body("v1beta2", ConfigOwner(), uid="u", resource_version="77")
     assert body["metadata"]["resourceVersion"] == "77"
     reduced = [
         live(change.desired) if item.kind == CLUSTER_QUEUE else live(item, deleting=item.name == "f")

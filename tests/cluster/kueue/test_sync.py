@@ -78,6 +78,52 @@ async def test_the_default_configuration_comes_from_the_nodes_and_follows_them(
     await admin.sees(CLUSTER_QUEUE, "kaiwo", gpus("16"))
 
 
+async def test_an_applied_spec_stays_as_it_was_written(
+    operator: Start, admin: Any, lab: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """Quotas from the nodes are in Kueue's objects and in the status; a GitOps tool meets no conflict."""
+    spec: Object = {
+        "clusterQueues": [
+            {"name": "own", "spec": {"cohort": "c"}},
+            {"name": "kaiwo", "spec": quota(cohort="mine")},
+        ],
+    }
+    await admin.set(dynamicallyUpdateDefaultClusterQueue=True)
+    applied = await admin.configure(**spec)
+    await operator()
+    nodes_of = lambda obj: len((obj or {})["spec"]["resourceGroups"][0]["flavors"]) == 3  # noqa: E731
+    queue = await admin.sees(CLUSTER_QUEUE, "kaiwo", lambda obj: obj and nodes_of(obj))
+    assert queue["spec"].get("cohortName", queue["spec"].get("cohort")) == "mine"
+
+    def computed(obj: Object | None) -> Object:
+        found: Object = ((obj or {}).get("status") or {}).get("computed") or {}
+        return found
+
+    config = await admin.sees(QUEUE_CONFIG, "kaiwo", computed)
+    assert config["spec"] == applied["spec"]
+    assert config["metadata"]["generation"] == 1
+    wrote_spec = [
+        item["manager"] for item in config["metadata"]["managedFields"] if "f:spec" in item["fieldsV1"]
+    ]
+    assert wrote_spec == ["admin"]
+    (entry,) = computed(config)["clusterQueues"]
+    assert (entry["name"], list(entry["spec"])) == ("kaiwo", ["resourceGroups"])
+    assert len(computed(config)["resourceFlavors"]) == 3
+    wanted = {
+        "apiVersion": QUEUE_CONFIG.api_version,
+        "kind": QUEUE_CONFIG.kind,
+        "metadata": {"name": "kaiwo"},
+        "spec": {"clusterQueues": spec["clusterQueues"][:1]},
+    }
+    await client.apply(QUEUE_CONFIG, wanted, field_manager="admin", force=False)
+
+    whole = lambda obj: "cohort" in computed(obj)["clusterQueues"][0]["spec"]  # noqa: E731
+    config = await admin.sees(QUEUE_CONFIG, "kaiwo", whole)
+    assert [item["name"] for item in config["spec"]["clusterQueues"]] == ["own"]
+    await lab.submit("runs", gpus=8)
+    await lab.reaches("runs", "COMPLETE")
+
+
 async def test_objects_heal_and_go_with_their_entries(
     operator: Start, admin: Any, client: Client, namespace: str, quota: Callable[..., Object]
 ) -> None:
