@@ -25,6 +25,12 @@ CANNOT_RUN: Final[Meanings] = {
         "A field is invalid, or the API server rejected the object made from it. The message names the "
         "field; correct it.",
     ),
+    "SpecTooLarge": Meaning(
+        "ERROR",
+        "The workload has more values, or is nested deeper, than Kaiwo handles, or what it gives once would "
+        "be repeated in too many containers. The message names the field and the limit; put data into a volume "
+        "or the image. A running workload goes on and is still observed.",
+    ),
     "InvalidName": Meaning(
         "ERROR",
         "The name is too long or has characters that its backend does not support. Use the name shown.",

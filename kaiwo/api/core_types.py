@@ -8,13 +8,20 @@ from pydantic import Field
 
 from kaiwo.api.base_model import Model
 from kaiwo.api.scalars import ABSOLUTE_PATH, DNS_LABEL, ObjectName, Opaque, QuantityValue
+from kaiwo.api.spec_rules import MAX_ARGUMENT_BYTES
+
+MAX_RESOURCES = 256
+"""Resources of a container; nodes offer a dozen."""
 
 
 class EnvVar(Model):
     """An environment variable, as in a container."""
 
-    name: Annotated[str, Field(min_length=1, description="Name of the variable.")]
-    value: Annotated[str | None, Field(description='Its value, always a string: write "1", not 1.')] = None
+    name: Annotated[str, Field(min_length=1, max_length=1024, description="Name of the variable.")]
+    value: Annotated[
+        str | None,
+        Field(max_length=MAX_ARGUMENT_BYTES, description='Its value, always a string: write "1", not 1.'),
+    ] = None
     value_from: Annotated[
         Opaque | None,
         Field(
@@ -33,22 +40,33 @@ class LocalObjectReference(Model):
 class ResourceClaim(Model):
     """A claim on a device, as in a container's resources."""
 
-    name: Annotated[str, Field(min_length=1, description="Name of an entry in the pod's resourceClaims.")]
-    request: Annotated[str | None, Field(description="Name of one request in the claim.")] = None
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=253, description="Name of an entry in the pod's resourceClaims."),
+    ]
+    request: Annotated[str | None, Field(max_length=253, description="Name of one request in the claim.")] = (
+        None
+    )
 
 
 class ResourceRequirements(Model):
     """Resource requests and limits, as in a container."""
 
     requests: Annotated[
-        dict[str, QuantityValue] | None, Field(description="What is reserved, by resource name.")
+        dict[str, QuantityValue] | None,
+        Field(max_length=MAX_RESOURCES, description="What is reserved, by resource name."),
     ] = None
     limits: Annotated[
-        dict[str, QuantityValue] | None, Field(description="What may be used at most, by resource name.")
+        dict[str, QuantityValue] | None,
+        Field(max_length=MAX_RESOURCES, description="What may be used at most, by resource name."),
     ] = None
     claims: Annotated[
         tuple[ResourceClaim, ...] | None,
-        Field(strict=False, description="Devices claimed from the pod's resourceClaims."),
+        Field(
+            strict=False,
+            max_length=MAX_RESOURCES,
+            description="Devices claimed from the pod's resourceClaims.",
+        ),
     ] = None
 
 

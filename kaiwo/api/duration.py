@@ -22,7 +22,8 @@ _MICROSECONDS = {
     "h": Fraction(3600 * 10**6),
 }
 _LONGEST = 2**63 // 1000  # Go counts nanoseconds in 64 bits: about 292 years
-_MAX_LENGTH = 200
+MAX_LENGTH = 200
+"""Characters; the longest duration has fewer."""
 
 
 class InvalidDuration(ValueError):
@@ -35,7 +36,7 @@ def parse_duration(text: object) -> timedelta:
     Raises:
         InvalidDuration: with the value, why, and examples of what would be right.
     """
-    if not isinstance(text, str) or len(text) > _MAX_LENGTH or not _WHOLE.match(text) or text.endswith("\n"):
+    if not isinstance(text, str) or len(text) > MAX_LENGTH or not _WHOLE.match(text) or text.endswith("\n"):
         shown = str(text)[:40]
         raise InvalidDuration(f'"{shown}" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"')
     total = Fraction(0)

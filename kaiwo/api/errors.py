@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,19 @@ class InvalidObject(ValueError):
 
 
 class InvalidWorkload(InvalidObject):
-    """A KaiwoJob or KaiwoService that cannot be read."""
+    """A KaiwoJob or KaiwoService that cannot be read.
+
+    Attributes:
+        reason: the reason in its status.
+    """
+
+    reason: ClassVar[str] = "InvalidSpec"
+
+
+class WorkloadTooLarge(InvalidWorkload):
+    """A KaiwoJob or KaiwoService that is too large to be read."""
+
+    reason = "SpecTooLarge"
 
 
 class InvalidConfig(InvalidObject):

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import core_schema
 
 from kaiwo.api import duration
-from kaiwo.api.spec_rules import ENTRYPOINT_LENGTH, MAX_ENTRYPOINT_BYTES
+from kaiwo.api.spec_rules import ENTRYPOINT_LENGTH, MAX_ARGUMENT_BYTES
 from kaiwo.engine import quantity
 
 if TYPE_CHECKING:
@@ -105,14 +105,20 @@ Positive: TypeAlias = Annotated[int, Field(ge=1, le=INT32_MAX), BeforeValidator(
 QuantityValue: TypeAlias = Annotated[
     str | int,
     AfterValidator(_quantity),
-    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": quantity.PATTERN}),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "pattern": quantity.PATTERN,
+            "maxLength": quantity.MAX_LENGTH,
+        }
+    ),
 ]
 """A quantity as the user wrote it, a string or a whole number."""
 
 QuantityText: TypeAlias = Annotated[
     str,
     AfterValidator(_quantity),
-    WithJsonSchema({"type": "string", "pattern": quantity.PATTERN}),
+    WithJsonSchema({"type": "string", "pattern": quantity.PATTERN, "maxLength": quantity.MAX_LENGTH}),
 ]
 """A quantity where the documented type is a string."""
 
@@ -120,14 +126,14 @@ DurationText: TypeAlias = Annotated[
     str,
     BeforeValidator(_with_unit),
     AfterValidator(_duration),
-    WithJsonSchema({"type": "string", "pattern": duration.PATTERN}),
+    WithJsonSchema({"type": "string", "pattern": duration.PATTERN, "maxLength": duration.MAX_LENGTH}),
 ]
 """A Go duration as the user wrote it."""
 
 Entrypoint: TypeAlias = Annotated[
     str,
     AfterValidator(_entrypoint),
-    WithJsonSchema({"type": "string", "maxLength": MAX_ENTRYPOINT_BYTES}),
+    WithJsonSchema({"type": "string", "maxLength": MAX_ARGUMENT_BYTES}),
 ]
 """A command or script that becomes one argument; the limit counts bytes of UTF-8."""
 

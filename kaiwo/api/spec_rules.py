@@ -17,8 +17,21 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
-MAX_ENTRYPOINT_BYTES = 131_071
+MAX_ARGUMENT_BYTES = 131_071
 """Linux takes no longer single argument: MAX_ARG_STRLEN is 32 pages of 4096 bytes with the closing NUL."""
+
+MAX_DOWNLOAD_ITEMS = 1024
+"""Items of one download source."""
+
+MAX_SPEC_VALUES = 20_000
+"""Fields, labels and list items of a workload. A job of everyday size has fifty; 5,000 files that are listed
+one by one have 15,000. Planning takes up to 10 microseconds for each."""
+
+MAX_RENDERED_VALUES = 40_000
+"""What the pods of a workload may have that its spec gives once for all of them."""
+
+MAX_RENDERED_BYTES = 3 << 20
+"""The API server takes no larger request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +69,11 @@ ONE_TOPOLOGY_LABEL: Final = SpecRule(
 """Of the values of ``preferredTopologyLabel`` and ``requiredTopologyLabel``."""
 
 ENTRYPOINT_LENGTH: Final = SpecRule(
-    f"longer than {MAX_ENTRYPOINT_BYTES} bytes, the longest argument Linux takes: "
+    f"longer than {MAX_ARGUMENT_BYTES} bytes, the longest argument Linux takes: "
     "put the script into the image or the data volume and call it",
     # maxLength of a schema counts characters.
-    lambda text: len(text.encode(errors="surrogatepass")) > MAX_ENTRYPOINT_BYTES,
-    f"size(bytes(self)) <= {MAX_ENTRYPOINT_BYTES}",
+    lambda text: len(text.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES,
+    f"size(bytes(self)) <= {MAX_ARGUMENT_BYTES}",
 )
 """Of the value of ``entrypoint``."""
 
@@ -79,6 +92,20 @@ STORAGE_DISABLED: Final = SpecRule(
     lambda enabled, section: enabled is not True and section is not None,
 )
 """A warning, of ``storageEnabled`` and the section of a volume."""
+
+SPEC_SIZE: Final = SpecRule(
+    f"makes the workload larger than {MAX_SPEC_VALUES} values (fields and list items): "
+    "put data into a volume, a ConfigMap or the image",
+    lambda values: values > MAX_SPEC_VALUES,
+)
+"""Of the number of values in labels, annotations and ``spec``. A schema cannot count them."""
+
+RENDERED_SIZE: Final = SpecRule(
+    f"is repeated in too many pods or containers: at most {MAX_RENDERED_VALUES} values and "
+    f"{MAX_RENDERED_BYTES >> 20} MiB may come of it; use fewer, or put data into a volume or the image",
+    lambda values, size: values > MAX_RENDERED_VALUES or size > MAX_RENDERED_BYTES,
+)
+"""Of the values and bytes that pods get of fields which are given once."""
 
 SPEC_RULES: Final = (ONE_TOPOLOGY_LABEL,)
 """The rules at ``spec`` that are part of the CRD."""

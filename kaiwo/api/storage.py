@@ -9,6 +9,7 @@ from pydantic import Field
 from kaiwo.api.base_model import Model
 from kaiwo.api.plugin_fields import Contributed
 from kaiwo.api.scalars import MountPath, Opaque, OrEmpty, QuantityText
+from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
 AccessMode: TypeAlias = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
 DEFAULT_ACCESS_MODE: AccessMode = "ReadWriteMany"
@@ -56,7 +57,11 @@ class HfStorageSpec(Model):
     pre_cache_repos: Annotated[
         tuple[Opaque, ...] | None,
         Contributed(),
-        Field(strict=False, description="Repositories downloaded into the cache before the workload starts."),
+        Field(
+            strict=False,
+            max_length=MAX_DOWNLOAD_ITEMS,
+            description="Repositories downloaded into the cache before the workload starts.",
+        ),
     ] = None
 
 

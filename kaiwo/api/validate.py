@@ -12,6 +12,7 @@ from kaiwo.api.kind_models import KINDS, Kind, compose, known_fields
 from kaiwo.api.metadata_checks import check_metadata
 from kaiwo.api.name_rules import runs_on_ray
 from kaiwo.api.spec_checks import check_config, check_workload
+from kaiwo.api.spec_size import size_problem
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.api.validation_errors import explain
 
@@ -74,6 +75,8 @@ class Validator:
         kind = _kind(obj.get("kind"))
         if isinstance(kind, Problem):
             return Validation((kind,))
+        if kind != "KaiwoConfig" and (too_large := size_problem(obj.get("metadata"), obj.get("spec"))):
+            return Validation((too_large,))
         model = self.model(kind)
         problems: list[Problem] = []
         try:

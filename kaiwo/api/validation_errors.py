@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
 _QUANTITY_TAGS = frozenset({"str", "int"})
 
+MOST_PROBLEMS = 50
+"""Problems of one object that are reported; nobody reads more, and each takes time."""
+
 
 def explain(
     error: ValidationError,
     prefix: Sequence[str | int] = (),
     siblings: Callable[[tuple[str | int, ...]], Collection[str]] | None = None,
 ) -> list[Problem]:
-    """One problem for each thing that is wrong, in the order of the object, without duplicates.
+    """The first problems, in the order of the object, without duplicates; `MOST_PROBLEMS` at most.
 
     Args:
         error: as raised by a model.
@@ -40,6 +43,8 @@ def explain(
     """
     problems: dict[str, Problem] = {}
     for detail in error.errors(include_url=False):
+        if len(problems) == MOST_PROBLEMS:
+            break
         location = tuple(detail["loc"])
         if location and location[-1] in _QUANTITY_TAGS:
             location = location[:-1]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from kaiwo.api.errors import InvalidWorkload, Problem, not_a_string, shorten
+from kaiwo.api.errors import InvalidWorkload, Problem, WorkloadTooLarge, not_a_string, shorten
+from kaiwo.api.spec_size import size_problem
 from kaiwo.api.status import WorkloadStatus
 from kaiwo.api.validation_errors import explain
 from kaiwo.api.workload_spec import CommonSpec, JobSpec, ServiceSpec
@@ -59,7 +60,8 @@ class Workload:
             after admission ``gpus``, ``gpuVendor``, ``replicas``, ``ray`` and ``dangerous`` always are.
         status: what was last reported about it.
         resource_version: version of the object that was read, empty for a file.
-        error: why its spec cannot be read, empty when it can; then `spec` has nothing but defaults.
+        error: why its spec cannot be read, empty when it can; otherwise `spec` has nothing but defaults.
+        error_reason: the reason for that in the status, empty when the spec can be read.
     """
 
     kind: WorkloadKind
@@ -77,14 +79,15 @@ class Workload:
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
     resource_version: str = ""
     error: str = ""
+    error_reason: str = ""
 
     @classmethod
     def from_object(cls, obj: object) -> Workload:
         """Read an object of the API server or a file. Unknown fields are ignored, a broken status is too.
 
         Raises:
-            InvalidWorkload: the object is no workload, or its spec has values it cannot have; no other error
-                is raised, whatever the object.
+            InvalidWorkload: the object is no workload, is too large, or its spec has values it cannot have;
+                no other error is raised, whatever the object.
         """
         if not isinstance(obj, dict):
             raise InvalidWorkload([Problem("", "is not a mapping", "start with apiVersion and kind")])
@@ -99,6 +102,8 @@ class Workload:
         if problems or not isinstance(meta, dict):
             raise InvalidWorkload(problems)
         spec = spec or {}
+        if too_large := size_problem(meta, spec):
+            raise WorkloadTooLarge([too_large])
         try:
             common = model.read(spec)
         except ValidationError as error:
@@ -133,16 +138,17 @@ class Workload:
         Raises:
             InvalidWorkload: the object is no workload, or has no name.
         """
+        reason = WorkloadTooLarge.reason
         if not error:
             try:
                 return cls.from_object(obj)
             except InvalidWorkload as invalid:
                 if not _is_named(obj):
                     raise
-                error = str(invalid)
+                error, reason = str(invalid), invalid.reason
         metadata = {name: obj["metadata"][name] for name in _IDENTITY if name in obj["metadata"]}
         known = {"kind": obj.get("kind"), "metadata": metadata, "status": obj.get("status")}
-        return replace(cls.from_object(known), error=error)
+        return replace(cls.from_object(known), error=error, error_reason=reason)
 
 
 def _is_named(obj: object) -> bool:

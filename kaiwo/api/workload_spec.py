@@ -34,17 +34,23 @@ class CommonSpec(Model):
     user: Annotated[
         str | None,
         Field(
+            max_length=1024,
             description="Owner of the workload, usually an e-mail address; "
-            "becomes label kaiwo.silogen.ai/user, by which lists are filtered."
+            "becomes label kaiwo.silogen.ai/user, by which lists are filtered.",
         ),
     ] = None
     version: Annotated[
         str | None,
-        Field(description="A version of the workload, for people; label kaiwo.silogen.ai/version."),
+        Field(
+            max_length=1024,
+            description="A version of the workload, for people; label kaiwo.silogen.ai/version.",
+        ),
     ] = None
     pod_template_spec_labels: Annotated[
         dict[str, LabelValue] | None,
-        Field(description="Labels for every pod template. Kaiwo's own labels win over them."),
+        Field(
+            max_length=1024, description="Labels for every pod template. Kaiwo's own labels win over them."
+        ),
     ] = None
     gpus: Annotated[Count, Field(description="GPUs of the whole workload, over all replicas.")] = 0
     gpu_vendor: Annotated[
@@ -100,17 +106,19 @@ class CommonSpec(Model):
     image: Annotated[
         str | None,
         Field(
-            description="Image of containers that name none; by default KaiwoConfig's ray.defaultRayImage."
+            max_length=4096,
+            description="Image of containers that name none; by default KaiwoConfig's ray.defaultRayImage.",
         ),
     ] = None
     image_pull_secrets: Annotated[
         tuple[LocalObjectReference, ...] | None,
-        Field(strict=False, description="Secrets for pulling images, added to every pod."),
+        Field(strict=False, max_length=1024, description="Secrets for pulling images, added to every pod."),
     ] = None
     env: Annotated[
         tuple[EnvVar, ...] | None,
         Field(
             strict=False,
+            max_length=4096,
             description="Environment of the primary container of each pod. The last of a name wins.",
         ),
     ] = None
@@ -118,6 +126,7 @@ class CommonSpec(Model):
         tuple[SecretVolume, ...] | None,
         Field(
             strict=False,
+            max_length=1024,
             description="Secrets, or keys of them, mounted into the containers.",
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),

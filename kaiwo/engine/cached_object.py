@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from kaiwo.engine.decode_limits import fault, readable
 from kaiwo.engine.errors import UndecodableObject
-from kaiwo.engine.nesting import MAX_DEPTH, readable, too_deep
 from kaiwo.engine.resource import Owner, version_number
 
 if TYPE_CHECKING:
@@ -140,14 +140,13 @@ class CachedObject:
     @property
     def undecodable(self) -> str:
         """Why the object cannot be decoded as a whole, with the path of the field; empty when it can."""
-        paths = ", ".join(self._omitted.values())
-        return f"{paths} is nested more than {MAX_DEPTH} levels deep" if paths else ""
+        return ", ".join(self._omitted.values())
 
     def full(self) -> Object:
         """The object (as far as the projection keeps it), without managedFields.
 
         Raises:
-            UndecodableObject: it is nested too deeply; see `undecodable` and `readable`.
+            UndecodableObject: it is nested too deeply or too large; see `undecodable` and `readable`.
         """
         if self._omitted:
             raise self._error()
@@ -162,7 +161,7 @@ class CachedObject:
         """The value at a path of keys, None when absent; reads only as much JSON as it must.
 
         Raises:
-            UndecodableObject: the path leads into a member that is nested too deeply.
+            UndecodableObject: the path leads into a member that cannot be decoded.
         """
         if path[0] in self._omitted:
             raise self._error()
@@ -271,7 +270,7 @@ class ObjectDecoder:
         """A cached object from JSON; ValueError when it is no object with a name."""
         body, omitted = bytes(raw), _NOTHING
         try:
-            if too_deep(body):
+            if fault(body):
                 body, omitted = readable(body)
             meta = _decode_head(body).metadata
         except (msgspec.DecodeError, ValueError) as error:

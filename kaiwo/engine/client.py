@@ -24,7 +24,7 @@ class Client(Reader):
 
     Errors of all methods: `ApiError` for a refusal, `ConnectionBroken` when no answer came, `NotLeading` for
     a mutating request while this process may not write, `CredentialsError`, and `UndecodableObject` for an
-    answer that is nested too deeply.
+    answer that is nested too deeply or too large.
     """
 
     async def create(

@@ -33,11 +33,11 @@ class NotLeading(EngineError):
 
 
 class UndecodableObject(EngineError):
-    """An object is nested more deeply than is decoded; the message names it and the field.
+    """An object is nested more deeply, or larger, than is decoded; the message names it and the field.
 
     Attributes:
         raw: the object as it came.
-        readable: what can be read of it: metadata and the members that are not too deep.
+        readable: what can be read of it: metadata and the members within the limits.
     """
 
     def __init__(self, message: str, raw: bytes = b"", readable: dict[str, Any] | None = None) -> None:

@@ -74,7 +74,7 @@ class Metrics:
         )
         self._undecodable = Counter(
             f"{prefix}_undecodable_objects",
-            "Objects from lists and watches that were passed over: not an object, or nested too deeply.",
+            "Objects from lists and watches that were passed over: too deep, too large, or no object.",
             ["resource"],
             registry=self.registry,
         )

@@ -18,7 +18,9 @@ Form: TypeAlias = Literal["decimal", "binary", "exponent"]
 
 NANO = 10**9
 _MAX_BINARY = (2**63 - 1) * NANO
-_MAX_LENGTH = 100  # the API server takes longer ones; no quantity of this world needs them
+MAX_LENGTH = 100
+"""Characters; the API server takes more, and no quantity of this world needs them."""
+
 _MAX_EXPONENT = 100  # likewise
 
 PATTERN = (
@@ -130,7 +132,7 @@ def parse_quantity(text: str | float) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Quantity:
-    match = _SPLIT.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    match = _SPLIT.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None or not (match[2] or match[3]) or int(match[5] or 0) > _MAX_EXPONENT:
         shown = text if len(text) <= 40 else f"{text[:39]}…"  # noqa: PLR2004 (keeps a message on its line)
         raise InvalidQuantity(f'"{shown}" is not a quantity; {_EXAMPLE}')

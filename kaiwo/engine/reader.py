@@ -150,7 +150,7 @@ class Reader:
     ) -> AsyncGenerator[Object, None]:
         """All objects, in pages; apiVersion and kind are filled in where the API server leaves them out.
 
-        One that is nested too deeply is left out, with a warning in the log.
+        One that is nested too deeply or too large is left out, with a warning in the log.
         """
         pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
         async for page in pages:

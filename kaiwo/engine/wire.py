@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from kaiwo.engine.decode_limits import fault, items, members, readable
 from kaiwo.engine.errors import ConnectionBroken, UndecodableObject
-from kaiwo.engine.nesting import MAX_DEPTH, items, members, readable, too_deep
 from kaiwo.engine.resource import Object
 
 
@@ -73,11 +73,11 @@ def decode_object(raw: bytes | msgspec.Raw, what: str) -> Object:
     """A JSON object; ConnectionBroken when the answer is none.
 
     Raises:
-        UndecodableObject: it is nested too deeply.
+        UndecodableObject: it is nested too deeply or too large.
     """
     body = bytes(raw)
     try:
-        if not too_deep(body):
+        if not fault(body):
             return _object(body)
         document, omitted = readable(body)
         rest = _object(document)
@@ -86,10 +86,7 @@ def decode_object(raw: bytes | msgspec.Raw, what: str) -> Object:
     if not omitted:
         return rest
     name = "/".join(filter(None, (rest["metadata"].get("namespace"), rest["metadata"].get("name"))))
-    paths = ", ".join(omitted.values())
-    raise UndecodableObject(
-        f"{what}: {name}: {paths} is nested more than {MAX_DEPTH} levels deep", body, readable=rest
-    )
+    raise UndecodableObject(f"{what}: {name}: {', '.join(omitted.values())}", body, readable=rest)
 
 
 def _split_list(body: bytes) -> _List:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import types
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kaiwo.api.plugin_fields import Field
+from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,9 +102,11 @@ class LoadedPlugin:
 
     def fields(self) -> tuple[Field, ...]:
         """The fields it adds to the workload kinds; a download source adds its list to both."""
+        from annotated_types import MaxLen
+
         fields = [field for backend in self.backends for field in backend.fields]
         for source in self.sources:
-            items = types.GenericAlias(list, (source.item,))
+            items: Any = Annotated[types.GenericAlias(list, (source.item,)), MaxLen(MAX_DOWNLOAD_ITEMS)]
             path = ("storage", *source.path)
             fields.append(Field("KaiwoJob", path, items, source.description, source.warn))
             fields.append(Field("KaiwoService", path, items, source.description, source.warn))

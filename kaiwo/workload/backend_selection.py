@@ -42,7 +42,7 @@ class BackendChoice:
 
     Attributes:
         backend: the backend, None when none serves the workload.
-        blocked: why there is none.
+        blocked: why there is none; with one, why its child is observed and nothing is changed.
         requeue_after: seconds after which to select again without an event, None for never.
         switched: the field by which the workload now requests another backend than the one that made its
             child, empty when it does not. The child stays with its backend.
@@ -78,8 +78,8 @@ def select_backend(
         queue_manages: whether the queue system in force queues objects of a kind by itself.
     """
     if workload.error:
-        blocked = Blocked("InvalidSpec", workload.error)
-        return BackendChoice(blocked=blocked, keeps_child=_has_run(workload))
+        blocked = Blocked(workload.error_reason, workload.error)
+        return BackendChoice(_recorded(workload, registry), blocked, keeps_child=_has_run(workload))
     try:
         return _select(workload, registry, settings or {}, queue_manages)
     except PluginError as error:
@@ -92,14 +92,14 @@ def _select(
     settings: Mapping[str, BaseModel],
     queue_manages: Callable[[Resource], bool],
 ) -> BackendChoice:
-    recorded = (workload.status.allocation or {}).get(BACKEND) if workload.status.child_uid else None
+    recorded = _recorded_name(workload)
     if not recorded and (unowned := _unowned_block(workload, registry)):
         return BackendChoice(blocked=_not_loaded(workload, registry, None, unowned))
     able = [backend for backend in registry.backends if backend.kind == workload.kind]
     able.sort(key=lambda backend: not _is_named(backend, workload))
     chosen = next((backend for backend in able if plugin_calls.serves(backend, workload)), None)
     if recorded and (chosen is None or chosen.name != recorded):
-        before = next((item for item in registry.backends if item.name == recorded and item.built), None)
+        before = _recorded(workload, registry)
         if before is not None:
             same = chosen is not None and recorded in {form.name for form in chosen.variants}
             return BackendChoice(before, switched="" if same else wanted_field(workload))
@@ -111,6 +111,18 @@ def _select(
         return BackendChoice(chosen)
     inp = VariantInput(settings.get(chosen.name), queue_manages)
     return BackendChoice(_variant(chosen, registry, inp))
+
+
+def _recorded_name(workload: Workload) -> str:
+    """Name of the backend that made the child, empty without a child."""
+    found = (workload.status.allocation or {}).get(BACKEND) if workload.status.child_uid else None
+    return found if isinstance(found, str) else ""
+
+
+def _recorded(workload: Workload, registry: Registry) -> Backend | None:
+    """The loaded backend that made the child, None where there is none."""
+    name = _recorded_name(workload)
+    return next((item for item in registry.backends if name and item.name == name and item.built), None)
 
 
 def _has_run(workload: Workload) -> bool:

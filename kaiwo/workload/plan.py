@@ -45,15 +45,11 @@ def _decide(workload: Workload, registry: Registry, facts: Facts, choice: Backen
     blocked, requeue_after, name = choice.blocked, choice.requeue_after, ""
     try:
         if choice.backend is not None:
-            case = PlanContext(workload, registry, facts, choice.backend, choice.switched)
-            if choice.backend.absent_at_zero and workload.spec.replicas == 0:
-                return plan_scaled_to_zero(case)
-            if facts.live is None:
-                return plan_create(case)
-            if is_ours(facts.live, workload):
-                return plan_live(case)
-            name = choice.backend.name
-            blocked = conflict(facts.live, choice.backend.child.kind, workload)
+            answer = _with_backend(PlanContext(workload, registry, facts, choice.backend, choice.switched))
+            if isinstance(answer, Plan):
+                return answer
+            if answer is not None:
+                blocked, name = answer, choice.backend.name
     except SpecError as error:
         blocked = Blocked("InvalidSpec", str(error))
     except PluginError as error:
@@ -63,6 +59,20 @@ def _decide(workload: Workload, registry: Registry, facts: Facts, choice: Backen
     if choice.keeps_child:
         return keep_status(workload, blocked, "SpecApplied")
     return plan_blocked(workload, blocked, requeue_after=requeue_after, backend=name)
+
+
+def _with_backend(case: PlanContext) -> Plan | Blocked | None:
+    """The plan of a workload whose backend is known, why there is none, or None where its error says why."""
+    workload, live = case.workload, case.facts.live
+    ours = live is not None and is_ours(live, workload)
+    if workload.error:
+        # Its child is observed all the same.
+        return plan_live(case) if ours else None
+    if case.backend.absent_at_zero and workload.spec.replicas == 0:
+        return plan_scaled_to_zero(case)
+    if live is None:
+        return plan_create(case)
+    return plan_live(case) if ours else conflict(live, case.backend.child.kind, workload)
 
 
 def plan_object(obj: Object, registry: Registry, facts: Facts) -> Plan:

@@ -59,6 +59,16 @@ def download(**sources: Any) -> dict[str, Any]:
     return storage(data={"storageSize": "1Gi", "download": sources})
 
 
+def files(count: int) -> list[dict[str, str]]:
+    """Files of a bucket, listed one by one."""
+    return [{"path": f"p{index}", "targetPath": f"t{index}"} for index in range(count)]
+
+
+def secret_volumes(count: int) -> list[dict[str, str]]:
+    """Secrets, each mounted somewhere else."""
+    return [{"name": f"v{index}", "secretName": "s", "mountPath": f"/m{index}"} for index in range(count)]
+
+
 BUCKET = {"name": "b", "files": [{"path": "x", "targetPath": "y"}]}
 REFERENCE = {"secretName": "s", "secretKey": "k"}
 VOLUME = {"name": "v", "secretName": "s", "mountPath": "/secrets"}
@@ -76,7 +86,14 @@ VALID: dict[str, dict[str, Any]] = {
     "name of 63": job("a" * 63),
     "name with digits first": job("1a"),
     "ray name of 47": job("a" * 47, ray=True),
-    "10,000 variables": job(env=[{"name": f"V{index}", "value": "x"} for index in range(10_000)]),
+    "4,096 variables": job(env=[{"name": f"V{index}", "value": "x"} for index in range(4096)]),
+    "1,024 secret volumes": job(secretVolumes=secret_volumes(1024)),
+    "1,024 labels of pods": job(podTemplateSpecLabels={f"l{index}": "x" for index in range(1024)}),
+    "256 resources": job(resources={"limits": {f"example.com/r{index}": 1 for index in range(256)}}),
+    "4,000 files": download(
+        s3=[{"endpointUrl": "https://x", "buckets": [{"name": "b", "files": files(4000)}]}]
+    ),
+    "longest value of a variable": job(env=[{"name": "A", "value": "x" * 131_071}]),
     "duplicate variables": job(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]),
     "variable without value": job(env=[{"name": "A"}]),
     "all sources of variables": job(
@@ -219,6 +236,23 @@ INVALID: dict[str, dict[str, Any]] = {
     "entrypoint of 128 KiB": job(entrypoint="x" * 131_072),
     "entrypoint of 1 MB": job(entrypoint="x" * 1_000_000),
     "entrypoint of too many bytes": job(entrypoint="é" * 65_536),
+    "value of a variable that no program can get": job(env=[{"name": "A", "value": "x" * 131_072}]),
+    "4,097 variables": job(env=[{"name": f"V{index}", "value": "x"} for index in range(4097)]),
+    "1,025 secret volumes": job(secretVolumes=secret_volumes(1025)),
+    "1,025 secrets for images": job(imagePullSecrets=[{"name": f"s{index}"} for index in range(1025)]),
+    "1,025 labels of pods": job(podTemplateSpecLabels={f"l{index}": "x" for index in range(1025)}),
+    "257 resources": job(resources={"limits": {f"example.com/r{index}": 1 for index in range(257)}}),
+    "1,025 downloads": download(git=[{"repository": "https://x/r", "targetPath": "t"}] * 1025),
+    "10,001 files": download(
+        s3=[{"endpointUrl": "https://x", "buckets": [{"name": "b", "files": files(10_001)}]}]
+    ),
+    "10,001 files of a repository": storage(
+        huggingFace={"storageSize": "1Gi", "preCacheRepos": [{"repoId": "a/b", "files": ["f"] * 10_001}]}
+    ),
+    "long image": job(image="x" * 4097),
+    "long user": job(user="x" * 1025),
+    "quantity of 101 characters": job(resources={"limits": {"cpu": "1" * 101}}),
+    "duration of 201 characters": job(duration="0" * 200 + "1s"),
     "quantity with a blank": job(resources={"limits": {"memory": "1 Gi"}}),
     "truth as quantity": job(resources={"limits": {"cpu": True}}),
     "quantity as fraction": job(resources={"limits": {"cpu": 1.5}}),
@@ -253,6 +287,7 @@ INVALID: dict[str, dict[str, Any]] = {
 }
 
 REFUSED_BEFORE_SENDING: dict[str, dict[str, Any]] = {
+    "too many values": job(job={"spec": {"anything": [0] * 20_001}}),
     "gpusPerReplica alone": job(gpusPerReplica=2),
     "download without a volume": storage(data={"download": {"gcs": [{"buckets": [BUCKET]}]}}),
     "interpreter that takes no script": job(entrypoint="#!/usr/bin/env lua\nprint(1)"),
@@ -289,6 +324,7 @@ ONE_MESSAGE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "name in capitals": (INVALID["name in capitals"], PLAIN.requirement),
     "ray name of 48": (INVALID["ray name of 48"], ON_RAY.requirement),
+    "too many values": (REFUSED_BEFORE_SENDING["too many values"], spec_rules.SPEC_SIZE.message),
     "download without a volume": (
         REFUSED_BEFORE_SENDING["download without a volume"],
         spec_rules.DOWNLOAD_NEEDS_VOLUME.message,

@@ -271,7 +271,7 @@ LEGAL: list[dict[str, Any]] = [
     obj("KaiwoService", ray=True, serveConfigV2="applications: []"),
     obj(job={"spec": {"template": {"anything": [1, None]}}}),
     obj(entrypoint="x" * 131_071),
-    obj(env=[{"name": f"V{index}", "value": str(index)} for index in range(10_000)]),
+    obj(env=[{"name": f"V{index}", "value": str(index)} for index in range(4096)]),
     obj(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"key": "k", "path": "p", "volumeName": "v"}}}]),
     obj(resources={"requests": {"cpu": 2, "example.com/thing": "1"}, "limits": {"cpu": "2000m"}}),
     obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": DOWNLOAD}}),

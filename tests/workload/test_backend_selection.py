@@ -111,5 +111,5 @@ def test_a_workload_that_cannot_be_decoded_gets_a_status_that_says_why() -> None
     facts = Facts(now=NOW, config=ResolvedConfig.defaults())
     plan = decide(workload, registry, facts, select_backend(workload, registry))
     assert plan.writes == ()
-    assert plan.statuses[-1]["reason"] == "InvalidSpec"
+    assert plan.statuses[-1]["reason"] == "SpecTooLarge"
     assert "nested more than 100 levels" in plan.statuses[-1]["message"]

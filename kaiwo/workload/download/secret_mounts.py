@@ -63,7 +63,7 @@ def secret_mounts(
             )
     places = {f"{SECRETS_PATH}/{secret}": f"the keys of Secret {secret}" for secret in usual}
     for reference, where in files.values():
-        _check(where, reference.file, {**taken, SECRETS_PATH: "its Secrets"}, places)
+        _check(where, reference.file, taken, places)
     volumes = [
         *(_volume(secret, keys, _USUAL) for secret, keys in usual.items()),
         *(_volume(secret, keys, _APART) for secret, keys in apart.items()),
@@ -88,9 +88,14 @@ def _check(where: str, file: str, taken: Mapping[str, str], secrets: Mapping[str
     """Refuse a file that would hide, or lie in, what is mounted already."""
     if not file.startswith("/") or ".." in file.split("/") or file.endswith("/") or ":" in file:
         raise SpecError(where, f"file {file!r} is no absolute path of a file; correct it, or leave it out")
-    for place, what in {**taken, **secrets}.items():
-        inside = place != SECRETS_PATH and file.startswith(f"{place.rstrip('/')}/")
-        if file == place or inside:
-            raise SpecError(
-                where, f"file {file} lies where the download pod has {what}; choose another, or leave it out"
-            )
+    what = "its Secrets" if file == SECRETS_PATH else ""
+    if file.startswith(f"{SECRETS_PATH}/"):
+        secret, _, _ = file.removeprefix(f"{SECRETS_PATH}/").partition("/")
+        what = secrets.get(f"{SECRETS_PATH}/{secret}", "")
+    for place, other in taken.items():
+        if file == place or file.startswith(f"{place.rstrip('/')}/"):
+            what = what or other
+    if what:
+        raise SpecError(
+            where, f"file {file} lies where the download pod has {what}; choose another, or leave it out"
+        )

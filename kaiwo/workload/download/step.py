@@ -79,7 +79,11 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
         if outcome.status == "FAILED":
             return Step(outcome, (_download_condition(workload, "False", "JobFailed", outcome.message),))
         if requested.unserved(workload, case.registry):
-            return _observed(workload, live, facts, (), ())
+            return _in_progress(case, live, (), ())
+    current = live is not None and not _is_deleting(live) and _stamp(live) == job.stamp(workload)
+    if live is not None and current and _is_intact(config_map, workload):
+        # Nothing is rendered: checking and writing thousands of items anew would change nothing.
+        return _in_progress(case, live, (), ())
     return _unfinished(case, job.prepare(case, resolved, child), live, config_map)
 
 
@@ -87,9 +91,11 @@ def _unfinished(
     case: PlanContext, prepared: Prepared, live: Object | None, config_map: Object | None
 ) -> Step:
     """The step while the downloads are not complete: what creates their objects, and their outcome."""
-    workload, facts = case.workload, case.facts
+    workload = case.workload
     rendered = (prepared.config_map, prepared.job)
-    config_writes = _config_map(prepared.config_map, config_map, workload)
+    config_writes = (
+        () if _is_intact(config_map, workload) else (Apply(CONFIG_MAP, prepared.config_map.child),)
+    )
     if live is None:
         if _has_succeeded(workload) and config_map is not None:
             # The ConfigMap says which download the condition is about: it changes after the condition.
@@ -105,17 +111,14 @@ def _unfinished(
         delete = Delete(JOB, workload.namespace, name, uid, propagation="Foreground")
         text = "is replaced because what is to be downloaded changed"
         return _pending(workload, text, (delete,), rendered)
-    return _observed(workload, live, facts, config_writes, rendered)
+    return _in_progress(case, live, config_writes, rendered)
 
 
-def _observed(
-    workload: Workload,
-    live: Object,
-    facts: Facts,
-    writes: tuple[Write, ...],
-    rendered: tuple[Rendered, ...],
+def _in_progress(
+    case: PlanContext, live: Object, writes: tuple[Write, ...], rendered: tuple[Rendered, ...]
 ) -> Step:
-    """The step while the Job is there and has not ended."""
+    """The step while the Job downloads what is wanted."""
+    workload, facts = case.workload, case.facts
     outcome, running = state.observe(workload, live, facts), state.running_pod(live, facts)
     reason = "JobInProgress" if state.has_begun(live, facts) else "JobPending"
     condition = _download_condition(workload, "False", reason, outcome.message)
@@ -212,13 +215,12 @@ def _pending(
     return Step(outcome, (_download_condition(workload, "False", "JobPending", text),), writes, rendered)
 
 
-def _config_map(rendered: Rendered, live: Object | None, workload: Workload) -> tuple[Write, ...]:
-    """The write that creates the ConfigMap, or restores one that somebody edited.
+def _is_intact(live: Object | None, workload: Workload) -> bool:
+    """Whether the ConfigMap is there and nobody edited it.
 
     What KaiwoConfig contained at its creation stays in it.
     """
-    if live is not None:
-        made = job.config_stamp(requested.fingerprint(workload), live.get("data"))
-        if _stamp(live) == made or _is_deleting(live):
-            return ()
-    return (Apply(CONFIG_MAP, rendered.child),)
+    if live is None:
+        return False
+    made = job.config_stamp(requested.fingerprint(workload), live.get("data"))
+    return _stamp(live) == made or _is_deleting(live)

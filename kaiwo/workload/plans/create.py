@@ -23,6 +23,7 @@ from kaiwo.workload.missing_queue import recorded_queue
 from kaiwo.workload.model import NO_CHILD, Apply, ChildRecord, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS, blocked_by_api, keep_status, plan_blocked
+from kaiwo.workload.rendered_size import repeated_too_often
 from kaiwo.workload.storage import claims, volumes
 from kaiwo.workload.storage.state import is_new, volume_outcome
 
@@ -73,6 +74,8 @@ def check(workload: Workload, backend: Backend) -> Blocked | None:
         raise SpecError(f"spec.{ONE_TOPOLOGY_LABEL.field}", ONE_TOPOLOGY_LABEL.message)
     if spec.storage is not None:
         volumes.check(workload)
+    if too_large := repeated_too_often(workload, backend):
+        return too_large
     if problems := plugin_calls.problems(backend, workload):
         named = all(path == "metadata.name" for path, _ in problems)
         return Blocked(

@@ -77,6 +77,9 @@ def kept_child(case: PlanContext, record: AppliedRecord | None) -> Update:
 
 def plan_update(case: PlanContext, record: AppliedRecord | None, admission: Admission | None) -> Update:
     """What of a changed workload or an edited child is written to the child and its secondary resources."""
+    if error := case.workload.error:
+        allocation = record.resolved.allocation if record else None
+        return Update(_applied(case.workload, case.workload.error_reason, error), allocation)
     update = _child_update(case, record, admission)
     if update.condition is not None and update.condition.status != "True":
         return update

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.errors import SpecError
@@ -81,6 +82,7 @@ def _secrets(items: Sequence[SecretVolume], others: Sequence[str]) -> list[tuple
         others: paths at which something else is mounted.
     """
     paths = [path.rstrip("/") for path in (*(item.mount_path for item in items), *others)]
+    uses = Counter(paths)
     wanted = []
     for position, item in enumerate(items):
         source: Object = {"secretName": item.secret_name}
@@ -88,7 +90,7 @@ def _secrets(items: Sequence[SecretVolume], others: Sequence[str]) -> list[tuple
         if item.key:
             file = item.sub_path or item.key
             source["items"] = [{"key": item.key, "path": file}]
-            if paths.count(paths[position]) > 1:
+            if uses[paths[position]] > 1:
                 # What shares a directory brings its file alone.
                 mount |= {"mountPath": f"{paths[position]}/{file}", "subPath": file}
         elif item.sub_path:

@@ -166,7 +166,8 @@ class QueueConfigController:
             )
         patch = {key: value for key, value in in_force.items() if written.get(key) != value}
         if patch and is_default(entry):
-            return await self._update_default(entry, patch)
+            await self._update_default(entry, patch)
+            return None
         self._computed = computed_lists(written, in_force, self._pools.pools)
         return await self._sync(entry, spec, missing)
 

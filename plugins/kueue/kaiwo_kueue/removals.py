@@ -10,13 +10,13 @@ from kaiwo.plugin.removals import Removal
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import (
     APPLIED,
+    FIELD_MANAGER,
     MANAGED_LABEL,
     NAMESPACE_LABEL,
     QUEUE_CONFIG,
     SYNCED,
     TOUCHED,
 )
-from kaiwo_kueue.sync_executor import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client

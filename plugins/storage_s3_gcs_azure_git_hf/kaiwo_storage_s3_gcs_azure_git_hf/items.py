@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+MAX_BUCKETS = 1024
+"""Buckets or containers of one item."""
+
+MAX_FILES = 10_000
+"""Files or folders that are listed one by one; a folder brings any number."""
+
+
 class ValueReference(Model):
     """A value in a Secret of the workload's namespace."""
 
@@ -74,10 +81,12 @@ class CloudDownloadBucket(Model):
 
     name: Annotated[BucketName, Field(description="Name of the bucket or container.")]
     files: Annotated[
-        tuple[CloudDownloadFile, ...] | None, Field(strict=False, description="Single objects to fetch.")
+        tuple[CloudDownloadFile, ...] | None,
+        Field(strict=False, max_length=MAX_FILES, description="Single objects to fetch."),
     ] = None
     folders: Annotated[
-        tuple[CloudDownloadFolder, ...] | None, Field(strict=False, description="Prefixes to fetch.")
+        tuple[CloudDownloadFolder, ...] | None,
+        Field(strict=False, max_length=MAX_FILES, description="Prefixes to fetch."),
     ] = None
 
     @model_validator(mode="after")
@@ -100,7 +109,12 @@ class S3DownloadItem(Model):
     secret_key: Annotated[ValueReference | None, Field(description="Secret access key.")] = None
     buckets: Annotated[
         tuple[CloudDownloadBucket, ...],
-        Field(strict=False, min_length=1, description="Buckets, and what to fetch from each."),
+        Field(
+            strict=False,
+            min_length=1,
+            max_length=MAX_BUCKETS,
+            description="Buckets, and what to fetch from each.",
+        ),
     ]
 
     @model_validator(mode="after")
@@ -119,7 +133,12 @@ class GCSDownloadItem(Model):
     ] = None
     buckets: Annotated[
         tuple[CloudDownloadBucket, ...],
-        Field(strict=False, min_length=1, description="Buckets, and what to fetch from each."),
+        Field(
+            strict=False,
+            min_length=1,
+            max_length=MAX_BUCKETS,
+            description="Buckets, and what to fetch from each.",
+        ),
     ]
 
 
@@ -131,7 +150,12 @@ class AzureBlobStorageDownloadItem(Model):
     ]
     containers: Annotated[
         tuple[CloudDownloadBucket, ...],
-        Field(strict=False, min_length=1, description="Containers, and what to fetch from each."),
+        Field(
+            strict=False,
+            min_length=1,
+            max_length=MAX_BUCKETS,
+            description="Containers, and what to fetch from each.",
+        ),
     ]
 
 
@@ -192,7 +216,11 @@ class HuggingFaceDownloadItem(Model):
     ]
     files: Annotated[
         tuple[Path, ...] | None,
-        Field(strict=False, description="Only these files; by default the whole repository."),
+        Field(
+            strict=False,
+            max_length=MAX_FILES,
+            description="Only these files; by default the whole repository.",
+        ),
     ] = None
     revision: Annotated[
         GitRef | None, Field(description="Branch, tag or commit; by default the repository's main branch.")

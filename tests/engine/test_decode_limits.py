@@ -1,16 +1,28 @@
-"""JSON that is nested too deeply for a decoder."""
+"""JSON that is nested too deeply, or too large, for a decoder."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.engine.nesting import MAX_DEPTH, items, members, readable, too_deep
+from kaiwo.engine.decode_limits import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    fault,
+    items,
+    members,
+    readable,
+    too_deep,
+    too_large,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Text = st.text(st.sampled_from('ab{}[]",:\\\n é'), max_size=6)
 Json = st.recursive(
@@ -82,7 +94,7 @@ def test_the_rest_of_a_deep_object_can_be_read() -> None:
     )
     found = readable(raw)
     assert json.loads(found.document) == {"kind": "K", "metadata": {"name": "n"}, "status": {"s": 1}}
-    assert found.omitted == {"spec": "spec.job"}
+    assert found.omitted == {"spec": "spec.job is nested more than 100 levels deep"}
 
 
 def test_no_frame_of_the_interpreter_is_needed_for_a_level() -> None:
@@ -94,6 +106,38 @@ def test_no_frame_of_the_interpreter_is_needed_for_a_level() -> None:
         frame, used = frame.f_back, used + 1
     sys.setrecursionlimit(used + 60)
     try:
-        assert readable(raw).omitted == {"spec": "spec.a"}
+        assert readable(raw).omitted == {"spec": "spec.a is nested more than 100 levels deep"}
     finally:
         sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("value", ["1", "{}", "[]", '""', '","', '"{[,"', '"\\\\\\",\\\\"', '{"":[0]}'])
+def test_values_are_counted_whatever_the_strings_hold(value: str) -> None:
+    """Commas and brackets inside of strings are no values; those of maps and lists are."""
+    each = len(list(values(json.loads(value)))) + 1
+    fitting = MAX_VALUES // (each + (value in ("{}", "[]")))
+    for spaces in ("", " \n"):
+        raw = f"[{f',{spaces}'.join([value] * (fitting - 1))}]".encode()
+        assert not too_large(raw)
+        assert too_large(raw[:-1] + f",{value}".encode() * (MAX_VALUES - fitting + 2) + b"]")
+
+
+def values(value: Any) -> Iterator[Any]:
+    """Every value inside of decoded JSON."""
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield item
+        yield from values(item)
+
+
+def test_an_object_with_a_long_text_is_not_large() -> None:
+    """A script of a megabyte with a comma at each second character is one value."""
+    assert not too_large(json.dumps({"script": "a," * 500_000}).encode())
+
+
+def test_the_rest_of_a_large_object_can_be_read() -> None:
+    """The member with too many values is named; managedFields, which repeat the keys, do not count."""
+    many = b"[" + b"1," * MAX_VALUES + b"1]"
+    raw = b'{"metadata":{"name":"n","managedFields":%b},"spec":{"user":"u","job":%b},"status":{}}'
+    assert readable(raw % (b"[]", many)).omitted == {"spec": "spec.job holds more than 100000 values"}
+    assert fault(raw % (many, b"[]"))
+    assert readable(raw % (many, b"[]")).omitted == {}
