@@ -60,7 +60,8 @@ CANNOT_RUN: Final[Meanings] = {
     ),
     "BackendUnavailable": Meaning(
         "ERROR",
-        "The cluster does not serve what the backend creates, for example RayJob. Install its operator.",
+        "The cluster does not serve what the backend creates, for example RayJob: install its operator. Or "
+        "the operator may not list it: grant its role the right. The message says which.",
     ),
     "PriorityClassNotFound": Meaning(
         "ERROR", "Neither a PriorityClass nor a WorkloadPriorityClass has the name in `priorityClass`."
@@ -104,6 +105,11 @@ CANNOT_RUN: Final[Meanings] = {
 
 WAITS: Final[Meanings] = {
     "Creating": Meaning("PENDING", "The object that runs the workload is being created."),
+    "WriteRefused": Meaning(
+        "PENDING",
+        "The API server cannot create its object now, for example because a webhook does not answer. The "
+        "message has its words. Starts within 5 s of the end of the cause.",
+    ),
     "Queued": Meaning("PENDING", "It waits in its queue, and the queue has given no reason yet."),
     "Pending": Meaning("PENDING", "It waits in its queue. The message is Kueue's own: which quota is short."),
     "QuotaReserved": Meaning("PENDING", "Quota is reserved; admission checks are still pending."),
@@ -292,6 +298,8 @@ OF_CONFIG: Final[dict[str, str]] = {
     "NotTheSingleton": "Only the object named `kaiwo` is used; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
+    "Forbidden": "The operator lacks rights; the message has the API server's words and the backends that stop. "
+    "Apply `kaiwo manifests rbac` again.",
     "NodePoolsNotLoaded": "`nodes.addTaintsToGpuNodes` has no effect: the plugin `node_pools` is not loaded.",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.engine.resource import NAMESPACE, POD
@@ -143,13 +144,20 @@ class SnapshotReader:
             progress.text if progress is not None else "",
         )
 
-    def read(self, entry: CachedObject, workload: Workload, now: datetime) -> Snapshot:
+    def read(
+        self,
+        entry: CachedObject,
+        workload: Workload,
+        now: datetime,
+        unreadable: Mapping[Resource, str] = MappingProxyType({}),
+    ) -> Snapshot:
         """Select the backend of a workload and read what its plan may depend on.
 
         Args:
             entry: the workload as it is cached.
             workload: the same, decoded.
             now: the time of this reconciliation, UTC.
+            unreadable: the kinds that may not be listed, each with the API server's words.
         """
         settings = self._settings_of()
         queue = self._registry.queue
@@ -183,6 +191,7 @@ class SnapshotReader:
             priority_classes=self._cluster.priority_classes,
             storage_classes=self._cluster.storage_classes,
             served=self._served,
+            unreadable=unreadable,
             live=child.full() if child is not None else None,
             pods=live_pods,
             download_pods=tuple(pod.full() for pod in download_pods),
