@@ -298,7 +298,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "NotTheSingleton": "Only the object named `kaiwo` is used; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
-    "Forbidden": "The operator lacks rights; the message has the API server's words and the backends that stop. "
+    "Forbidden": "The operator lacks rights; the message has the API server's words and what stops. "
     "Apply `kaiwo manifests rbac` again.",
     "NodePoolsNotLoaded": "`nodes.addTaintsToGpuNodes` has no effect: the plugin `node_pools` is not loaded.",
 }
@@ -328,7 +328,8 @@ OF_QUEUES: Final[dict[str, str]] = {
     "FractionalGPUs": "A GPU quota is not a whole number.",
     "QueuesInUse": "Queues that are not listed are held until no workload uses them; it counts those.",
     "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
-    "QuotaCountedTwice": "The quotas of a node pool add up to more than its nodes have. Not an error.",
+    "QuotaExceedsNodes": "Queues together have more quota of a node pool than its nodes have. Not an error.",
+    "NodesCordoned": "The same, only because nodes of the pool are cordoned; no quota needs to change.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
     "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",

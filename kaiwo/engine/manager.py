@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.engine.condition_report import ConditionMetrics
 from kaiwo.engine.event_recorder import EventRecorder
 from kaiwo.engine.failing_writes import describe
 from kaiwo.engine.health import Health, HealthMetrics
@@ -39,6 +40,7 @@ class Manager:
         event_recorder: takes Kubernetes Events.
         metrics: of the engine, and the registry for others.
         health: checks for /readyz, and for others to add to.
+        conditions: the configuration objects whose conditions are shown as metrics.
         leader_elector: None to lead at once (a single process on a developer's machine).
     """
 
@@ -78,10 +80,12 @@ class Manager:
             client, component=component, instance=instance, metrics=self.metrics
         )
         self.health = Health()
+        self.conditions = ConditionMetrics(self.metrics.prefix, self.cache)
         self._component = component
         self.metrics.registry.register(
             HealthMetrics(self.metrics.prefix, self.health, lambda: client.failing_writes.messages)
         )
+        self.metrics.registry.register(self.conditions)
         self.leader_elector = leader_elector
         self._stall = stall
         self._grace = grace

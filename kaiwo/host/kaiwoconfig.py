@@ -13,6 +13,7 @@ from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
+from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.workqueue import Key
@@ -102,8 +103,7 @@ class LiveConfig:
         try:
             resolved, settings = self.read(event.new.full())
         except InvalidConfig as error:
-            self.problem = str(error)
-            _log.error("KaiwoConfig %s is invalid; the last valid values stay in force: %s", SINGLETON, error)
+            self.problem = str(error)  # the condition Ready is logged
             return
         self.problem = ""
         if resolved != self.current or settings != self.settings:
@@ -158,6 +158,7 @@ class ConfigController:
         self._plugins = plugins
         self._now = now
         self._crd_differences = crd_differences
+        self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", RIGHTS))
         self.controller = Controller(
             "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=lambda: [KEY]
         )
@@ -254,6 +255,7 @@ class ConfigController:
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
             await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+        self._reporter.report(entry, _conditions(entry), status["conditions"])
 
 
 def _some(sentences: Sequence[str]) -> str:

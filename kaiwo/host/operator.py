@@ -18,6 +18,7 @@ from uuid import uuid4
 import prometheus_client
 
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
@@ -116,6 +117,7 @@ class Operator:
         cluster = ClusterFacts(manager.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners)
+        manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,

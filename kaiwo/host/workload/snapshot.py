@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from kaiwo.workload.model import Registry
 
 
+_REMEMBERED = 1000  # owners of queue objects that were named in a message
+
+
 class Fingerprint(NamedTuple):
     """The versions of everything that a plan is made from; the same again needs no new plan.
 
@@ -119,6 +122,7 @@ class SnapshotReader:
         self._registry = registry
         self._served = served
         self._settings_of = settings_of
+        self._queue_owners: dict[str, str] = {}
 
     def fingerprint(
         self, entry: CachedObject, kinds: Iterable[Resource], progress: Progress | None
@@ -224,7 +228,23 @@ class SnapshotReader:
             missing=frozenset(resource for resource in queue.reads if not self._served(resource)),
             pods=pods,
             now=now,
+            owner_of=self._owner_of_queue_object,
         )
+
+    def _owner_of_queue_object(self, uid: str) -> str:
+        """Kind, namespace and name of what a queue object belongs to; remembered when both are gone."""
+        queue = self._registry.queue
+        if uid not in self._queue_owners and queue is not None:
+            found = next(
+                (e for kind in queue.owned for e in self._cache.list(kind) if e.uid == uid and e.owners), None
+            )
+            if found is None:
+                return ""
+            owner = found.controller or found.owners[0]
+            if len(self._queue_owners) >= _REMEMBERED:
+                self._queue_owners.pop(next(iter(self._queue_owners)))
+            self._queue_owners[uid] = f"{owner.kind} {found.namespace}/{owner.name}"
+        return self._queue_owners.get(uid, "")
 
     def _queue_objects(self, owners: Iterable[CachedObject | None]) -> list[CachedObject]:
         """The queue system's objects that belong to a child or its pods."""
