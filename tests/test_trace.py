@@ -112,6 +112,8 @@ class MemoryApi:
     leading = True
 
     def __init__(self) -> None:
+        self.unreadable: dict[Resource, str] = {}
+        self.on_unreadable_change = lambda _: None
         self.cache = Cache()
         self.client: Any = self
         self.writer = Writer(

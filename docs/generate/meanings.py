@@ -28,8 +28,8 @@ CANNOT_RUN: Final[Meanings] = {
     "SpecTooLarge": Meaning(
         "ERROR",
         "The workload has more values, or is nested deeper, than Kaiwo handles, or what it gives once would "
-        "be repeated in too many containers. The message names the field and the limit; put data into a volume "
-        "or the image. A running workload goes on and is still observed.",
+        "be repeated in too many containers. The message names the field and the limit; put data into a "
+        "volume or the image. A running workload goes on and is still observed.",
     ),
     "InvalidName": Meaning(
         "ERROR",
@@ -66,7 +66,8 @@ CANNOT_RUN: Final[Meanings] = {
     ),
     "BackendUnavailable": Meaning(
         "ERROR",
-        "The cluster does not serve what the backend creates, for example RayJob. Install its operator.",
+        "The cluster does not serve what the backend creates, for example RayJob: install its operator. Or "
+        "the operator may not list it: grant its role the right. The message says which.",
     ),
     "PriorityClassNotFound": Meaning(
         "ERROR", "Neither a PriorityClass nor a WorkloadPriorityClass has the name in `priorityClass`."
@@ -110,6 +111,11 @@ CANNOT_RUN: Final[Meanings] = {
 
 WAITS: Final[Meanings] = {
     "Creating": Meaning("PENDING", "The object that runs the workload is being created."),
+    "WriteRefused": Meaning(
+        "PENDING",
+        "The API server cannot create its object now, for example because a webhook does not answer. The "
+        "message has its words. Starts within 5 s of the end of the cause.",
+    ),
     "Queued": Meaning("PENDING", "It waits in its queue, and the queue has given no reason yet."),
     "Pending": Meaning("PENDING", "It waits in its queue. The message is Kueue's own: which quota is short."),
     "QuotaReserved": Meaning("PENDING", "Quota is reserved; admission checks are still pending."),
@@ -298,6 +304,8 @@ OF_CONFIG: Final[dict[str, str]] = {
     "NotTheSingleton": "Only the object named `kaiwo` is used; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
+    "Forbidden": "The operator lacks rights; the message has the API server's words and what stops. "
+    "Apply `kaiwo manifests rbac` again.",
     "NodePoolsNotLoaded": "`nodes.addTaintsToGpuNodes` has no effect: the plugin `node_pools` is not loaded.",
 }
 
@@ -326,7 +334,8 @@ OF_QUEUES: Final[dict[str, str]] = {
     "FractionalGPUs": "A GPU quota is not a whole number.",
     "QueuesInUse": "Queues that are not listed are held until no workload uses them; it counts those.",
     "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
-    "QuotaCountedTwice": "The quotas of a node pool add up to more than its nodes have. Not an error.",
+    "QuotaExceedsNodes": "Queues together have more quota of a node pool than its nodes have. Not an error.",
+    "NodesCordoned": "The same, only because nodes of the pool are cordoned; no quota needs to change.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
     "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.errors import Conflict, Invalid
+from kaiwo.engine.failing_writes import FailingWrites
 from kaiwo.engine.reader import Reader, object_path, query_string
 from kaiwo.engine.transport import JSON, HttpRequest
 from kaiwo.engine.wire import encode
 
 if TYPE_CHECKING:
+    from kaiwo.engine.credentials import Connection
+    from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object, Resource
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -25,7 +28,26 @@ class Client(Reader):
     Errors of all methods: `ApiError` for a refusal, `ConnectionBroken` when no answer came, `NotLeading` for
     a mutating request while this process may not write, `CredentialsError`, and `UndecodableObject` for an
     answer that is nested too deeply or too large.
+
+    Attributes:
+        failing_writes: the causes for which writes fail now.
     """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str = "kaiwo",
+        timeout: float = 30.0,
+        concurrency: int = 32,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """Prepare a client; nothing is sent yet. The arguments are those of `Reader`."""
+        super().__init__(
+            connection, user_agent=user_agent, timeout=timeout, concurrency=concurrency, metrics=metrics
+        )
+        self.failing_writes = FailingWrites(self._transport.send)
+        self._transport.on_write = self.failing_writes.on_write
 
     async def create(
         self,

@@ -17,6 +17,7 @@ from kaiwo.engine.workqueue import LOW, Key, WorkQueue
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
+    from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Resource
     from kaiwo.engine.store import Cache
@@ -40,6 +41,8 @@ class Watch:
         label_selector: which objects are of interest, None for all.
         delay: seconds between a change and its reconciliation, so that changes which come together are
             reconciled together; infinity for a change that needs none. None reconciles each change at once.
+        required: whether the controller does not start before it may list the kind. One that starts without
+            must ask `Manager.unreadable`: nothing is known of these kinds.
     """
 
     resource: Resource
@@ -48,6 +51,7 @@ class Watch:
     namespace: str | None = None
     label_selector: str | None = None
     delay: Callable[[CacheEvent], float] | None = None
+    required: bool = True
 
 
 class Controller:
@@ -92,7 +96,18 @@ class Controller:
         self._on_error = on_error
         self._initial = initial
         self._running = False
+        self._held: dict[WriteCause, dict[Key, None]] = {}
         self._metrics: Metrics | None = None
+
+    def hold(self, key: Key, cause: WriteCause) -> None:
+        """Reconcile a key as soon as a cause for which writes fail has ended, beside its other times."""
+        self._held.setdefault(cause, {})[key] = None
+
+    def release(self, ended: Iterable[WriteCause]) -> None:
+        """Reconcile the keys that were held for these causes."""
+        for cause in ended:
+            for key in self._held.pop(cause, ()):
+                self.enqueue(key)
 
     def enqueue(self, key: Key, after: float = 0.0) -> None:
         """Reconcile a key, now or after some seconds; without effect while the controller does not run."""
@@ -131,8 +146,9 @@ class Controller:
         self.queue = WorkQueue()
         self._metrics = metrics
         self._running = True
+        self._held.clear()
         if metrics is not None:
-            metrics.watch_queue(self.name, lambda: len(self.queue))
+            metrics.watch_controller(self.name, self.queue, self._workers)
         for key in self._initial() if self._initial is not None else ():
             self.queue.add(key)
         for key in self._cached(cache):
@@ -198,7 +214,9 @@ class Controller:
             self.queue.add_after(key, again if again == again else 0.0)  # noqa: PLR0124 -- NaN: at once
         ended = time.monotonic()
         if self._metrics is not None:
-            self._metrics.reconcile(self.name, "ok", ended - started)
+            self._metrics.reconcile(
+                self.name, "success" if again is None else "requeue_after", ended - started
+            )
         return ended
 
     def _failed(self, key: Key, error: Exception | SystemExit, started: float, *, hung: bool) -> float:
@@ -206,6 +224,8 @@ class Controller:
         if self._metrics is not None:
             self._metrics.reconcile(self.name, "timeout" if hung else "error", ended - started)
         seconds = self.queue.retry(key)
+        if isinstance(error, EngineError) and error.write_cause is not None:
+            self.hold(key, error.write_cause)
         where = f"{self.name}: {key.namespace}/{key.name}" if key.namespace else f"{self.name}: {key.name}"
         if hung:
             _log.error("%s: cancelled after %.0f s; again in %.1f s", where, self._timeout, seconds)

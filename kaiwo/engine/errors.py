@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -15,8 +15,30 @@ _NO_FIELD = "<nil>"
 """The field of a cause which only reports that other rules were not checked."""
 
 
+class WriteCause(NamedTuple):
+    """Why writes fail, as a key: writes with equal causes fail and succeed together.
+
+    Attributes:
+        kind: what fails: the rights, a webhook, the API server, or the connection to it.
+        verb: of the requests, as in RBAC; empty where any request fails.
+        resource: of the requests, with the subresource; empty where any request fails.
+        scope: the namespace, or the webhook's name.
+    """
+
+    kind: Literal["Forbidden", "Webhook", "ServerError", "Unreachable"]
+    verb: str = ""
+    resource: str = ""
+    scope: str = ""
+
+
 class EngineError(Exception):
-    """The base class of all errors that the engine raises on purpose."""
+    """The base class of all errors that the engine raises on purpose.
+
+    Attributes:
+        write_cause: why a write failed, where all writes like it fail; None for any other error.
+    """
+
+    write_cause: WriteCause | None = None
 
     @property
     def stable_message(self) -> str:

@@ -45,6 +45,7 @@ class LeaderElector:
     Attributes:
         identity: who we are; unique per process.
         holder: who holds the lease as last seen, empty when no process does.
+        problem: why the last attempt failed, empty when the API server answered it.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class LeaderElector:
             )
         self.identity = identity
         self.holder = ""
+        self.problem = ""
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -99,9 +101,25 @@ class LeaderElector:
         """Whether this process may write now."""
         return self._renewed is not None and self._clock() - self._renewed < self._renew_deadline
 
+    def health(self) -> tuple[bool, str]:
+        """Whether this process leads or waits for its turn; not when it cannot reach the lease at all."""
+        if self.valid():
+            return True, "this process leads"
+        name = f"lease {self._namespace}/{self._name}"
+        if self.problem:
+            return False, f"{name}: {self.problem}"
+        return True, f"waits for {name}, held by {self.holder or 'no process'}"
+
     async def acquire(self) -> None:
         """Wait until we hold the lease."""
+        waits_for = None
         while not await self._attempt():
+            if not self.problem and self.holder not in (waits_for, self.identity):
+                waits_for = self.holder
+                _log.info(
+                    "lease %s/%s is held by %s; this process waits for it and is ready to take over",
+                    self._namespace, self._name, self.holder,
+                )  # fmt: skip
             pause = self._retry_period * random.uniform(1.0, JITTER)  # noqa: S311 -- jitter needs no secrecy
             await asyncio.sleep(pause)
 
@@ -122,9 +140,11 @@ class LeaderElector:
                 break
             pause = max(0.0, period - (self._clock() - started))
         self._renewed = None
-        _log.warning(
-            "lease %s/%s lost to %s", self._namespace, self._name, self.holder or "no other process yet"
-        )
+        if self.holder in ("", self.identity):
+            text = f"not renewed within {self._renew_deadline:g} s; no other process holds it yet"
+        else:
+            text = f"lost to {self.holder}"
+        _log.warning("lease %s/%s %s", self._namespace, self._name, text)
 
     async def release(self) -> None:
         """Give the lease up, so that a successor need not wait for its end."""
@@ -155,12 +175,13 @@ class LeaderElector:
             async with asyncio.timeout(min(self._renew_deadline / 2, self._left())):
                 held = await self._write()
         except (Conflict, AlreadyExists):
-            self._mine = None
+            self._mine, self.problem = None, ""
             return False  # another process was quicker; the next read shows which
         except (EngineError, TimeoutError) as error:
-            self._mine = None
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "timed out")
+            self._mine, self.problem = None, str(error) or "timed out"
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, self.problem)
             return False
+        self.problem = ""
         if held:
             self._renewed = sent
         return held

@@ -6,7 +6,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.engine.condition_report import ConditionMetrics
 from kaiwo.engine.event_recorder import EventRecorder
+from kaiwo.engine.failing_writes import describe
+from kaiwo.engine.health import Health, HealthMetrics
 from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.reader import STALL
 from kaiwo.engine.reflector import Reflector
@@ -14,35 +17,15 @@ from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.controller import Controller, Watch
+    from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.leader_election import LeaderElector
     from kaiwo.engine.resource import Resource
 
 _log = logging.getLogger(__name__)
-
-
-class Health:
-    """What /healthz and /readyz say, as named checks."""
-
-    def __init__(self) -> None:
-        self._checks: dict[str, Callable[[], tuple[bool, str]]] = {}
-
-    def check(self, name: str, state: Callable[[], tuple[bool, str]]) -> None:
-        """Add a check.
-
-        Args:
-            name: what is checked.
-            state: returns whether all is well, and a word or sentence about it.
-        """
-        self._checks[name] = state
-
-    def ready(self) -> tuple[bool, dict[str, str]]:
-        """Whether all checks succeed, and the message of each."""
-        states = {name: state() for name, state in self._checks.items()}
-        return all(well for well, _ in states.values()), {name: text for name, (_, text) in states.items()}
 
 
 class Manager:
@@ -57,6 +40,7 @@ class Manager:
         event_recorder: takes Kubernetes Events.
         metrics: of the engine, and the registry for others.
         health: checks for /readyz, and for others to add to.
+        conditions: the configuration objects whose conditions are shown as metrics.
         leader_elector: None to lead at once (a single process on a developer's machine).
     """
 
@@ -96,19 +80,38 @@ class Manager:
             client, component=component, instance=instance, metrics=self.metrics
         )
         self.health = Health()
+        self.conditions = ConditionMetrics(self.metrics.prefix, self.cache)
+        self._component = component
+        self.metrics.registry.register(
+            HealthMetrics(self.metrics.prefix, self.health, lambda: client.failing_writes.messages)
+        )
+        self.metrics.registry.register(self.conditions)
         self.leader_elector = leader_elector
         self._stall = stall
         self._grace = grace
         self._controllers: list[Controller] = []
         self._reflectors: dict[Resource, Reflector] = {}
         self._leading = False
+        self._denied_listeners: list[Callable[[], None]] = []
+        client.failing_writes.on_change(self._release)
+        self.health.check("writes", self._writes)
         if leader_elector is not None:
             client.may_write = leader_elector.valid
+            self.health.check("lease", leader_elector.health)
 
     @property
     def leading(self) -> bool:
         """Whether controllers run in this process."""
         return self._leading
+
+    @property
+    def unreadable(self) -> Mapping[Resource, str]:
+        """The kinds that this process may not list, each with the API server's words."""
+        return {kind: it.denied for kind, it in self._reflectors.items() if it.denied}
+
+    def on_unreadable_change(self, listener: Callable[[], None]) -> None:
+        """Register a callback for changes of `unreadable`."""
+        self._denied_listeners.append(listener)
 
     def add(self, controller: Controller) -> None:
         """Add a controller, before `run`.
@@ -138,6 +141,7 @@ class Manager:
             asyncio.create_task(reflector.run(), name=f"reflector-{reflector.store.resource}")
             for reflector in self._reflectors.values()
         ]
+        tasks.append(asyncio.create_task(self.client.failing_writes.run(), name="failing writes"))
         try:
             await self._lead(stop)
         finally:
@@ -149,7 +153,9 @@ class Manager:
 
     def _prepare(self) -> None:
         for store in self.cache.stores():
-            reflector = Reflector(self.client, store, metrics=self.metrics, stall=self._stall)
+            reflector = Reflector(
+                self.client, store, metrics=self.metrics, stall=self._stall, on_denied=self._denied
+            )
             self._reflectors[store.resource] = reflector
             self.metrics.watch_store(str(store.resource), store.__len__)
             self.health.check(f"cache {store.resource}", _cache_state(reflector))
@@ -192,14 +198,29 @@ class Manager:
 
     async def _start(self, controller: Controller, stop: asyncio.Event) -> None:
         for watch in controller.watches:
-            if not await _unless(stop, self._reflectors[watch.resource].settled.wait()):
+            reflector = self._reflectors[watch.resource]
+            known = reflector.settled if watch.required else reflector.answered
+            if not await _unless(stop, known.wait()):
                 return
         _log.info("controller %s starts", controller.name)
         await controller.run(self.cache, stop, metrics=self.metrics, grace=self._grace)
 
+    def _release(self, ended: frozenset[WriteCause]) -> None:
+        for controller in self._controllers:
+            controller.release(ended)
+
+    def _denied(self) -> None:
+        for listener in self._denied_listeners:
+            listener()
+
+    def _writes(self) -> tuple[bool, str]:
+        """Whether writes succeed, as far as known."""
+        failing = self.client.failing_writes.messages
+        return not failing, "; ".join(describe(*item) for item in sorted(failing.items())) or "ok"
+
     def _set_leading(self, *, now: bool) -> None:
         self._leading = now
-        self.metrics.leading(now=now)
+        self.metrics.leading(self._component, now=now)
         _log.info("this process leads" if now else "this process does not lead any more")
 
 
@@ -219,9 +240,12 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> bool:
 
 
 def _cache_state(reflector: Reflector) -> Callable[[], tuple[bool, str]]:
-    """Ready means: listed and watched but for a short interruption, or known not to be served."""
+    """Ready means: listed and watched but for a short interruption, or known not to be served.
+
+    A missing right is no interruption: it stays until somebody grants it.
+    """
 
     def state() -> tuple[bool, str]:
-        return reflector.synced(), reflector.problem or "ok"
+        return reflector.synced() and not reflector.denied, reflector.problem or "ok"
 
     return state

@@ -14,11 +14,21 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
-from kaiwo.engine.errors import ApiError, ConnectionBroken, EngineError, Gone, NotFound
+from kaiwo.engine.errors import (
+    ApiError,
+    ConnectionBroken,
+    EngineError,
+    Forbidden,
+    Gone,
+    NotFound,
+    ServerUnavailable,
+)
 from kaiwo.engine.reader import STALL
 from kaiwo.engine.wire import decode_object
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import msgspec
 
     from kaiwo.engine.cached_object import CachedObject
@@ -38,6 +48,14 @@ HEALTHY_AFTER = 10.0
 """A watch that lived this many seconds has proved that things work again."""
 
 
+SOON = 4.0
+"""Longest pause in seconds where a try costs the API server next to nothing: it is away or starts, or it only
+checks a right. Whoever waits for its return or for the right continues within 5 s."""
+
+DENIED_AFTER = 5.0
+"""Seconds without the right to list a kind after which that is reported. An API server that starts denies
+everything for a moment."""
+
 OUTDATED_AFTER = 30.0
 """Seconds without a list or a watch after which a store is no longer taken as synced."""
 
@@ -48,12 +66,20 @@ class Reflector:
     Attributes:
         store: what is fed.
         settled: set once the first list is in, or the kind turned out not to be served.
+        answered: set once it is settled, or this process may not list the kind.
+        denied: the API server's words where this process may not list the kind, else empty.
         served: False while the API server does not know the kind.
         problem: why the store may be behind, empty when it is not.
     """
 
     def __init__(
-        self, client: Reader, store: Store, *, metrics: Metrics | None = None, stall: float = STALL
+        self,
+        client: Reader,
+        store: Store,
+        *,
+        metrics: Metrics | None = None,
+        stall: float = STALL,
+        on_denied: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -62,14 +88,19 @@ class Reflector:
             store: is fed.
             metrics: counts restarts.
             stall: seconds of silence after which a watch counts as dead.
+            on_denied: called whenever `denied` has changed.
         """
         self.store = store
         self.settled = asyncio.Event()
+        self.answered = asyncio.Event()
+        self.denied = ""
         self.served = True
         self.problem = "not listed yet"
         self._client = client
         self._metrics = metrics
         self._stall = stall
+        self._on_denied = on_denied
+        self._denied_since: float | None = None
         self._failing_since: float | None = None
         self._retry = Backoff(*RETRY)
         self._unserved = Backoff(*UNSERVED_RETRY)
@@ -133,6 +164,7 @@ class Reflector:
         self._failing_since = None
         self._unserved.reset()
         self.settled.set()
+        self._allowed()
         return version
 
     def _outdated(self) -> bool:
@@ -202,7 +234,27 @@ class Reflector:
         self.problem = "not served by the API server"
         self._failing_since = None
         self.settled.set()
+        self._allowed()
         await asyncio.sleep(self._unserved.next())
+
+    def _allowed(self) -> None:
+        """Take note of an answer that shows the right to list."""
+        self.answered.set()
+        self._denied_since = None
+        if self.denied:
+            self.denied = ""
+            self._on_denied()
+
+    def _deny(self, error: Forbidden) -> None:
+        """Take note of a missing right, and report it once it has been missing for a while."""
+        now = time.monotonic()
+        if self._denied_since is None:
+            self._denied_since = now
+        if now - self._denied_since >= DENIED_AFTER and not self.denied:
+            self.denied = str(error)
+            _log.error("%s cannot be listed: %s", self.store.resource, error)
+            self.answered.set()
+            self._on_denied()
 
     async def _failed(
         self, reason: Literal["gone", "lost", "error"], error: Exception, started: float
@@ -211,8 +263,13 @@ class Reflector:
         if time.monotonic() - started >= HEALTHY_AFTER:
             self._retry.reset()
         retry_after = error.retry_after if isinstance(error, ApiError) and error.retry_after else 0.0
-        pause = max(self._retry.next(), min(retry_after, RETRY[1]))
+        pause = self._retry.next()
+        if isinstance(error, Forbidden | ConnectionBroken | ServerUnavailable):
+            pause = min(pause, SOON)
+        pause = max(pause, min(retry_after, RETRY[1]))
         self.problem = f"{type(error).__name__}: {error}"
+        if isinstance(error, Forbidden):
+            self._deny(error)
         if self._failing_since is None:
             self._failing_since = time.monotonic()
         level = logging.INFO if reason == "gone" else logging.WARNING

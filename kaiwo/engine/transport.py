@@ -17,6 +17,7 @@ from yarl import URL
 from kaiwo.engine.errors import (
     ApiError,
     ConnectionBroken,
+    EngineError,
     Forbidden,
     NotLeading,
     ServerUnavailable,
@@ -116,6 +117,7 @@ class Transport:
 
     Attributes:
         may_write: called right before each mutating request is sent; False holds it back. None: always.
+        on_write: called with the end of each mutating request: how it failed, None when it succeeded.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class Transport:
         metrics: Metrics | None,
     ) -> None:
         self.may_write: Callable[[], bool] | None = None
+        self.on_write: Callable[[HttpRequest, EngineError | None], None] | None = None
         self._connection = connection
         self._agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(10.0, timeout))
@@ -151,6 +154,17 @@ class Transport:
             NotLeading: a mutating request while this process may not write.
             CredentialsError: no valid credentials.
         """
+        if self.on_write is None or not request.mutating:
+            return await self._repeated(request)
+        try:
+            answer = await self._repeated(request)
+        except EngineError as error:
+            self.on_write(request, error)
+            raise
+        self.on_write(request, None)
+        return answer
+
+    async def _repeated(self, request: HttpRequest) -> bytes:
         attempt = 1
         refresh = refreshed = False
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kaiwo.engine.backoff import pause
 
@@ -28,6 +28,22 @@ class Key(NamedTuple):
     name: str
 
 
+class QueueObserver(Protocol):
+    """What is called with the steps of keys through a queue."""
+
+    def added(self, key: Key, /) -> None:
+        """A key begins to wait for a worker."""
+
+    def taken(self, key: Key, /) -> None:
+        """A worker takes a key."""
+
+    def finished(self, key: Key, /) -> None:
+        """The work on a key ends."""
+
+    def retried(self) -> None:
+        """A key is added again after a failure."""
+
+
 class _Delayed(NamedTuple):
     """When a key is due, and with which priority it is added then."""
 
@@ -47,6 +63,9 @@ class WorkQueue:
     * Failures are counted per key, and each key backs off on its own.
 
     For one event loop; not safe for threads.
+
+    Attributes:
+        observer: called with each step of a key; None for no one.
     """
 
     def __init__(self, *, first_pause: float = 0.05, longest_pause: float = 60.0) -> None:
@@ -56,6 +75,7 @@ class WorkQueue:
             first_pause: seconds of back-off after the first failure of a key.
             longest_pause: the most; doubled pauses are cut to it.
         """
+        self.observer: QueueObserver | None = None
         self._first_pause = first_pause
         self._longest_pause = longest_pause
         self._lanes: dict[int, _Lanes] = {}
@@ -124,6 +144,8 @@ class WorkQueue:
         """
         count = self._failures[key] = self._failures.get(key, 0) + 1
         seconds = pause(self._first_pause, self._longest_pause, count)
+        if self.observer is not None:
+            self.observer.retried()
         self.add_after(key, seconds, self._active.get(key, NORMAL))
         return seconds
 
@@ -152,6 +174,8 @@ class WorkQueue:
     def done(self, key: Key) -> None:
         """End the work on a key; if it was added meanwhile, it waits again."""
         self._active.pop(key, None)
+        if self.observer is not None:
+            self.observer.finished(key)
         priority = self._again.pop(key, None)
         if priority is not None:
             self._enqueue(key, priority)
@@ -183,6 +207,8 @@ class WorkQueue:
             lanes = self._lanes[priority] = _Lanes()
         lanes.append(key)
         if not raised:
+            if self.observer is not None:
+                self.observer.added(key)
             self._notify()
 
     def _take(self) -> Key:
@@ -195,6 +221,8 @@ class WorkQueue:
             if self._waiting.get(key) == priority:
                 del self._waiting[key]
                 self._active[key] = priority
+                if self.observer is not None:
+                    self.observer.taken(key)
                 return key
 
     def _notify(self) -> None:

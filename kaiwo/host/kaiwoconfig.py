@@ -13,9 +13,11 @@ from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
+from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.workqueue import Key
+from kaiwo.host.rights_condition import RIGHTS, rights_condition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,7 +40,7 @@ _UNSERVED_RETRY = 30.0  # seconds, while the CRD itself is missing
 _SHOWN = 5  # differences in a message; after an upgrade there can be dozens, all with the same remedy
 GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
-OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED)
+OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, RIGHTS)
 
 
 class LiveConfig:
@@ -101,8 +103,7 @@ class LiveConfig:
         try:
             resolved, settings = self.read(event.new.full())
         except InvalidConfig as error:
-            self.problem = str(error)
-            _log.error("KaiwoConfig %s is invalid; the last valid values stay in force: %s", SINGLETON, error)
+            self.problem = str(error)  # the condition Ready is logged
             return
         self.problem = ""
         if resolved != self.current or settings != self.settings:
@@ -157,9 +158,12 @@ class ConfigController:
         self._plugins = plugins
         self._now = now
         self._crd_differences = crd_differences
+        self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", RIGHTS))
         self.controller = Controller(
             "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=lambda: [KEY]
         )
+        manager.on_unreadable_change(lambda: self.controller.enqueue(KEY))
+        manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
         return (Key("", event.latest.name),)
@@ -206,7 +210,7 @@ class ConfigController:
             if differences
             else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
         )
-        conditions = [self._ready(entry), current, *self._taint_ignored(entry)]
+        conditions = [self._ready(entry), current, *self._taint_ignored(entry), *self._rights(entry)]
         drop = [name for name in OWN_CONDITIONS if name not in {item.type for item in conditions}]
         # Kept while the plugin is missing: it says that workloads were queued.
         queue = {QUEUE_PLUGIN: name} if (name := self._plugins.queue_plugin) else {}
@@ -237,10 +241,21 @@ class ConfigController:
         )
         return [Condition(GPU_NODES_TAINTED, "False", "NodePoolsNotLoaded", message, entry.generation)]
 
+    def _rights(self, entry: CachedObject) -> list[Condition]:
+        manager = self._manager
+        missing = rights_condition(
+            manager.unreadable,
+            manager.client.failing_writes.messages,
+            self._plugins.backends,
+            entry.generation,
+        )
+        return [missing] if missing is not None else []
+
     async def _write(self, entry: CachedObject, status: Object) -> None:
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
             await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+        self._reporter.report(entry, _conditions(entry), status["conditions"])
 
 
 def _some(sentences: Sequence[str]) -> str:

@@ -12,11 +12,13 @@ import socket
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import prometheus_client
 
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
@@ -34,6 +36,7 @@ from kaiwo.host.cluster_facts import (
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
+from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners, run_lifecycles
 from kaiwo.host.workload.reconciler import WorkloadReconciler
@@ -74,10 +77,11 @@ class Operator:
         self._settings = settings
         self._plugins = plugins
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the package has no types; the series are noise
-        self._metrics = Metrics()
         self._limit = TimeLimit(settings.plugin_time_limit)
         self._registry = guarded_registry(plugins, self._limit)
         connection = credentials.load(settings.kubeconfig, settings.context)
+        self._metrics = Metrics(host=urlsplit(connection.server).netloc)
+        describe_process(self._metrics.registry)
         identity = f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}"
         self._client = Client(
             connection, user_agent=f"kaiwo-operator/{version('kaiwo')}", metrics=self._metrics
@@ -113,6 +117,7 @@ class Operator:
         cluster = ClusterFacts(manager.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners)
+        manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,

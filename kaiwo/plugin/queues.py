@@ -64,6 +64,10 @@ class Admission:
     pods_wait: bool = False
 
 
+def _unknown(_: str) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
     """What a queue system can read when it assigns or reads admission.
@@ -76,6 +80,8 @@ class QueueFacts:
         settings: the plugin's validated settings, or None.
         missing: kinds of ``reads`` that the cluster does not serve.
         pods: live pods of the workload's run.
+        owner_of: returns kind, namespace and name of the owner of an object in ``owned``, given its uid and
+            whosever it is (``Job team/train``); empty where it is not known.
         now: the time of the reconciliation, UTC; None for a plan that is not carried out, so that nothing is
             waited for.
     """
@@ -86,6 +92,7 @@ class QueueFacts:
     missing: frozenset[Resource] = frozenset()
     pods: tuple[Object, ...] = ()
     now: datetime | None = None
+    owner_of: Callable[[str], str] = _unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,8 +133,12 @@ class FaultProxy(Faults):
         self._released = asyncio.Event()
 
     def writes(self, *, beside: str = r"/leases/|/leases$|/events$|/events/") -> list[FaultRecord]:
-        """Mutating requests so far, those that match `beside` left out (leases and Events by default)."""
-        return [r for r in self.records if r.method in MUTATING and not re.search(beside, r.path)]
+        """Mutating requests so far, without dry runs and those that match `beside` (leases and Events)."""
+        return [
+            r
+            for r in self.records
+            if r.method in MUTATING and not re.search(beside, r.path) and "dryRun=All" not in r.query
+        ]
 
     def write_kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig that points to the proxy, for another process."""

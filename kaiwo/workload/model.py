@@ -128,6 +128,8 @@ class Facts:
         priority_classes: names of Kubernetes PriorityClasses, None when they are not known (no cluster).
         storage_classes: StorageClasses by name, None when they are not known.
         served: whether the cluster serves a kind.
+        unreadable: the kinds that the operator may not list, each with the API server's words; nothing is
+            known of their objects.
         live: the object under the child's name, ours or not; None when there is none.
         pods: live pods of this workload.
         gone_pods: its last failed pods that no longer exist, as they were.
@@ -150,6 +152,7 @@ class Facts:
     priority_classes: frozenset[str] | None = None
     storage_classes: Mapping[str, StorageClass] | None = None
     served: Callable[[Resource], bool] = _all_served
+    unreadable: Mapping[Resource, str] = field(default_factory=dict)
     live: Object | None = None
     pods: tuple[Object, ...] = ()
     gone_pods: tuple[Object, ...] = ()

@@ -11,7 +11,7 @@ from kaiwo.workload.defaults import queue_manages
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Plan, PlanContext
-from kaiwo.workload.plans.blocked import keep_status, plan_blocked
+from kaiwo.workload.plans.blocked import keep_status, plan_blocked, plan_without_rights
 from kaiwo.workload.plans.create import plan_create
 from kaiwo.workload.plans.live import plan_live
 from kaiwo.workload.plans.replacement import plan_scaled_to_zero
@@ -37,8 +37,10 @@ def plan(workload: Workload, registry: Registry, facts: Facts, choice: BackendCh
     """
     if workload.deleting:
         return Plan()
-    decided = Plan() if workload.status.terminal else _decide(workload, registry, facts, choice)
-    return with_status(workload, decided, facts.now)
+    if workload.status.terminal:
+        return with_status(workload, Plan(), facts.now)
+    stopped = plan_without_rights(workload, registry, facts, choice.backend) if facts.unreadable else None
+    return with_status(workload, stopped or _decide(workload, registry, facts, choice), facts.now)
 
 
 def _decide(workload: Workload, registry: Registry, facts: Facts, choice: BackendChoice) -> Plan:

@@ -58,6 +58,7 @@ _PASSING = {
     "RUNNING": ("Running", "ran"),
     "READY": ("Ready", "was ready"),
 }
+_WARNED = PROBLEMS | {"WriteRefused"}
 _MAX_MESSAGE = 2000
 _MAX_EVENT = 1000
 """Longest message of a status and of an Event; the API server accepts 1024 characters in an Event."""
@@ -235,9 +236,9 @@ def _events(workload: Workload, statuses: Sequence[Object], child: ChildRecord |
             if child is not None and created and not events:
                 text = f"{child.kind} {workload.name} was created; {message}"
             events.append(_event(type_, name, text))
-            if step["reason"] in PROBLEMS and step["reason"] != reason and type_ == "Normal":
+            if step["reason"] in _WARNED and step["reason"] != reason and type_ == "Normal":
                 events.append(_event("Warning", step["reason"], message))
-        elif step["reason"] != reason and (step["reason"] in PROBLEMS or step["status"] == "ERROR"):
+        elif step["reason"] != reason and (step["reason"] in _WARNED or step["status"] == "ERROR"):
             events.append(_event("Warning", step["reason"], message))
         word, reason = step["status"], step["reason"]
     return events

@@ -219,9 +219,9 @@ async def test_safe_requests_are_repeated(
     proxy.answer(500, method="GET")
     await through.get(CONFIG_MAP, namespace, "a")
     counted = metrics.registry.get_sample_value
-    labels = {"verb": "get", "resource": "configmaps"}
-    assert counted("kaiwo_api_requests_total", {**labels, "code": "500"}) == 1
-    assert counted("kaiwo_api_requests_total", {**labels, "code": "200"}) == 1
+    labels = {"verb": "get", "method": "GET", "host": "", "resource": "configmaps"}
+    assert counted("rest_client_requests_total", {**labels, "code": "500"}) == 1
+    assert counted("rest_client_requests_total", {**labels, "code": "200"}) == 1
 
 
 async def test_the_wish_to_wait_is_obeyed(

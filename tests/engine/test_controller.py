@@ -121,8 +121,15 @@ async def test_results_are_counted() -> None:
         while not controller.queue.failures(KEYS[0]):
             await asyncio.sleep(0.02)
     value = metrics.registry.get_sample_value
-    assert value("kaiwo_reconcile_total", {"controller": "test", "result": "ok"}) == 1
-    assert (value("kaiwo_reconcile_total", {"controller": "test", "result": "timeout"}) or 0) >= 1
+    name = "controller_runtime_reconcile"
+    assert value(f"{name}_total", {"controller": "test", "result": "success"}) == 1
+    assert (value(f"{name}_total", {"controller": "test", "result": "error"}) or 0) >= 1
+    assert (value(f"{name}_errors_total", {"controller": "test"}) or 0) >= 1
+    assert (value(f"{name}_timeouts_total", {"controller": "test"}) or 0) >= 1
+    queue = {"name": "test", "controller": "test"}
+    assert (value("workqueue_retries_total", queue) or 0) >= 1
+    assert (value("workqueue_work_duration_seconds_count", queue) or 0) >= 2
+    assert (value("workqueue_queue_duration_seconds_count", queue) or 0) >= 2
 
 
 async def test_everything_cached_is_reconciled_at_the_start() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaiwo.engine.manager import Health
+from kaiwo.engine.health import Health
 
 
 def test_health_names_what_is_not_ready() -> None:

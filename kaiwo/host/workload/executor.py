@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object
     from kaiwo.host.workload.snapshot import Snapshot
@@ -35,10 +36,10 @@ _UNTYPED = "failed to create typed patch object"
 
 
 def _rejection(write: Write, error: ApiError) -> ApiRejection | None:
-    if error.status in _REJECTIONS:
-        return ApiRejection(write.resource, error.status, error.reason, error.stable_message)
     if _UNTYPED in error.message:
         return ApiRejection(write.resource, 422, "Invalid", error.message)
+    if error.status in _REJECTIONS or error.write_cause is not None:
+        return ApiRejection(write.resource, error.status, error.reason, error.stable_message)
     return None
 
 
@@ -51,11 +52,13 @@ class WriteRejected(Exception):
 
     Attributes:
         rejection: the answer.
+        cause: the cause of it, where all writes like this one fail.
     """
 
-    def __init__(self, rejection: ApiRejection) -> None:
+    def __init__(self, rejection: ApiRejection, cause: WriteCause | None = None) -> None:
         super().__init__(rejection.message)
         self.rejection = rejection
+        self.cause = cause
 
 
 class PlanExecutor:
@@ -98,7 +101,7 @@ class PlanExecutor:
                 if error.status == _GONE and not isinstance(write, Create | Apply):
                     raise StaleSnapshot(f"{write.resource.kind} {write.name} is gone already") from error
                 if rejection := _rejection(write, error):
-                    raise WriteRejected(rejection) from error
+                    raise WriteRejected(rejection, error.write_cause) from error
                 raise
             if action:
                 done.append(action)

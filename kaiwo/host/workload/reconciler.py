@@ -17,7 +17,7 @@ from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.errors import Conflict
+from kaiwo.engine.errors import Conflict, EngineError
 from kaiwo.engine.resource import POD
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.workload import warning_events
@@ -97,6 +97,8 @@ class WorkloadReconciler:
         self.controller = Controller(
             kind.lower(), watches, self.reconcile, workers=workers, initial=self._without_status
         )
+        self._watched = frozenset(watch.resource for watch in watches)
+        manager.on_unreadable_change(self._requeue_unreadable)
         self._downloads = DownloadFollower(
             manager.client, on_progress=self.controller.enqueue, active=lambda: manager.leading
         )
@@ -130,6 +132,15 @@ class WorkloadReconciler:
             self._requeue_planned = True
             asyncio.get_running_loop().call_later(_REQUEUE_DELAY, self._requeue)
 
+    def _requeue_unreadable(self) -> None:
+        """Reconcile all workloads: which ones need a kind that cannot be listed, only their plans say."""
+        for entry in self._manager.cache.list(self._resource):
+            key = Key(entry.namespace, entry.name)
+            state = self._states.find(key, entry.uid)
+            if state is not None:
+                state.seen = None
+            self.controller.enqueue(key)
+
     def _requeue(self) -> None:
         self._requeue_planned = False
         for key in self._states.requeue_waiting():
@@ -149,6 +160,8 @@ class WorkloadReconciler:
         state, clock = self._states.of(key, entry.uid), self._clock()
         if state.ended_version == entry.resource_version:
             return None
+        if state.write_cause is not None and state.write_cause not in self._manager.client.failing_writes:
+            state.end_cause()
         before = self._reader.fingerprint(entry, self._kinds, self._downloads.progress(key))
         if not state.is_current(before, clock):
             try:
@@ -165,15 +178,24 @@ class WorkloadReconciler:
         # What is read after this may be newer than what was planned from; then the next one is not skipped.
         since, clock, now = self._states.requeues, self._clock(), datetime.now(UTC)
         workload = Workload.from_live(entry.readable(), entry.undecodable)
-        snapshot = self._reader.read(entry, workload, now)
+        unreadable = {
+            kind: words for kind, words in self._manager.unreadable.items() if kind in self._watched
+        }
+        snapshot = self._reader.read(entry, workload, now, unreadable)
         decided = await self._plan_and_write(key, snapshot, state)
-        version = await self._executor.report(entry, decided, now)
+        try:
+            version = await self._executor.report(entry, decided, now)
+        except EngineError as error:
+            if error.write_cause is not None:
+                state.end_cause()  # a rejection that could not be reported may be over before it can
+            raise
         state.seen = snapshot.fingerprint(before, version)
         reported = bool(decided.follow) and is_in_progress(workload)
         self._downloads.follow(key, decided.follow, reported=reported)
         status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}
         ended = status.get("status") in TERMINAL
-        if self._states.set_waiting(key, state, waits=not (ended or snapshot.has_child), since=since):
+        waits = not ended and (bool(unreadable) or not snapshot.has_child)
+        if self._states.set_waiting(key, state, waits=waits, since=since):
             self.controller.enqueue(key)
         if ended:
             state.end(version)
@@ -214,7 +236,9 @@ class WorkloadReconciler:
             try:
                 done = await self._executor.run(decided.writes, snapshot)
             except WriteRejected as error:
-                state.record_rejection(error.rejection, workload.generation, self._clock())
+                state.record_rejection(error.rejection, workload.generation, self._clock(), error.cause)
+                if error.cause is not None:
+                    self.controller.hold(key, error.cause)
                 _log.warning(
                     "%s %s/%s: the API server rejected %s: %s",
                     self._kind, key.namespace, key.name, error.rejection.resource.kind, error,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.engine.resource import NAMESPACE, POD
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from kaiwo.workload.backend_selection import BackendChoice
     from kaiwo.workload.download.progress import Progress
     from kaiwo.workload.model import Registry
+
+
+_REMEMBERED = 1000  # owners of queue objects that were named in a message
 
 
 class Fingerprint(NamedTuple):
@@ -118,6 +122,7 @@ class SnapshotReader:
         self._registry = registry
         self._served = served
         self._settings_of = settings_of
+        self._queue_owners: dict[str, str] = {}
 
     def fingerprint(
         self, entry: CachedObject, kinds: Iterable[Resource], progress: Progress | None
@@ -143,13 +148,20 @@ class SnapshotReader:
             progress.text if progress is not None else "",
         )
 
-    def read(self, entry: CachedObject, workload: Workload, now: datetime) -> Snapshot:
+    def read(
+        self,
+        entry: CachedObject,
+        workload: Workload,
+        now: datetime,
+        unreadable: Mapping[Resource, str] = MappingProxyType({}),
+    ) -> Snapshot:
         """Select the backend of a workload and read what its plan may depend on.
 
         Args:
             entry: the workload as it is cached.
             workload: the same, decoded.
             now: the time of this reconciliation, UTC.
+            unreadable: the kinds that may not be listed, each with the API server's words.
         """
         settings = self._settings_of()
         queue = self._registry.queue
@@ -183,6 +195,7 @@ class SnapshotReader:
             priority_classes=self._cluster.priority_classes,
             storage_classes=self._cluster.storage_classes,
             served=self._served,
+            unreadable=unreadable,
             live=child.full() if child is not None else None,
             pods=live_pods,
             download_pods=tuple(pod.full() for pod in download_pods),
@@ -215,7 +228,23 @@ class SnapshotReader:
             missing=frozenset(resource for resource in queue.reads if not self._served(resource)),
             pods=pods,
             now=now,
+            owner_of=self._owner_of_queue_object,
         )
+
+    def _owner_of_queue_object(self, uid: str) -> str:
+        """Kind, namespace and name of what a queue object belongs to; remembered when both are gone."""
+        queue = self._registry.queue
+        if uid not in self._queue_owners and queue is not None:
+            found = next(
+                (e for kind in queue.owned for e in self._cache.list(kind) if e.uid == uid and e.owners), None
+            )
+            if found is None:
+                return ""
+            owner = found.controller or found.owners[0]
+            if len(self._queue_owners) >= _REMEMBERED:
+                self._queue_owners.pop(next(iter(self._queue_owners)))
+            self._queue_owners[uid] = f"{owner.kind} {found.namespace}/{owner.name}"
+        return self._queue_owners.get(uid, "")
 
     def _queue_objects(self, owners: Iterable[CachedObject | None]) -> list[CachedObject]:
         """The queue system's objects that belong to a child or its pods."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.resource import Object
     from kaiwo.engine.workqueue import Key
     from kaiwo.host.workload.snapshot import Fingerprint
@@ -31,6 +32,7 @@ class ReconcileState:
         gone_pods: failed pods that are gone, as they were; see :meth:`record_failed_pod`.
         rejection: the API server's last rejection.
         rejected_generation: generation of the workload whose object was rejected.
+        write_cause: the cause of the rejection, where all writes like it fail.
         retry_at: monotonic time at which the rejected object is sent again.
         retry_pause: the last pause, seconds.
         warning_event: the newest Warning event about an object.
@@ -45,6 +47,7 @@ class ReconcileState:
     gone_pods: tuple[Object, ...] = ()
     rejection: ApiRejection | None = None
     rejected_generation: int = 0
+    write_cause: WriteCause | None = None
     retry_at: float = 0.0
     retry_pause: float = 0.0
     warning_event: Finding | None = None
@@ -55,8 +58,11 @@ class ReconcileState:
         """Whether nothing happened since the last plan, and none is due."""
         return self.seen == fingerprint and (self.due is None or clock < self.due)
 
-    def record_rejection(self, rejection: ApiRejection, generation: int, clock: float) -> None:
+    def record_rejection(
+        self, rejection: ApiRejection, generation: int, clock: float, cause: WriteCause | None = None
+    ) -> None:
         """Record a rejection, and when to try again: later each time, at once when the spec changes."""
+        self.write_cause = cause
         again = self.retry_pause and generation == self.rejected_generation
         self.retry_pause = min(2 * self.retry_pause, _LONGEST_RETRY) if again else _FIRST_RETRY
         self.rejection, self.rejected_generation = rejection, generation
@@ -68,9 +74,13 @@ class ReconcileState:
             return None
         return self.rejection
 
+    def end_cause(self) -> None:
+        """Send the rejected object again now: what stopped all writes like it has ended."""
+        self.write_cause, self.retry_at, self.seen = None, 0.0, None
+
     def clear_rejection(self) -> None:
         """Forget the rejection: an object was accepted, or the rejected one is not wanted any more."""
-        self.rejection, self.retry_pause = None, 0.0
+        self.rejection, self.write_cause, self.retry_pause = None, None, 0.0
 
     def record_failed_pod(self, pod: Object) -> None:
         """Keep a failed pod that is gone before its owner set a condition that depends on it."""

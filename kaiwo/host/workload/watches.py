@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
@@ -129,7 +130,8 @@ def workload_watches(
         watches += _queue_watches(
             registry.queue, kind, states, children=children, cache=cache, namespace=namespace
         )
-    return watches
+    # A kind that may not be listed stops the workloads that need it, and their status says so.
+    return [replace(watch, required=watch.resource == own) for watch in watches]
 
 
 def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tuple[str, ...], ...]]:

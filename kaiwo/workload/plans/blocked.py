@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
+from kaiwo.engine.resource import JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
+from kaiwo.workload.download import requested
 from kaiwo.workload.model import Plan
 from kaiwo.workload.status import recorded_conditions
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.workload.model import ApiRejection, ChildRecord
+    from kaiwo.plugin.backends import Backend
+    from kaiwo.workload.model import ApiRejection, ChildRecord, Facts, Registry
 
 REJECTED_RETRY_SECONDS = 60.0
 """Seconds until a rejected write is sent again: a quota or a policy may change without an event."""
@@ -21,6 +23,8 @@ REJECTED_RETRY_SECONDS = 60.0
 _UNUSABLE = (400, 413, 422)
 _FORBIDDEN = 403
 _NOT_SERVED = 404
+_NOT_NOW = frozenset({401, 429})
+_SERVER_ERROR = 500
 
 
 def plan_blocked(
@@ -76,8 +80,40 @@ def blocked_by_api(rejection: ApiRejection) -> Blocked:
     about = "StorageReady" if rejection.resource == PERSISTENT_VOLUME_CLAIM else "Schedulable"
     if rejection.status in _UNUSABLE:
         return Blocked("InvalidSpec", what, condition=about)
+    if rejection.status in _NOT_NOW or rejection.status >= _SERVER_ERROR:
+        again = f"{what}. It is written as soon as the API server accepts it"
+        return Blocked("WriteRefused", again, condition=about, status="PENDING")
     if rejection.status == _FORBIDDEN:
         return Blocked("Forbidden", what, condition=about)
     if rejection.status == _NOT_SERVED:
         return Blocked("BackendUnavailable", f"{what}; is its API installed?", condition=about)
     return Blocked(rejection.reason or "Rejected", what, condition=about)
+
+
+def plan_without_rights(
+    workload: Workload, registry: Registry, facts: Facts, backend: Backend | None
+) -> Plan | None:
+    """The plan of a workload that needs a kind which the operator may not list; None where it needs none.
+
+    A child may run that cannot be seen, so nothing is created and a known state is kept.
+    """
+    blocked = _missing_right(workload, registry, facts, backend) if backend is not None else None
+    if blocked is None or backend is None:
+        return None
+    if facts.live is not None or workload.status.child_uid:
+        return keep_status(workload, blocked, "SpecApplied")
+    return plan_blocked(workload, blocked, backend=backend.name)
+
+
+def _missing_right(workload: Workload, registry: Registry, facts: Facts, backend: Backend) -> Blocked | None:
+    """Which kinds cannot be listed; those that only other backends need do not matter."""
+    own = {backend.child, *backend.secondary, *((JOB,) if requested.wants(workload) else ())}
+    others = {kind for other in registry.backends for kind in (other.child, *other.secondary)} - own
+    needed = {kind: words for kind, words in facts.unreadable.items() if kind not in others}
+    if not needed:
+        return None
+    text = "; ".join(f"{kind}: {words}" for kind, words in sorted(needed.items(), key=str))
+    why = f"the operator may not list {text}. Grant its role the right (kaiwo manifests rbac)"
+    if own.intersection(needed):
+        return Blocked("BackendUnavailable", f"backend {backend.name} cannot run: {why}")
+    return Blocked("Forbidden", why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.queues import QueueFacts
+
+_PREEMPTOR = re.compile(r"Preempted to accommodate a workload \(UID: ([^,)\s]+)")
 
 UNMANAGED_AFTER = 30.0
 """Seconds after which an object without a Workload counts as not managed by Kueue."""
@@ -79,6 +82,7 @@ def _workload_admission(workload: Object, queue: str, facts: QueueFacts) -> Admi
             message = str(condition.get("message") or "")
             if state == "evicted":
                 message = _eviction_message(message, by_type.get("QuotaReserved"))
+                message = f"{_preemptor(message, facts)}{message}"
             return Admission(state, str(condition.get("reason") or kind), message, _since(condition))  # type: ignore[arg-type]  # one of the literals
     reserved = by_type.get("QuotaReserved")
     waits = f"waits in queue {queue}"
@@ -91,6 +95,13 @@ def _workload_admission(workload: Object, queue: str, facts: QueueFacts) -> Admi
     if text := _no_quota(workload, queue, message, facts):
         return Admission("pending", "NoQuota", text, since)
     return Admission("pending", str(reserved.get("reason") or "Pending"), message, since)
+
+
+def _preemptor(message: str, facts: QueueFacts) -> str:
+    """Who preempted it: Kueue's message has only the uid of a Workload."""
+    found = _PREEMPTOR.search(message)
+    name = facts.owner_of(found[1]) if found is not None else ""
+    return f"preempted by {name}: " if name else ""
 
 
 def _eviction_message(why: str, reserved: Object | None) -> str:

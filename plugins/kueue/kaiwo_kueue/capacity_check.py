@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _NANO = 10**9
 _SHOWN = 5
+_SEVERAL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +33,37 @@ class _Quota:
     nano: int
 
 
-def counted_twice(queues: Sequence[DesiredObject], pools: Sequence[QuotaPool]) -> list[SyncProblem]:
-    """Pools whose nodes are counted twice: the quotas of all queues add up to more than the nodes have."""
+def quota_beyond_nodes(
+    queues: Sequence[DesiredObject], pools: Sequence[QuotaPool], nodes: Collection[LabelledNode] = ()
+) -> list[SyncProblem]:
+    """Pools of which the quotas of several queues together exceed what the nodes have.
+
+    Args:
+        queues: the ClusterQueues that are described.
+        pools: the nodes that count, by pool.
+        nodes: all nodes. What cordoned ones would add is said: then nobody needs to change a quota.
+    """
     totals: dict[tuple[str, str], tuple[int, list[str]]] = {}
     for item in _quotas(queues):
         total, names = totals.get((item.flavor, item.resource), (0, []))
         totals[item.flavor, item.resource] = (total + item.nano, [*names, item.queue])
     problems = []
     for pool in pools:
+        away = [node for node in nodes if not node.counts and node.pool == pool.name]
         for resource, available in sorted(pool.quota.items()):
             nano, names = totals.get((pool.name, resource), (0, []))
             total = nano // _NANO
-            if total > available and len(names) > 1:
-                text = (
-                    f"flavor {pool.name}: queues {', '.join(names)} together have {total} {resource}, "
-                    f"its nodes have {available}; workloads beyond that are admitted and wait for nodes. "
-                    "Lower a quota"
-                )
-                problems.append(SyncProblem(CLUSTER_QUEUE, names[-1], "QuotaCountedTwice", text, "INFO"))
+            if total <= available or len(names) < _SEVERAL:
+                continue
+            reason, advice = "QuotaExceedsNodes", "Lower a quota, or add nodes"
+            if total <= available + sum(dict(node.resources).get(resource, 0) for node in away):
+                reason = "NodesCordoned"
+                advice = f"Cordoned: {', '.join(sorted(node.name for node in away)[:_SHOWN])}"
+            text = (
+                f"flavor {pool.name}: queues {', '.join(names)} together have {total} {resource}, its nodes "
+                f"have {available}; workloads beyond that are admitted and wait for nodes. {advice}"
+            )
+            problems.append(SyncProblem(CLUSTER_QUEUE, names[-1], reason, text, "INFO"))
     return problems
 
 

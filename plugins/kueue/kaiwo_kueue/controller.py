@@ -120,6 +120,7 @@ class QueueConfigController:
         self._pools.on_change(self._requeue)
         self._demand.on_change(self._requeue)
         host.on_config_change(self._requeue)
+        host.manager.client.failing_writes.on_change(lambda ended: self._requeue() if ended else None)
 
     def _requeue(self) -> None:
         self.controller.enqueue(KEY)

@@ -10,7 +10,7 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.metadata import GPU_MODEL
-from kaiwo_kueue.capacity_check import counted_twice, quota_without_nodes
+from kaiwo_kueue.capacity_check import quota_beyond_nodes, quota_without_nodes
 from kaiwo_kueue.conversion import QUOTAS, ordered, to_v1beta2
 from kaiwo_kueue.defaults import flavors
 from kaiwo_kueue.kinds import (
@@ -98,7 +98,7 @@ def desired(spec: QueueConfigSpec, state: ClusterState) -> DesiredObjects:
     classes = _unique(
         PRIORITY_CLASS, [_priority_class(e) for e in spec.workload_priority_classes or ()], problems
     )
-    problems += counted_twice(queues, state.pools)
+    problems += quota_beyond_nodes(queues, state.pools, state.nodes)
     problems += quota_without_nodes([*flavor_objects, *queues], state.nodes, state.gpu_keys)
     objects = (
         *topologies,

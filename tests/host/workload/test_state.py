@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kaiwo.engine.errors import WriteCause
 from kaiwo.engine.resource import JOB
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.workload.snapshot import Fingerprint
@@ -96,3 +97,15 @@ def test_a_change_during_a_reconciliation_is_not_missed() -> None:
     assert not states.set_waiting(key, state, waits=True, since=since)
     assert state.seen == ONE
     assert states.requeue_waiting() == {key}
+
+
+def test_a_rejection_whose_cause_has_ended_is_not_in_force() -> None:
+    """The object is sent again although nothing about the workload has changed."""
+    state, cause = ReconcileState(seen=ONE), WriteCause("Forbidden", "create", "jobs.batch", "team")
+    state.record_rejection(REJECTION, generation=1, clock=0.0, cause=cause)
+    assert state.write_cause == cause
+    state.end_cause()
+    assert state.rejection_in_force(1, 0.1) is None
+    assert not state.is_current(ONE, 0.1)
+    state.record_rejection(REJECTION, generation=1, clock=0.1)
+    assert state.write_cause is None

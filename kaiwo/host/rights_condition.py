@@ -1,0 +1,47 @@
+"""The condition of KaiwoConfig about rights that the operator lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.api.conditions import Condition
+from kaiwo.engine.failing_writes import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kaiwo.engine.errors import WriteCause
+    from kaiwo.engine.resource import Resource
+    from kaiwo.plugin.backends import Backend
+
+RIGHTS = "RightsComplete"
+
+
+def rights_condition(
+    unreadable: Mapping[Resource, str],
+    failing: Mapping[WriteCause, str],
+    backends: Iterable[Backend],
+    generation: int,
+) -> Condition | None:
+    """The condition, None while no right is missing.
+
+    Args:
+        unreadable: kinds that may not be listed, each with the API server's words.
+        failing: why writes fail now, each with the API server's words.
+        backends: of all plugins, to say which cannot run.
+        generation: of the KaiwoConfig.
+    """
+    texts = [_unreadable(kind, words, backends) for kind, words in unreadable.items()]
+    texts += [describe(cause, words) for cause, words in failing.items() if cause.kind == "Forbidden"]
+    if not texts:
+        return None
+    text = (
+        f"{'; '.join(sorted(texts))}. Apply the roles of this version and plugin set (kaiwo manifests rbac)"
+    )
+    return Condition(RIGHTS, "False", "Forbidden", text, generation)
+
+
+def _unreadable(kind: Resource, words: str, backends: Iterable[Backend]) -> str:
+    stopped = sorted({one.name for one in backends if kind in (one.child, *one.secondary)})
+    what = f" (stops backend {', '.join(stopped)})" if stopped else ""
+    return f"list {kind}{what}: {words}"
