@@ -11,14 +11,14 @@ FOLDERS := . $(patsubst %/pyproject.toml,%,$(PLUGINS:$(STORAGE)/%=)) $(STORAGE)[
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --maxfail 20 --durations 15
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-matrix test-pure lint bench wheels install clean
+.PHONY: demo test test-matrix test-node test-pure lint bench wheels install clean
 
 demo: $(STAMP)
 	$(BIN)/kaiwo demo
 
 test: lint
 	$(BIN)/kaiwo sandbox build
-	$(PYTEST)
+	$(PYTEST) -m "not node"
 
 # What talks to Kueue, KubeRay or AppWrapper once more, against the generation before.
 # MATRIX_SLICE names test files to run instead of all.
@@ -26,9 +26,14 @@ test-matrix: $(STAMP)
 	$(BIN)/kaiwo sandbox build --generation older
 	KAIWO_SANDBOX_GENERATION=older $(PYTEST) -m matrix $(MATRIX_SLICE)
 
+# What needs containers that really run. A machine runs one real node at a time, so nothing runs in parallel.
+test-node: $(STAMP)
+	$(BIN)/kaiwo sandbox build --real-node
+	$(BIN)/python -m pytest -m node --durations 15
+
 # Everything that needs no control plane: seconds.
 test-pure: $(STAMP)
-	$(BIN)/python -m pytest -m "not cluster and not slow"
+	$(BIN)/python -m pytest -m "not cluster and not node and not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

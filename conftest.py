@@ -15,4 +15,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_slow(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in ("cluster", "slow"))
+    return any(item.get_closest_marker(name) for name in ("cluster", "node", "slow"))

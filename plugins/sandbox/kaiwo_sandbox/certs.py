@@ -33,7 +33,14 @@ VERSION = "2"
 ADMIN, ADMIN_GROUP = "kaiwo-sandbox-admin", "system:masters"
 FRONT_PROXY = "front-proxy-client"
 _LOOPBACK = "127.0.0.1"
-_API_SERVER_SANS = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", _LOOPBACK)
+API_SERVER_SANS = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    _LOOPBACK,
+    "10.96.0.1",
+)
 _WEBHOOK_SANS = ("kueue-webhook-service.kueue-system.svc", "localhost", _LOOPBACK)
 
 _WEBHOOK_AUTHORITY = "kueue-ca"
@@ -141,13 +148,33 @@ def _leaf(
     _write(directory, name, key, builder.sign(authority.key, hashes.SHA256()))
 
 
+def issue(
+    directory: Path, name: str, common_name: str, *, group: str = "", alternatives: Sequence[str] = ()
+) -> None:
+    """Write a key and a certificate that the authority in `directory` signs.
+
+    Args:
+        directory: has ``ca.crt`` and ``ca.key``, and gets the files.
+        name: name of the files.
+        common_name: the subject's name, for a client its user.
+        group: the group of a client.
+        alternatives: names and addresses of a server; without them the certificate is a client's.
+    """
+    key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError(f"{directory / 'ca.key'}: expected a P-256 key, got {type(key).__name__}")
+    certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
+    authority = _Authority(certificate, key)
+    _leaf(directory, authority, name, common_name, group=group, alternatives=alternatives)
+
+
 def _rsa_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 def _create(directory: Path) -> None:
     authority = _authority(directory, "ca")
-    _leaf(directory, authority, "apiserver", "kube-apiserver", alternatives=(*_API_SERVER_SANS, "10.96.0.1"))
+    _leaf(directory, authority, "apiserver", "kube-apiserver", alternatives=API_SERVER_SANS)
     _leaf(directory, authority, "kubelet", "kwok", alternatives=("localhost", _LOOPBACK))
     _leaf(directory, authority, "admin", ADMIN, group=ADMIN_GROUP)
     webhook_authority = _authority(directory, "webhook-ca", _WEBHOOK_AUTHORITY, key=_rsa_key())

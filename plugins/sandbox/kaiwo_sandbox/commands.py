@@ -108,12 +108,31 @@ Annotations on a RayJob or RayService control the simulation of Ray:
 )
 @with_option
 @generation_option
+@click.option(
+    "--real-node",
+    is_flag=True,
+    help="Add a node on which containers really run. It needs root and Debian packages.",
+)
 @binaries_option
-def up(name: str, nodes: str, addons: tuple[str, ...], generation: str, binaries: Path | None) -> None:
+def up(
+    name: str,
+    *,
+    nodes: str,
+    addons: tuple[str, ...],
+    generation: str,
+    real_node: bool,
+    binaries: Path | None,
+) -> None:
     """Start a sandbox and print its KUBECONFIG."""
     started = time.monotonic()
     running = Sandbox.up(
-        name, nodes=nodes, addons=addons, generation=generation, binaries=binaries, progress=_progress
+        name,
+        nodes=nodes,
+        addons=addons,
+        generation=generation,
+        real_node=real_node,
+        binaries=binaries,
+        progress=_progress,
     )
     if kit.settings().output:
         kit.emit([_document(running.status())], one=True)
@@ -199,10 +218,13 @@ def env(name: str) -> None:
     help="Addons to build as well, separated by commas; '' for none.",
 )
 @generation_option
+@click.option("--real-node", is_flag=True, help="Also the programs of a real node.")
 @binaries_option
-def build(addons: tuple[str, ...], generation: str, binaries: Path | None) -> None:
+def build(addons: tuple[str, ...], *, generation: str, real_node: bool, binaries: Path | None) -> None:
     """Build the programs, or find them in the cache or in another source."""
-    found = binaries_module.ensure(addons, directory=binaries, generation=generation, progress=_progress)
+    found = binaries_module.ensure(
+        addons, directory=binaries, generation=generation, real_node=real_node, progress=_progress
+    )
     for program, path in sorted(found.programs.items()):
         _progress(f"{program:<24} {path}")
 

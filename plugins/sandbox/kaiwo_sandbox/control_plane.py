@@ -14,6 +14,7 @@ import yaml
 from kaiwo_sandbox.certs import ADMIN, ADMIN_GROUP, FRONT_PROXY
 from kaiwo_sandbox.generations import NEWER, OLDER
 from kaiwo_sandbox.ports import LOOPBACK
+from kaiwo_sandbox.real_node import certificates, network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,11 +34,12 @@ _QPS, _BURST = 500, 1000
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files and ports of one sandbox, and the generation of its addons."""
+    """The files and ports of one sandbox, the generation of its addons, and whether it has a real node."""
 
     directory: Path
     ports: Mapping[str, int]
     generation: str = NEWER.name
+    real_node: bool = False
 
     @property
     def is_older(self) -> bool:
@@ -62,7 +64,12 @@ class Layout:
     @property
     def url(self) -> str:
         """The URL of the API server."""
-        return f"https://{LOOPBACK}:{self.ports['apiserver']}"
+        return f"https://{self.address}:{self.ports['apiserver']}"
+
+    @property
+    def address(self) -> str:
+        """The address of the API server. Pods of a real node cannot reach the loopback address."""
+        return network.HOST if self.real_node else LOOPBACK
 
 
 def etcd(binary: Path, layout: Layout) -> list[str]:
@@ -86,16 +93,20 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
 def apiserver(binary: Path, layout: Layout) -> list[str]:
     """The command of kube-apiserver. Aggregator routing lets Services without pods lead to webhooks."""
     pki = layout.pki
+    certificate = certificates.API_SERVER if layout.real_node else "apiserver"
+    # The endpoints of the Service "kubernetes" cannot contain a loopback address.
+    endpoints = [] if layout.real_node else ["--endpoint-reconciler-type=none"]
     return [
         str(binary),
         f"--etcd-servers=http://{LOOPBACK}:{layout.ports['etcd']}",
-        f"--bind-address={LOOPBACK}",
+        f"--bind-address={layout.address}",
         f"--secure-port={layout.ports['apiserver']}",
-        f"--advertise-address={LOOPBACK}",
-        # The endpoints of the Service "kubernetes" cannot contain a loopback address.
-        "--endpoint-reconciler-type=none",
-        f"--tls-cert-file={pki / 'apiserver.crt'}",
-        f"--tls-private-key-file={pki / 'apiserver.key'}",
+        f"--advertise-address={layout.address}",
+        *endpoints,
+        f"--tls-cert-file={pki / f'{certificate}.crt'}",
+        f"--tls-private-key-file={pki / f'{certificate}.key'}",
+        f"--kubelet-client-certificate={pki / 'admin.crt'}",
+        f"--kubelet-client-key={pki / 'admin.key'}",
         f"--client-ca-file={pki / 'ca.crt'}",
         f"--token-auth-file={layout.directory / 'tokens.csv'}",
         "--authorization-mode=Node,RBAC",

@@ -11,8 +11,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write(path: Path, *, name: str, url: str, pki: Path) -> None:
-    """Write an administrator's kubeconfig for the API server at `url`, readable by its owner alone."""
+def write(path: Path, *, name: str, url: str, pki: Path, client: str = "admin") -> None:
+    """Write a kubeconfig for the API server at `url`, readable by its owner alone.
+
+    Args:
+        path: the file.
+        name: the name of the sandbox.
+        url: the URL of the API server.
+        pki: directory with the certificates of the authority and of the client.
+        client: name of the client's certificate and key.
+    """
 
     def encoded(file: str) -> str:
         return base64.b64encode((pki / file).read_bytes()).decode()
@@ -28,8 +36,8 @@ def write(path: Path, *, name: str, url: str, pki: Path) -> None:
             {
                 "name": context,
                 "user": {
-                    "client-certificate-data": encoded("admin.crt"),
-                    "client-key-data": encoded("admin.key"),
+                    "client-certificate-data": encoded(f"{client}.crt"),
+                    "client-key-data": encoded(f"{client}.key"),
                 },
             }
         ],

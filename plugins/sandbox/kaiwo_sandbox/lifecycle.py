@@ -26,6 +26,7 @@ from kaiwo_sandbox import (
 from kaiwo_sandbox.api import ApiClient
 from kaiwo_sandbox.control_plane import Layout
 from kaiwo_sandbox.ports import wait_until_free
+from kaiwo_sandbox.real_node import node, volumes
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.addons.base import Addon
@@ -40,7 +41,7 @@ WATCHDOG = "watchdog"
 
 def layout(directory: Path, state: SandboxState) -> Layout:
     """The files and ports of this sandbox."""
-    return Layout(directory, state.ports, state.generation)
+    return Layout(directory, state.ports, state.generation, state.real_node)
 
 
 def write_files(directory: Path, state: SandboxState) -> None:
@@ -77,6 +78,7 @@ def start(directory: Path, state: SandboxState) -> None:
     template = Path(state.template)
     restored = etcd_template.restore(template, files.data)
     template_ports = etcd_template.ports(template)
+    node_pid = node.prepare(files, state) if state.real_node else None
     etcd = process.start("etcd", control_plane.etcd(Path(state.programs["etcd"]), files), directory=directory)
     start_api_server(directory, state)
     selected = addons.load(state.addons)
@@ -95,6 +97,8 @@ def start(directory: Path, state: SandboxState) -> None:
         ):
             process.start(name, command(Path(state.programs[name]), files), directory=directory)
         objects.create_all(api, state.nodes)
+        if node_pid is not None:
+            node.start(api, files, state, node_pid)
         _start_addons(directory, state, selected)
         readiness.wait_for_nodes(api, [item["metadata"]["name"] for item in state.nodes])
         readiness.wait_for_service_account(api, "default")
@@ -123,7 +127,7 @@ def _create_initial_objects(
     api: ApiClient, directory: Path, state: SandboxState, selected: list[Addon]
 ) -> None:
     """Create the objects of every new sandbox with these addons."""
-    items = [objects.STORAGE_CLASS]
+    items = volumes.storage_classes() if state.real_node else [objects.STORAGE_CLASS]
     for addon in selected:
         items += addon.static_objects(Path(state.manifests[addon.name]))
     objects.create_all(api, items)
@@ -207,6 +211,8 @@ def reset(directory: Path, state: SandboxState) -> None:
         SandboxError: a program did not become ready.
     """
     stop(directory, keep=(WATCHDOG,))
+    if state.real_node:
+        node.remove_remains(state.name)
     for port in state.ports.values():
         wait_until_free(port)
     shutil.rmtree(directory / "etcd", ignore_errors=True)

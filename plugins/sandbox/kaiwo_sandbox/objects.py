@@ -20,6 +20,8 @@ _COLLECTIONS = {
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
     "Secret": "/api/v1/namespaces/{namespace}/secrets",
     "Namespace": "/api/v1/namespaces",
+    "Service": "/api/v1/namespaces/{namespace}/services",
+    "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",
     "Node": "/api/v1/nodes",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",

@@ -146,10 +146,15 @@ def start(
             detail=error.strerror or str(error),
             hint="build the programs for this machine with kaiwo sandbox build",
         ) from error
+    return record(name, pid, directory=directory)
+
+
+def record(name: str, pid: int, *, directory: Path) -> Process:
+    """Write the pid file of a running process, in place of one of the same name."""
     process = Process(name, pid, _start_time(pid))
-    record = pids / f"{name}.json"
-    record.with_suffix(".tmp").write_text(json.dumps({"pid": pid, "started": process.started}))
-    record.with_suffix(".tmp").rename(record)
+    file = directory / "pids" / f"{name}.json"
+    file.with_suffix(".tmp").write_text(json.dumps({"pid": pid, "started": process.started}))
+    file.with_suffix(".tmp").rename(file)
     return process
 
 

@@ -3,7 +3,8 @@
 `control_plane` is one sandbox for the whole test session. It starts with the first test that uses it and is
 deleted at the end, even if the session is killed. `platform` is another one with Kueue, KubeRay and
 AppWrapper. `namespace` is a new namespace in the control plane for each test, `platform_namespace` one in the
-platform. `run_download_pod` runs a download pod of the control plane on this machine.
+platform. `run_download_pod` runs a download pod of the control plane on this machine. `real_node` is a
+sandbox whose only node really runs containers, which needs root, and `node_namespace` a new namespace in it.
 
 `KAIWO_SANDBOX_GENERATION=older` runs the older releases of the addons. `KAIWO_SANDBOX_REUSE=NAME[,NAME]` uses
 running sandboxes instead and does not delete them, which makes local runs faster.
@@ -17,7 +18,7 @@ import contextlib
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -107,17 +108,26 @@ def _reuse(sandbox: Sandbox) -> Iterator[Sandbox]:
     sandbox.api.close()
 
 
-def _start(config: pytest.Config, name: str, *, addons: tuple[str, ...] = ()) -> Iterator[Sandbox]:
+def _start(config: pytest.Config, name: str, **how: Any) -> Iterator[Sandbox]:
     """Start a sandbox, and delete it at the end of the session."""
     from kaiwo_sandbox.sandbox import Sandbox
 
-    sandbox = Sandbox.up(
-        name, addons=addons, generation=_generation(), owned=True, progress=_progress_writer(config)
-    )
+    sandbox = Sandbox.up(name, generation=_generation(), owned=True, progress=_progress_writer(config), **how)
     try:
         yield sandbox
     finally:
         sandbox.down()
+
+
+@pytest.fixture(scope="session")
+def real_node(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A sandbox with a real node and no simulated nodes, shared by all tests of the session.
+
+    One machine can run one at a time.
+    """
+    reusable = [each for each in _reused() if each.has_real_node]
+    name = f"pytest-{os.getpid()}-node"
+    yield from _reuse(reusable[0]) if reusable else _start(request.config, name, nodes="none", real_node=True)
 
 
 @pytest.fixture
@@ -130,6 +140,12 @@ def namespace(control_plane: Sandbox, request: pytest.FixtureRequest) -> Iterato
 def platform_namespace(platform: Sandbox, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a new namespace in the platform, which is deleted after the test."""
     yield from _namespace_in(platform, request)
+
+
+@pytest.fixture
+def node_namespace(real_node: Sandbox, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a new namespace in the sandbox with the real node, which is deleted after the test."""
+    yield from _namespace_in(real_node, request)
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from kaiwo_sandbox.generations import NEWER
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import make_private, state_dir, state_root
 from kaiwo_sandbox.ports import allocate
+from kaiwo_sandbox.real_node import network, node, requirements
+from kaiwo_sandbox.real_node.images import recipes, registry, store
 from kaiwo_sandbox.state import SandboxState
 from kaiwo_sandbox.status import ProcessStatus, SandboxStatus
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kaiwo_sandbox.addons.base import Addon
     from kaiwo_sandbox.api import Object
     from kaiwo_sandbox.binaries import Binaries
+    from kaiwo_sandbox.real_node.images.store import Image
 
 DEFAULT_NAME = "default"
 
@@ -46,6 +49,7 @@ class Sandbox:
         token: a bearer token with the rights of the administrator.
         addons: names of its addons.
         generation: generation of its addons.
+        has_real_node: whether containers really run on one of its nodes.
         api: a client for the API server.
     """
 
@@ -63,6 +67,7 @@ class Sandbox:
         self.token = (directory / "token").read_text()
         self.addons = tuple(state.addons)
         self.generation = state.generation
+        self.has_real_node = state.real_node
         self.api = ApiClient(layout.url, layout.pki)
 
     @classmethod
@@ -74,6 +79,7 @@ class Sandbox:
         addons: Sequence[str] = (),
         binaries: Path | None = None,
         generation: str = NEWER.name,
+        real_node: bool = False,
         owned: bool = False,
         progress: Callable[[str], None] = lambda _line: None,
     ) -> Sandbox:
@@ -85,6 +91,7 @@ class Sandbox:
             addons: any of ``kueue``, ``kuberay``, ``appwrapper``.
             binaries: a directory of binaries, used before all other sources.
             generation: ``newer`` or ``older`` releases of the addons, on the same Kubernetes.
+            real_node: add a node on which containers really run; it needs root.
             owned: delete the sandbox when this process ends, even by SIGKILL.
             progress: receives lines about long steps.
 
@@ -94,8 +101,10 @@ class Sandbox:
         directory = state_dir(name)
         selected = addons_module.load(addons)
         node_objects = nodes_module.load(nodes) if isinstance(nodes, str) else list(nodes)
+        if real_node:
+            requirements.check()
         programs = binaries_module.ensure(
-            addons, directory=binaries, generation=generation, progress=progress
+            addons, directory=binaries, generation=generation, real_node=real_node, progress=progress
         )
         with locked(teardown.lock_file(name)):
             if cls.find(name) is not None:
@@ -107,8 +116,10 @@ class Sandbox:
                     ),
                 )
             teardown.remove(directory)
+            if real_node:
+                network.check()
             make_private(directory)
-            state = _new_state(name, selected, programs, node_objects, generation)
+            state = _new_state(name, selected, programs, node_objects, generation, real_node=real_node)
             pipe = watchdog.start(name, directory) if owned else None
             try:
                 lifecycle.write_files(directory, state)
@@ -168,6 +179,15 @@ class Sandbox:
         if wait:
             readiness.wait_for_nodes(self.api, [node["metadata"]["name"]])
 
+    def add_image(self, image: Image) -> str:
+        """Make an image if it is not in the cache, serve it to the real node, and return its reference.
+
+        Raises:
+            SandboxError: a program that the image needs is not installed.
+        """
+        registry.add(node.registry_root(self.directory), image.name, store.ensure(image))
+        return f"{recipes.REGISTRY}/{image.name}"
+
     def create_crds(self, definitions: Sequence[Object]) -> None:
         """Create CRDs and return when the API server serves them.
 
@@ -226,7 +246,13 @@ class Sandbox:
 
 
 def _new_state(
-    name: str, addons: Sequence[Addon], programs: Binaries, nodes: list[Object], generation: str
+    name: str,
+    addons: Sequence[Addon],
+    programs: Binaries,
+    nodes: list[Object],
+    generation: str,
+    *,
+    real_node: bool,
 ) -> SandboxState:
     """Choose the etcd template and the ports of a new sandbox.
 
@@ -235,20 +261,22 @@ def _new_state(
     addon_names = [addon.name for addon in addons]
     template = etcd_template.location(
         binaries_key=programs.key,
-        addons=addon_names,
+        addons=[*addon_names, *(["real-node"] if real_node else [])],
         generation=generation,
         authority=certs.fingerprint(certs.ensure()),
     )
     addon_ports = [port for addon in addons for port in addon.port_names]
+    node_ports = node.PORT_NAMES if real_node else ()
     template_ports = etcd_template.ports(template)
     preferred = {port: template_ports[port] for port in addon_ports if port in template_ports}
     return SandboxState(
         name=name,
-        ports=allocate((*PORT_NAMES, *addon_ports), preferred=preferred),
+        ports=allocate((*PORT_NAMES, *addon_ports, *node_ports), preferred=preferred),
         addons=addon_names,
         programs={program: str(path) for program, path in programs.programs.items()},
         manifests={addon: str(path) for addon, path in programs.manifests.items()},
         template=str(template),
         nodes=nodes,
         generation=generation,
+        real_node=real_node,
     )

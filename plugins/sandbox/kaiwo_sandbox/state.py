@@ -29,6 +29,7 @@ class SandboxState:
         template: path of the etcd template that a reset restores.
         nodes: the nodes that `up` and a reset create.
         generation: generation of its addons.
+        real_node: whether it has a real node.
     """
 
     name: str
@@ -39,6 +40,7 @@ class SandboxState:
     template: str
     nodes: list[Object] = field(default_factory=list)
     generation: str = NEWER.name
+    real_node: bool = False
 
     def save(self, directory: Path) -> None:
         """Write the file atomically."""

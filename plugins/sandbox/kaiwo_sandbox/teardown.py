@@ -10,6 +10,7 @@ from kaiwo_sandbox import lifecycle, state
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import state_dir, state_root
 from kaiwo_sandbox.ports import release
+from kaiwo_sandbox.real_node import node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,4 +57,6 @@ def remove(directory: Path) -> None:
     loaded = state.load(directory)
     if loaded is not None:
         release(loaded.ports.values())
+        if loaded.real_node:
+            node.remove_remains(loaded.name)
     shutil.rmtree(directory, ignore_errors=True)

@@ -19,9 +19,9 @@ _TIMEOUT_SECONDS = 5.0
 _EMPTY_REVIEW = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"})
 
 
-def is_ready(port: int, path: str) -> bool:
+def is_ready(port: int, path: str, *, host: str = LOOPBACK) -> bool:
     """Whether `path` (``/readyz`` or ``/healthz``) on `port` returns status 200."""
-    with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=_TIMEOUT_SECONDS)) as connection:
+    with closing(http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)) as connection:
         try:
             connection.request("GET", path)
             return connection.getresponse().status == http.client.OK

@@ -39,7 +39,7 @@ def _find_go(binary_set: BinarySet) -> str:
             f"{program.name} is not in the cache, and go is not installed to build it",
             hint=(
                 "install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the program, "
-                "or start without appwrapper; no container image has this program"
+                "or start without what needs it; no container image has this program"
             ),
         )
     if go is None:

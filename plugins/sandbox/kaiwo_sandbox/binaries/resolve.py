@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import generations
 from kaiwo_sandbox.binaries import cache, go_build, images
-from kaiwo_sandbox.builds.binary_sets import ADDON_PROGRAMS, CORE, CORE_PROGRAMS, SETS, BinarySet
+from kaiwo_sandbox.builds.binary_sets import (
+    ADDON_PROGRAMS,
+    CORE,
+    CORE_PROGRAMS,
+    NODE_PROGRAMS,
+    SETS,
+    BinarySet,
+)
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.generations import NEWER
 from kaiwo_sandbox.locks import locked
@@ -54,6 +61,7 @@ def ensure(
     *,
     directory: Path | None = None,
     generation: str = NEWER.name,
+    real_node: bool = False,
     progress: Progress = print,
 ) -> Binaries:
     """Find or build the programs of a sandbox with `addons`.
@@ -62,6 +70,7 @@ def ensure(
         addons: any of ``kueue``, ``kuberay``, ``appwrapper``.
         directory: a directory of binaries; other sources provide only the programs that it lacks.
         generation: ``newer`` or ``older`` releases of the addons.
+        real_node: also the programs of a real node.
         progress: receives lines about builds and downloads.
 
     Raises:
@@ -69,7 +78,8 @@ def ensure(
     """
     addon_sets = generations.generation(generation).addons
     _check_platform()
-    needed = (*CORE_PROGRAMS, *(ADDON_PROGRAMS[addon] for addon in addons))
+    node_programs = NODE_PROGRAMS if real_node else {}
+    needed = (*CORE_PROGRAMS, *(ADDON_PROGRAMS[addon] for addon in addons), *node_programs)
     programs = _find_in_directory(_explicit_directory(directory), needed)
     manifests: dict[str, Path] = {}
     keys = [f"{path}:{path.stat().st_mtime_ns}" for path in programs.values()]
@@ -78,6 +88,7 @@ def ensure(
         set_addons = [addon for addon in addons if addon_sets[addon] is binary_set]
         provided = [ADDON_PROGRAMS[addon] for addon in set_addons]
         provided += CORE_PROGRAMS if binary_set is CORE else ()
+        provided += [name for name, its_set in node_programs.items() if its_set is binary_set]
         missing = [name for name in provided if name not in programs]
         if missing or set_addons:
             required.append((binary_set, missing, set_addons))

@@ -140,11 +140,30 @@ OLDER_KUEUE = BinarySet(
 OLDER_APPWRAPPER = _appwrapper("older-appwrapper")
 OLDER_KUBERAY = _kuberay("older-kuberay")
 
-SETS = (CORE, APPWRAPPER, KUBERAY, OLDER_KUEUE, OLDER_APPWRAPPER, OLDER_KUBERAY)
+NODE = BinarySet(
+    name="node",
+    programs=(
+        Program("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+        Program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
+    ),
+    ldflags=f"{_STRIPPED} {_VERSION_FLAGS}",
+    minutes=4,
+)
+COREDNS = BinarySet(
+    name="coredns",
+    programs=(Program("coredns", f"{_MODULE_PREFIX}/coredns"),),
+    ldflags=_STRIPPED,
+    minutes=2,
+    source="coredns.go",
+)
 
+SETS = (CORE, APPWRAPPER, KUBERAY, OLDER_KUEUE, OLDER_APPWRAPPER, OLDER_KUBERAY, NODE, COREDNS)
 
 ADDON_PROGRAMS = {"kueue": "kueue", "kuberay": "ray-operator", "appwrapper": "appwrapper-controller"}
 """The program of each addon, by addon name."""
 
 CORE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The programs of every sandbox."""
+
+NODE_PROGRAMS = {"kubelet": NODE, "kube-proxy": NODE, "coredns": COREDNS}
+"""The programs of a real node, and the binary set of each."""
