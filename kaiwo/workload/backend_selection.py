@@ -107,7 +107,7 @@ def _select(
             return BackendChoice(blocked=_gone(workload, registry, recorded), keeps_child=_has_run(workload))
     if chosen is None or not chosen.built:
         return BackendChoice(blocked=_not_loaded(workload, registry, chosen, wanted_field(workload)))
-    if recorded:
+    if recorded or not chosen.variants:
         return BackendChoice(chosen)
     inp = VariantInput(settings.get(chosen.name), queue_manages)
     return BackendChoice(_variant(chosen, registry, inp))

@@ -58,7 +58,7 @@ class Fetch:
 
 def wants(workload: Workload) -> bool:
     """Whether anything is to be downloaded before the workload starts."""
-    return any(requests(workload))
+    return workload.spec.storage is not None and any(requests(workload))
 
 
 def unserved(workload: Workload, registry: Registry) -> Blocked | None:

@@ -41,6 +41,8 @@ class ClaimWrites:
 
 def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
     """The claims of a workload without a child, and what to write, or why not; others' are never touched."""
+    if case.workload.spec.storage is None:
+        return ClaimWrites()
     rendered = claims(case.workload, resolved)
     writes: list[Write] = []
     warnings: list[str] = []
