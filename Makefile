@@ -11,6 +11,9 @@ FOLDERS := . $(patsubst %/pyproject.toml,%,$(PLUGINS:$(STORAGE)/%=)) $(STORAGE)[
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --maxfail 20 --durations 15
 STAMP  := $(VENV)/.installed
 
+# Without cached bytecode each run compiles all tests anew, and so does each process that they start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-matrix test-node test-pure lint bench wheels install clean
 
 demo: $(STAMP)
@@ -31,9 +34,9 @@ test-node: $(STAMP)
 	$(BIN)/kaiwo sandbox build --real-node
 	$(BIN)/python -m pytest -m node --durations 15
 
-# Everything that needs no control plane: seconds.
+# Everything that needs no control plane, and neither wheels nor many processes: about a minute on two cores.
 test-pure: $(STAMP)
-	$(BIN)/python -m pytest -m "not cluster and not node and not slow"
+	$(PYTEST) -m "not cluster and not node and not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

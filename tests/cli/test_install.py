@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,8 +25,9 @@ ALL = (
 IMAGES = ("--image", "registry.example.com/kaiwo:1", "--scheduler-image", "registry.example.com/scheduler:1")
 
 
+@cache
 def documents(text: str) -> list[Any]:
-    """All objects of a rendered text."""
+    """All objects of a rendered text, to be read only."""
     return list(yaml.safe_load_all(text))
 
 

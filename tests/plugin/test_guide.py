@@ -98,6 +98,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_every_stage_of_the_guide_works_as_written(project: Path) -> None:
     """Files, commands and their output; in the end the plugin implements what the eight stages are about."""
     stages = re.findall(r"^## \d\. .*$", GUIDE, flags=re.MULTILINE)

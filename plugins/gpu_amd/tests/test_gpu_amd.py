@@ -71,32 +71,43 @@ def test_the_vendor_keeps_the_contract() -> None:
     assert VENDOR.utilization.metric == "gpu_gfx_activity"
 
 
-@given(
-    st.recursive(
-        st.none() | st.integers() | st.text(max_size=5),
-        lambda inner: (
-            st.lists(inner)
-            | st.dictionaries(
-                st.sampled_from(
-                    ["metadata", "labels", "status", "allocatable", "amd.com/gpu", PRODUCT, COUNT]
-                ),
-                inner,
-            )
-        ),
-    )
+LABELS = [
+    ("metadata",),
+    ("metadata", "labels"),
+    ("metadata", "labels", PRODUCT),
+    ("metadata", "labels", COUNT),
+]
+COUNTS = [("status",), ("status", "allocatable"), ("status", "allocatable", "amd.com/gpu")]
+ODD = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["labels", "allocatable", "amd.com/gpu", PRODUCT, COUNT]), inner, max_size=3
+        )
+    ),
+    max_leaves=6,
 )
-def test_any_node_is_read(odd: Any) -> None:
-    """No node breaks planning, whichever part of it is odd."""
-    read = node(gpus={"amd.com/gpu": 8})
-    for broken in (
-        {**read, "metadata": odd},
-        {**read, "metadata": {"name": "a", "labels": odd}},
-        {**read, "metadata": {"name": "a", "labels": {PRODUCT: odd, COUNT: odd}}},
-    ):
-        assert [found.count for found in recognise(broken)] == [8]
-    for broken in (
-        {**read, "status": odd},
-        {**read, "status": {"allocatable": odd}},
-        {**read, "status": {"allocatable": {"amd.com/gpu": odd}}},
-    ):
-        assert all(found.count > 0 for found in recognise(broken))
+
+
+def with_odd(place: tuple[str, ...], odd: Any) -> Any:
+    """A node with 8 GPUs and something odd at one place."""
+    made: Any = node(gpus={"amd.com/gpu": 8}, labels={PRODUCT: "AMD_Instinct_MI300X"})
+    *parents, last = place
+    at = made
+    for key in parents:
+        at = at[key]
+    at[last] = odd
+    return made
+
+
+@given(st.sampled_from(LABELS), ODD)
+def test_no_label_hides_gpus(place: tuple[str, ...], odd: Any) -> None:
+    """Whatever stands where labels belong, allocatable GPUs are counted."""
+    assert [found.count for found in recognise(with_odd(place, odd))] == [8]
+
+
+@given(st.sampled_from(COUNTS), ODD)
+def test_no_status_breaks_planning(place: tuple[str, ...], odd: Any) -> None:
+    """GPUs that are reported are at least one each."""
+    assert all(found.count > 0 for found in recognise(with_odd(place, odd)))

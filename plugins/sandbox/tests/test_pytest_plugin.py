@@ -41,6 +41,7 @@ def test_second(control_plane, namespace):
 """
 
 
+@pytest.mark.slow
 def test_a_reused_sandbox_that_is_not_up_is_explained(
     home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_reused_sandbox_that_is_not_up_is_explained(
     result.stdout.fnmatch_lines(['*KAIWO_SANDBOX_REUSE: sandbox "ghost" is not running*'])
 
 
+@pytest.mark.slow
 def test_collecting_tests_starts_nothing(home: Path, pytester: pytest.Pytester) -> None:
     """Neither a sandbox nor the import of its code."""
     pytester.makepyfile(USES_BOTH)
@@ -61,6 +63,7 @@ def test_collecting_tests_starts_nothing(home: Path, pytester: pytest.Pytester) 
     assert not (home / "state").exists()
 
 
+@pytest.mark.slow
 def test_the_header_says_which_versions_run(
     home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +75,7 @@ def test_the_header_says_which_versions_run(
         result.stdout.fnmatch_lines([f"sandbox: kubernetes 1.36.3, *{version}*"])
 
 
+@pytest.mark.slow
 def test_a_generation_that_does_not_exist_ends_the_session(
     home: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 def test_a_real_s3_server_gives_every_object_once(download: Any, bucket: str) -> None:
     """Unicode, spaces, brackets, empty objects; folder markers are no files."""
     items = download.s3(
@@ -67,6 +68,7 @@ def test_a_real_s3_server_gives_every_object_once(download: Any, bucket: str) ->
     assert download.files() == {**expected, "single": b"y"}
 
 
+@pytest.mark.slow
 def test_nothing_but_the_mounted_files_holds_a_secret(download: Any, bucket: str) -> None:
     """Not the output, the termination message, the journal, the plan or the arguments."""
     items = download.s3(bucket, folders=[{"path": "x", "targetPath": "out"}])

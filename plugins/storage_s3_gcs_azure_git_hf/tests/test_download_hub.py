@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow  # the client reads its environment once, so each test starts a process
+
 COMMIT = "c" * 40
 LARGE = b"weights" * 100_000
 OID = hashlib.sha256(LARGE).hexdigest()

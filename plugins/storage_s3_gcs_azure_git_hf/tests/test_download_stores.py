@@ -201,6 +201,7 @@ def _azure(download: Any, container: str, connection: str) -> dict[str, Any]:
     return {"azureBlob": [{"connectionString": download.secret("az", connection), "containers": [bucket]}]}
 
 
+@pytest.mark.slow
 def test_azure_with_an_account_key(download: Any, azurite: str, container: str) -> None:
     """Files and folders of a real server of the Blob interface."""
     outcome = download(_azure(download, container, _connection(azurite)))
@@ -208,6 +209,7 @@ def test_azure_with_an_account_key(download: Any, azurite: str, container: str) 
     assert download.files() == EXPECTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["account key", "shared access signature"])
 @pytest.mark.parametrize("right", [True, False])
 def test_azure_content_is_checked(download: Any, azurite: str, container: str, how: str, right: bool) -> None:
@@ -236,6 +238,7 @@ def test_azure_content_is_checked(download: Any, azurite: str, container: str, h
     assert "sig=" not in outcome.err
 
 
+@pytest.mark.slow
 def test_azure_with_a_wrong_key_is_refused(download: Any, azurite: str, container: str) -> None:
     """Exit 3, and the key is in no output."""
     wrong = base64.b64encode(b"CANARY").decode()
@@ -245,6 +248,7 @@ def test_azure_with_a_wrong_key_is_refused(download: Any, azurite: str, containe
     assert wrong not in outcome.err
 
 
+@pytest.mark.slow
 def test_azure_without_the_container_is_not_found(download: Any, azurite: str) -> None:
     """Exit 3 with the container's name."""
     outcome = download(_azure(download, "missing", _connection(azurite)))
