@@ -41,6 +41,9 @@ PROBLEMS = frozenset(
 _SKEW = 2.0
 """Seconds by which the clocks of two API servers may differ, whole seconds included."""
 
+_NODE_SKEW = 300.0
+"""Seconds by which the clock of a node may be behind that of the API server."""
+
 
 def pod_name(pod: Object) -> str:
     """The pod's name, for messages."""
@@ -102,15 +105,25 @@ def gated(pod: Object) -> bool:
 
 
 def started(pods: Iterable[Object]) -> datetime | None:
-    """The earliest start of a container, running or ended, init containers not counted."""
-    times: list[datetime | None] = []
+    """The earliest start of a container, running or ended, init containers not counted.
+
+    A kubelet reports 1970 for a container that the runtime could not start. So a time before the creation of
+    the pod is no start.
+    """
+    times: list[datetime] = []
     for pod in pods:
+        created = parse_time(lenient_map(pod.get("metadata")).get("creationTimestamp"))
         for container in containers(pod):
             states = [lenient_map(container.get(source)) for source in ("state", "lastState")]
-            times += [
+            found = [
                 parse_time(lenient_map(item.get(name)).get("startedAt")) for item in states for name in _RAN
             ]
-    return min((at for at in times if at is not None), default=None)
+            times += [at for at in found if at is not None and not _is_before(at, created)]
+    return min(times, default=None)
+
+
+def _is_before(at: datetime, created: datetime | None) -> bool:
+    return created is not None and (created - at).total_seconds() > _NODE_SKEW
 
 
 def problem(pods: Iterable[Object], recorded: Finding | None = None) -> Finding | None:

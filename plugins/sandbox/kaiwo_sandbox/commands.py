@@ -85,6 +85,7 @@ Annotations on a pod (or a pod template) control the simulation of its container
   kaiwo-sandbox/hold: "true"             do not start until the annotation is removed
   kaiwo-sandbox/forever: "true"          never end
   kaiwo-sandbox/image-pull-error: TEXT   the image cannot be pulled
+  kaiwo-sandbox/start-error: TEXT        the runtime cannot start the containers
 
 Annotations on a RayJob or RayService control the simulation of Ray:
 

@@ -174,6 +174,18 @@ def test_an_image_that_cannot_be_pulled_waits_with_its_reason(control_plane: San
     wait_for_pod(control_plane, namespace, name, phase("Succeeded"))
 
 
+def test_a_container_that_cannot_be_started_ends_as_a_kubelet_reports_it(
+    control_plane: Sandbox, namespace: str
+) -> None:
+    """With 1970 as the start; programs that compute a duration from it must be able to meet it."""
+    make_pod(control_plane, namespace, "absent", start_error='exec: "/bin/bash": no such file or directory')
+    pod = wait_for_pod(control_plane, namespace, "absent", phase("Failed"))
+    terminated = state_of(pod)["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (128, "StartError")
+    assert terminated["startedAt"] == "1970-01-01T00:00:00Z"
+    assert 'exec: "/bin/bash": no such file or directory' in terminated["message"]
+
+
 def test_a_held_pod_starts_when_it_is_released(control_plane: Sandbox, namespace: str) -> None:
     """A test decides when a pod starts, without sleeping."""
     make_pod(control_plane, namespace, "held", hold="true", run_time="100ms")

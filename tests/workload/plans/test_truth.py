@@ -146,6 +146,32 @@ def test_what_never_ran_has_no_start(world: World) -> None:
     assert world.status["completionTime"] == ENDED
 
 
+def test_a_container_that_the_runtime_could_not_start_has_no_start(world: World) -> None:
+    """A kubelet reports 1970 for it; the run would have lasted 56 years."""
+    world.settle()
+    epoch = "1970-01-01T00:00:00Z"
+    text = 'exec: "/bin/bash": stat /bin/bash: no such file or directory'
+    ended = {"exitCode": 128, "reason": "StartError", "startedAt": epoch, "message": text}
+    pod = world.pod(phase="Failed", containerStatuses=[container(terminated=ended)])
+    pod["metadata"]["creationTimestamp"] = BEGUN
+    world.set(pods=(pod,))
+    judged(world, "Failed")
+    assert told(world) == ("FAILED", "ExitCode")
+    assert "/bin/bash" in world.status["message"]
+    assert "startTime" not in world.status
+    assert world.status["completionTime"] == ENDED
+
+
+def test_a_start_by_the_clock_of_a_node_that_is_behind_is_kept(world: World) -> None:
+    """Clocks of nodes differ by seconds from that of the API server."""
+    world.settle()
+    pod = runs(world, at=BEGUN)
+    pod["metadata"]["creationTimestamp"] = STARTED
+    world.set(pods=(pod,))
+    told(world)
+    assert world.status["startTime"] == BEGUN
+
+
 def test_a_new_child_is_a_new_run_and_older_pods_are_not_its(world: World) -> None:
     """Its start is its own container's; what the old one left running for a moment counts for nothing."""
     world.settle()
