@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.workload import GROUP
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
-from kaiwo.install.write_policy import API_VERSION, NAMESPACE_NAME, is_operator
+from kaiwo.install.write_policy import API_VERSION, NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
 from kaiwo.workload.metadata import RUN_ID
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def object_policies(rules: Iterable[PolicyRule], installation: str) -> list[Rend
 
     Args:
         rules: rights of the operator.
-        installation: the namespace of the installation; its policy for system namespaces counts there.
+        installation: the namespace of the installation. There and in kube-system the operator writes
+            nothing of this, by another policy.
     """
     chosen = [rule for rule in rules if _WRITES & set(rule.verbs)]
     own = sorted({(g, r) for rule in chosen if rule.own_objects for g in rule.groups for r in rule.resources})
@@ -65,7 +66,9 @@ def _policy(
         "failurePolicy": "Fail",
         "matchConstraints": {
             "namespaceSelector": {
-                "matchExpressions": [{"key": NAMESPACE_NAME, "operator": "NotIn", "values": [installation]}]
+                "matchExpressions": [
+                    {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [SYSTEM_NAMESPACE, installation]}
+                ]
             },
             "resourceRules": [
                 {
