@@ -80,7 +80,7 @@ def test_a_user_with_the_roles_for_users_gets_a_plan_with_all_checks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The role edit in the namespace and kaiwo-cluster-view everywhere: nothing that a plan reads is hidden."""
+    """Role edit in the namespace, kaiwo-cluster-view everywhere: nothing that a plan reads is hidden."""
     api = control_plane.api
     paths = []
     for manifest in user_roles(load(), namespace):
