@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from kaiwo.install.namespace import namespace
 from kaiwo.install.operator import operator_deployment
@@ -16,8 +16,9 @@ from kaiwo.install.workload_policy import workload_policy
 from kaiwo.install.write_policy import write_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from kaiwo.install.restrictions import Restriction
     from kaiwo.plugin.registry import Plugins
 
 Part: TypeAlias = Literal["rbac", "operator", "scheduler"]
@@ -41,6 +42,8 @@ class InstallOptions:
         scheduler_image: of the scheduler.
         workload_namespace: the only namespace whose workloads run; empty for all.
         restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
+        plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
+        restricted: what workloads may name only with a right to it, in every namespace.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -48,6 +51,8 @@ class InstallOptions:
     scheduler_image: str = SCHEDULER_IMAGE
     workload_namespace: str = ""
     restrict_namespace: bool = False
+    plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    restricted: tuple[Restriction, ...] = ()
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -62,10 +67,10 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     where = installation.namespace
     found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
-        found += operator_roles(plugins, where, installation.workload_namespace)
+        found += operator_roles(plugins, where, installation.workload_namespace, installation.plugin_settings)
         found += write_policy(where)
-        found += workload_policy(plugins.backends, where)
-        found += user_roles(where)
+        found += workload_policy(plugins.backends, where, installation.restricted)
+        found += user_roles(plugins, where)
     if "operator" in chosen:
         found.append(operator_deployment(plugins, where, installation.image, installation.workload_namespace))
     if "scheduler" in chosen:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
 
 from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
+from kaiwo.install.object_policy import object_policies
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rbac import PolicyRule
-    from kaiwo.plugin.registry import Plugins
+    from kaiwo.plugin.registry import LoadedPlugin, Plugins
 
 RBAC: Final = "rbac.authorization.k8s.io"
 API_VERSION: Final = f"{RBAC}/v1"
@@ -26,17 +29,30 @@ namespace of the installation is added."""
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
-def operator_roles(plugins: Plugins, namespace: str, workload_namespace: str = "") -> list[RenderedManifest]:
-    """Service account, roles and bindings.
+def operator_roles(
+    plugins: Plugins,
+    namespace: str,
+    workload_namespace: str = "",
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[RenderedManifest]:
+    """Service account, roles, bindings, and the policies for what roles cannot express.
 
     Args:
         plugins: loaded plugins; declarations that cannot run yet add no rights.
         namespace: of the operator.
         workload_namespace: the only namespace in which it has rights to workloads and their objects; empty
             for all.
+        settings: of plugins, by their names, as KaiwoConfig has them; the defaults for what is missing.
     """
-    everywhere = [*((rule, "host") for rule in CLUSTER_RULES), *declared(plugins, of_workloads=False)]
-    of_workloads = [*((rule, "host") for rule in WORKLOAD_RULES), *declared(plugins, of_workloads=True)]
+    everywhere = [
+        *((rule, "host") for rule in CLUSTER_RULES),
+        *declared(plugins, settings, of_workloads=False),
+    ]
+    of_workloads = [
+        *((rule, "host") for rule in WORKLOAD_RULES),
+        *declared(plugins, settings, of_workloads=True),
+    ]
+    limits = object_policies((rule for rule, _ in (*everywhere, *of_workloads)), namespace)
     limited: list[RenderedManifest] = []
     if workload_namespace:
         name = installed_name(WORKLOAD_ROLE, namespace)
@@ -64,6 +80,7 @@ def operator_roles(plugins: Plugins, namespace: str, workload_namespace: str = "
         lease_role(OPERATOR, namespace),
         binding(OPERATOR, role=("Role", OPERATOR), account=OPERATOR, namespace=namespace),
         *limited,
+        *limits,
     ]
 
 
@@ -72,11 +89,14 @@ def _role(role: Object, needs: Iterable[tuple[PolicyRule, str]]) -> RenderedMani
     return RenderedManifest(role | {"rules": rules}, whys)
 
 
-def declared(plugins: Plugins, *, of_workloads: bool) -> Iterator[tuple[PolicyRule, str]]:
+def declared(
+    plugins: Plugins, settings: Mapping[str, Mapping[str, Any]] | None = None, *, of_workloads: bool
+) -> Iterator[tuple[PolicyRule, str]]:
     """The rights that loaded plugins need, each rule with the plugin's name.
 
     Args:
         plugins: loaded plugins.
+        settings: of plugins, by their names, as KaiwoConfig has them.
         of_workloads: whether to return the rights of backends and download sources, which are for objects of
             workloads, or those of all other declarations.
     """
@@ -89,7 +109,20 @@ def declared(plugins: Plugins, *, of_workloads: bool) -> Iterator[tuple[PolicyRu
             if isinstance(declaration, Backend | DownloadSource) != of_workloads:
                 continue
             for rule in getattr(declaration, "rules", ()):
-                yield rule, plugin.name
+                if _is_needed(rule, plugin, (settings or {}).get(plugin.name) or {}):
+                    yield rule, plugin.name
+
+
+def _is_needed(rule: PolicyRule, plugin: LoadedPlugin, section: Mapping[str, Any]) -> bool:
+    """Whether a rule's setting is on; a section that cannot be used counts as absent, as in the operator."""
+    model = plugin.settings_model()
+    if not rule.setting or model is None:
+        return True
+    try:
+        read = model.model_validate(section)
+    except ValidationError:
+        read = model.model_validate({})
+    return bool(read.model_dump(by_alias=True)[rule.setting])
 
 
 def merged(rules: Iterable[tuple[PolicyRule, str]]) -> tuple[list[Object], tuple[tuple[str, ...], ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 _PORT = 10259  # of kube-scheduler's probes and metrics, https
 _DIRECTORY = "/etc/kaiwo-scheduler"
 _FILE = "scheduler.yaml"
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+_IMAGE_VERSION = re.compile(r":v?(\d+)\.(\d+)[^:/]*$")
 
 _WEIGHT: Final = 5
 _FULL: Final = 10  # the best score of a shape; kube-scheduler counts from 0 to 10 here
@@ -56,6 +60,28 @@ def scheduler_objects(plugins: Plugins, namespace: str, image: str) -> list[Rend
         RenderedManifest(stored),
         _deployment(namespace, image, text),
     ]
+
+
+def version_problem(image: str, server: str) -> str:
+    """Why a scheduler does not fit an API server; empty when it does, or when its tag is no version.
+
+    A kube-scheduler may be one minor version older than the API server, and never newer (the version skew
+    policy of Kubernetes).
+
+    Args:
+        image: of the scheduler.
+        server: version of the API server, as its ``gitVersion``.
+    """
+    tag, api = _IMAGE_VERSION.search(image.partition("@")[0]), _VERSION.match(server)
+    if tag is None or api is None:
+        return ""
+    behind = int(api[2]) - int(tag[2])
+    if tag[1] == api[1] and behind in (0, 1):
+        return ""
+    return (
+        f"scheduler image {image} does not fit the API server {server}: a kube-scheduler may be one minor "
+        "version older than it and never newer"
+    )
 
 
 def gpu_keys(vendors: tuple[GpuVendor, ...]) -> list[str]:

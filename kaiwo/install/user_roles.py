@@ -1,34 +1,85 @@
-"""Renders the rights of users: additions to the cluster's own roles view, edit and admin."""
+"""Renders the rights of users: additions to the cluster's own roles, and roles to bind."""
 
 from __future__ import annotations
 
-from kaiwo.api.crds import WORKLOADS
+from typing import TYPE_CHECKING
+
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.install.host_rules import READ
 from kaiwo.install.rendered_manifest import RenderedManifest, head, installed_name
-from kaiwo.install.roles import API_VERSION, RBAC
+from kaiwo.install.roles import API_VERSION, RBAC, merged
+from kaiwo.plugin.rbac import PolicyRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.engine.resource import Resource
+    from kaiwo.plugin.registry import Plugins
 
 _CHANGE = ("create", "update", "patch", "delete", "deletecollection")
 
 
-def user_roles(installation: str) -> list[RenderedManifest]:
-    """ClusterRoles that are aggregated into ``view`` and ``edit``: whoever reads Jobs reads workloads.
+def user_roles(plugins: Plugins, installation: str) -> list[RenderedManifest]:
+    """The ClusterRoles for users; each is complete, so that it can also be bound by itself.
 
-    The cluster's role ``edit`` includes ``view``, and ``admin`` includes ``edit``.
+    * ``kaiwo-view`` and ``kaiwo-edit`` are aggregated into ``view`` and ``edit``: whoever reads or runs Jobs
+      in a namespace reads or runs workloads there.
+    * ``kaiwo-cluster-view`` reads what ``kaiwo plan`` checks against. It is aggregated into ``view``, which
+      gives it to those who have ``view`` in the whole cluster.
+    * ``kaiwo-queue-admin`` configures the queues, where a plugin has some.
 
     Args:
+        plugins: loaded plugins.
         installation: the namespace of the installation.
     """
-    return [
-        _role(installation, "view", READ, "whoever reads the Jobs of a namespace reads its workloads"),
-        _role(installation, "edit", _CHANGE, "whoever runs Jobs in a namespace runs workloads there"),
+    workloads = tuple(WORKLOADS.values())
+    checked = (NODE, PRIORITY_CLASS, STORAGE_CLASS, KAIWO_CONFIG)
+    kinds = tuple(kind.resource for kind in plugins.kinds())
+    queue = plugins.queue_system
+    queues = tuple(kind for kind in queue.reads if kind not in queue.owned) if queue else ()
+    configured = [
+        kind.resource
+        for plugin in plugins.loaded
+        if plugin.queue_systems
+        for controller in plugin.controllers
+        for kind in controller.kinds
     ]
+    found = [
+        _role(installation, "view", [_rule(workloads, READ, "workloads are read with Jobs")], into="view"),
+        _role(
+            installation,
+            "edit",
+            [_rule(workloads, (*READ, *_CHANGE), "workloads are run and read with Jobs")],
+            into="edit",
+        ),
+        _role(
+            installation,
+            "cluster-view",
+            [
+                _rule(checked, READ, "a plan is checked against nodes, classes and the configuration"),
+                _rule((*kinds, *queues), READ, "a plan is checked against the queues"),
+            ],
+            into="view",
+        ),
+    ]
+    if configured:
+        rules = [
+            _rule(configured, (*READ, *_CHANGE), "the configuration of the queues"),
+            _rule(queues, READ, "the queues that come of it"),
+        ]
+        found.append(_role(installation, "queue-admin", rules))
+    return found
 
 
-def _role(installation: str, into: str, verbs: tuple[str, ...], why: str) -> RenderedManifest:
-    name = installed_name(f"kaiwo-{into}", installation)
-    role = head(API_VERSION, "ClusterRole", name, app="kaiwo", installation=installation)
-    role["metadata"]["labels"][f"{RBAC}/aggregate-to-{into}"] = "true"
-    groups = sorted({resource.group for resource in WORKLOADS.values()})
-    plurals = [resource.plural for resource in WORKLOADS.values()]
-    role["rules"] = [{"apiGroups": groups, "resources": plurals, "verbs": list(verbs)}]
-    return RenderedManifest(role, ((why,),))
+def _rule(kinds: Iterable[Resource], verbs: tuple[str, ...], why: str) -> list[PolicyRule]:
+    return [PolicyRule((kind.group,), (kind.plural,), verbs, why) for kind in kinds]
+
+
+def _role(installation: str, name: str, rules: list[list[PolicyRule]], *, into: str = "") -> RenderedManifest:
+    full = installed_name(f"kaiwo-{name}", installation)
+    role = head(API_VERSION, "ClusterRole", full, app="kaiwo", installation=installation)
+    if into:
+        role["metadata"]["labels"][f"{RBAC}/aggregate-to-{into}"] = "true"
+    made, whys = merged((rule, "users") for some in rules for rule in some)
+    return RenderedManifest(role | {"rules": made}, whys)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
 from kaiwo.install.rendered_manifest import RenderedManifest, head, installed_name
+from kaiwo.install.restrictions import restriction_validations, restriction_variables
 from kaiwo.install.template_rules import (
     ALLOW_PRIVILEGED,
     LISTS,
@@ -20,9 +21,10 @@ from kaiwo.install.template_rules import (
 from kaiwo.install.write_policy import API_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.install.restrictions import Restriction
     from kaiwo.plugin.backends import Backend
 
 WORKLOAD_POLICY: Final = "kaiwo-workloads"
@@ -35,16 +37,20 @@ MAX_ITEMS: Final = 2000
 """Containers and volumes of all templates: the API server limits what evaluating a rule may cost."""
 
 
-def workload_policy(backends: Iterable[Backend], installation: str) -> list[RenderedManifest]:
+def workload_policy(
+    backends: Iterable[Backend], installation: str, restricted: Collection[Restriction] = ()
+) -> list[RenderedManifest]:
     """A ValidatingAdmissionPolicy and its binding, for Kubernetes 1.30 and later.
 
     The operator creates objects with its own rights. So the requester is asked for at admission: a child of
     an embedded kind is made only for those who may create that kind, and an embedded pod template gets no
-    privileges of a node unless the namespace allows them.
+    privileges of a node unless the namespace allows them. Queues, priority classes and users can be
+    restricted for a namespace, by its labels.
 
     Args:
         backends: of the loaded plugins; each declares its block and where pod templates are in it.
         installation: the namespace of the installation.
+        restricted: what workloads may name only with a right to it, in every namespace.
     """
     chosen = sorted(backends, key=lambda backend: backend.name)
     templates = [(backend.kind, path) for backend in chosen for path in backend.pod_templates]
@@ -77,12 +83,14 @@ def workload_policy(backends: Iterable[Backend], installation: str) -> list[Rend
                 "privileged",
                 f"namespaceObject.metadata.?labels[?'{ALLOW_PRIVILEGED}'].orValue('') == 'true'",
             ),
+            *restriction_variables(restricted),
             *(_variable(kind, f"object.kind == '{kind}' ? [variables.spec] : []") for kind in WORKLOADS),
             *(one.declared() for one in lists),
             _variable("pods", _pods(templates)),
             _variable("items", f"variables.pods.map(p, {_items('p.spec')}).sum()"),
             _variable("small", f"variables.items <= {MAX_ITEMS} ? variables.pods : []"),
-            *(_variable(_name(rule), f"variables.small.filter(p, {_breaks(rule)})") for rule in RULES),
+            _variable("judged", "variables.privileged ? [] : variables.small"),
+            *(_variable(_name(rule), f"variables.judged.filter(p, {_breaks(rule)})") for rule in RULES),
         ],
         "validations": [
             *(_right(backend, kind) for backend in chosen for kind in _children(backend)),
@@ -100,6 +108,7 @@ def workload_policy(backends: Iterable[Backend], installation: str) -> list[Rend
                 "message": f"spec.{SPEC_RULE.field}: {SPEC_RULE.message}",
                 "reason": "Forbidden",
             },
+            *restriction_validations(_embedded_labels(chosen)),
         ],
     }
     binding: Object = head(
@@ -169,7 +178,19 @@ def _pods(templates: Sequence[tuple[str, tuple[str, ...]]]) -> str:
         at = json.dumps(written(("spec", *path, "spec")))
         spec = f"{_steps(start, (*after, 'spec'))}.filter(x, type(x) == map)"
         found.append(f"{spec}.map(x, {{'at': dyn({at}), 'spec': dyn(x)}})")
-    return f"variables.privileged ? [] : {' + '.join(found) or '[]'}"
+    return f"variables.privileged && !variables.restrict_priority_classes ? [] : {' + '.join(found) or '[]'}"
+
+
+def _embedded_labels(backends: Sequence[Backend]) -> str:
+    """Expression of a list with the labels of all embedded objects and of their pod templates."""
+    found = [_steps(_start(backend.kind), (backend.block, "metadata", "labels")) for backend in backends]
+    for kind, path in [(backend.kind, path) for backend in backends for path in backend.pod_templates]:
+        start, after = _start(kind), path
+        if "*" in path:
+            group = _TemplateList(kind, path)
+            start, after = group.items, group.after
+        found.append(_steps(start, (*after, "metadata", "labels")))
+    return " + ".join(found) or "[]"
 
 
 def _items(spec: str) -> str:

@@ -14,7 +14,7 @@ API_VERSION: Final = "admissionregistration.k8s.io/v1"
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 
-_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """Label that the API server sets on every namespace, and that cannot be changed."""
 
 _ALLOWED: Final = (
@@ -41,7 +41,7 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
         "matchConstraints": {
             "namespaceSelector": {
                 "matchExpressions": [
-                    {"key": _NAMESPACE_NAME, "operator": "In", "values": [SYSTEM_NAMESPACE, namespace]}
+                    {"key": NAMESPACE_NAME, "operator": "In", "values": [SYSTEM_NAMESPACE, namespace]}
                 ]
             },
             # The selector never excludes an object that is cluster-scoped and not a Namespace.
@@ -51,10 +51,7 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
             ],
         },
         "matchConditions": [
-            {
-                "name": "operator",
-                "expression": f"request.userInfo.username == 'system:serviceaccount:{namespace}:{OPERATOR}'",
-            },
+            is_operator(namespace),
             {"name": "not-allowed", "expression": " && ".join(f"!({allowed})" for allowed in _ALLOWED)},
         ],
         "validations": [
@@ -71,6 +68,18 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
     )
     binding["spec"] = {"policyName": name, "validationActions": ["Deny"]}
     return [RenderedManifest(policy), RenderedManifest(binding)]
+
+
+def is_operator(namespace: str) -> Object:
+    """The match condition that the operator of an installation makes the request.
+
+    Args:
+        namespace: of the operator.
+    """
+    return {
+        "name": "operator",
+        "expression": f"request.userInfo.username == 'system:serviceaccount:{namespace}:{OPERATOR}'",
+    }
 
 
 def _writes(groups: list[str], resources: list[str], scope: str) -> Object:

@@ -14,9 +14,17 @@ class PolicyRule:
         resources: plural names, subresources as ``jobs/status``; no wildcard.
         verbs: verbs as RBAC writes them; no wildcard.
         why: one clause for the reader of the rendered role.
+        own_objects: only objects of workloads may be written: those with the label
+            ``kaiwo.silogen.ai/run-id``. A role cannot say that; an admission policy does.
+        labels: the only labels of such objects that may be changed, and nothing else of them; by the same
+            policy. Empty: no limit.
+        setting: the rule is needed only while this setting of the plugin, named as in KaiwoConfig, is true.
     """
 
     groups: tuple[str, ...]
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     why: str
+    own_objects: bool = False
+    labels: tuple[str, ...] = ()
+    setting: str = ""

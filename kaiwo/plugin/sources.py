@@ -73,12 +73,14 @@ DOWNLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
         ("configmaps",),
         ("get", "list", "watch", "create", "patch"),
         "the configuration of a download pod",
+        own_objects=True,
     ),
     PolicyRule(
         ("batch",),
         ("jobs",),
         ("get", "list", "watch", "create", "delete"),
         "the Job that downloads before a workload starts",
+        own_objects=True,
     ),
     PolicyRule(("",), ("pods/log",), ("get",), "how far a download is"),
 )

@@ -130,6 +130,55 @@ def test_rights_follow_the_plugins(cli: Cli) -> None:
     assert {"kaiwojobs/finalizers", "kaiwoservices/finalizers"} <= few
 
 
+def test_a_setting_that_is_off_drops_its_right(cli: Cli, home: Path) -> None:
+    """With labelNamespaces: false in KaiwoConfig the operator may not patch namespaces."""
+    config = {"kind": "KaiwoConfig", "spec": {"plugins": {"kueue": {"labelNamespaces": False}}}}
+    file = home / "kaiwoconfig.yaml"
+    file.write_text(yaml.safe_dump(config))
+    without = cli("manifests", "rbac", "--plugins", "kueue", "--kaiwoconfig", str(file)).out
+    assert "namespaces patch" in can_i(cli("manifests", "rbac", "--plugins", "kueue").out)
+    assert "namespaces patch" not in can_i(without)
+    assert "namespaces list" in can_i(without)
+    assert "kaiwo-operator-labels" not in without
+
+
+def can_i(text: str, role: str = "kaiwo-operator") -> list[str]:
+    """What a rendered ClusterRole allows, one ``resource.group/subresource verb`` a line."""
+    found = []
+    for rule in find(text, "ClusterRole", f"{role}.kaiwo-system")["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                plural, slash, subresource = resource.partition("/")
+                name = f"{plural}.{group}" if group else plural
+                found += [f"{name}{slash}{subresource} {verb}" for verb in rule["verbs"]]
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("name", "plugins"), [("all", ALL), ("batch_job", "batch_job")])
+def test_what_each_role_allows_is_reviewed_like_code(cli: Cli, name: str, plugins: str) -> None:
+    """The rights of operator and users, with all plugins and with one; a real API server is asked, too."""
+    text = cli("manifests", "rbac", "--plugins", plugins, *IMAGES).out
+    names = [o["metadata"]["name"] for o in documents(text) if o["kind"] == "ClusterRole"]
+    lines = [
+        f"{role} {line}"
+        for role in sorted(found.removesuffix(".kaiwo-system") for found in names)
+        for line in can_i(text, role)
+    ]
+    assert_golden("\n".join(lines) + "\n", GOLDEN / f"rights-{name}.txt")
+
+
+def test_each_role_for_users_is_complete(cli: Cli) -> None:
+    """Bound by itself, edit includes view; reading roles change nothing."""
+    text = cli("manifests", "rbac", "--plugins", ALL).out
+    edit, view = (set(can_i(text, f"kaiwo-{name}")) for name in ("edit", "view"))
+    assert view < edit
+    for role in ("kaiwo-view", "kaiwo-cluster-view"):
+        assert {line.split()[1] for line in can_i(text, role)} == {"get", "list", "watch"}
+    assert "kaiwoqueueconfigs.kaiwo.silogen.ai patch" in can_i(text, "kaiwo-queue-admin")
+    without_queues = cli("manifests", "rbac", "--plugins", "batch_job").out
+    assert "kaiwo-queue-admin" not in without_queues
+
+
 def test_namespace_and_images_are_the_administrators(cli: Cli) -> None:
     """Every object and every reference is in the given namespace; -n before the command counts, too."""
     text = cli("manifests", "rbac", "operator", "scheduler", "--namespace", "ml-ops", *IMAGES).out
@@ -198,7 +247,9 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
         (("--namespace", "Ops_1"), "--namespace: "),
         (("--image", "not an image"), "--image: expected the name of an image, got 'not an image'"),
         (("--scheduler-image", ""), "--scheduler-image: expected the name of an image, got ''"),
-        (("rbac", "--from-cluster"), "--from-cluster needs the part crds"),
+        (("operator", "--from-cluster"), "--from-cluster changes nothing of the part operator"),
+        (("rbac", "--previous", __file__), "--previous needs the part crds"),
+        (("rbac", "--kaiwoconfig", __file__), f"{__file__}:"),
     ],
 )
 def test_what_cannot_be_installed_is_refused(cli: Cli, args: tuple[str, ...], message: str) -> None:

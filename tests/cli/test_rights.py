@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import yaml
+
+from kaiwo.install.user_roles import user_roles
+from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +70,53 @@ def test_a_plan_needs_no_right_to_what_it_shows(scientist: Cli, job_file: Path) 
     assert sum(line.startswith("warning: Job train not checked by the cluster: ") for line in said) == 1
     assert "without a cluster" not in result.err
     assert said[-1] == "job/train: would create Job train"
+
+
+def test_a_user_with_the_roles_for_users_gets_a_plan_with_all_checks(
+    here: Cli,
+    control_plane: Sandbox,
+    namespace: str,
+    job_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Role edit in the namespace, kaiwo-cluster-view everywhere: nothing that a plan reads is hidden."""
+    api = control_plane.api
+    paths = []
+    for manifest in user_roles(load(), namespace):
+        role = manifest.obj["metadata"]["name"]
+        manifest.obj["metadata"]["labels"] = {}  # not aggregated: the roles are taken by themselves
+        paths.append(f"{RBAC}/clusterroles/{role}")
+        api.apply(paths[-1], manifest.obj)
+    bindings = f"{RBAC}/namespaces/{namespace}/rolebindings"
+    for kind, at, name in (
+        ("RoleBinding", bindings, "edit"),
+        ("RoleBinding", bindings, f"kaiwo-edit.{namespace}"),
+        ("ClusterRoleBinding", f"{RBAC}/clusterrolebindings", f"kaiwo-cluster-view.{namespace}"),
+    ):
+        bound = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": namespace}],
+        }
+        paths.append(f"{at}/{name}")
+        api.apply(paths[-1], bound)
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    config["users"][0]["user"]["as"] = namespace
+    path = tmp_path / "user.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    for _ in range(20):
+        result = here("plan", "-f", str(job_file), "-o", "name")
+        if "not allowed to list" not in result.err:
+            break
+        time.sleep(0.5)
+    for each in reversed(paths):
+        api.request("DELETE", each)
+    assert "not allowed to list" not in result.err
+    assert "defaults are assumed" not in result.err
 
 
 def test_status_requests_only_kinds_that_the_workload_can_have(scientist: Cli, job_file: Path) -> None:

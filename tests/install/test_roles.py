@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kaiwo.engine.resource import JOB
 from kaiwo.install.operator import operator_plugins
 from kaiwo.install.roles import declared, merged, operator_roles
-from kaiwo.install.scheduler import configuration, gpu_keys
+from kaiwo.install.scheduler import configuration, gpu_keys, version_problem
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.rbac import PolicyRule
@@ -141,6 +141,26 @@ def test_a_plugin_of_a_distribution_of_another_name_is_listed_with_it() -> None:
         )
     )
     assert operator_plugins(loaded) == ["acme", "batch_job@a-fork"]
+
+
+@pytest.mark.parametrize(
+    ("image", "server", "fits"),
+    [
+        ("registry.k8s.io/kube-scheduler:v1.36.3", "v1.36.0", True),
+        ("registry.k8s.io/kube-scheduler:v1.35.2@sha256:0a", "v1.36.3+k3s1", True),
+        ("registry.example:5000/kube-scheduler:1.34.0", "v1.36.3", False),
+        ("registry.k8s.io/kube-scheduler:v1.36.3", "v1.35.9-eks-1", False),
+        ("registry.example:5000/scheduler", "v1.35.9", True),
+        ("registry.example/scheduler:stable", "v1.35.9", True),
+    ],
+)
+def test_a_scheduler_of_another_version_than_the_cluster_takes_is_reported(
+    image: str, server: str, fits: bool
+) -> None:
+    """One minor version older works, newer does not; an image without a version is the administrator's."""
+    problem = version_problem(image, server)
+    assert bool(problem) is not fits
+    assert fits or (image in problem and server in problem)
 
 
 def test_the_scheduler_packs_the_keys_of_loaded_vendors_only() -> None:

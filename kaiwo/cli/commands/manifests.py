@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,11 +14,12 @@ from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files import crd_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kaiwo.engine.resource import Object
     from kaiwo.install.render import InstallOptions, Part
     from kaiwo.install.rendered_manifest import RenderedManifest
+    from kaiwo.install.restrictions import Restriction
     from kaiwo.plugin.registry import Plugins
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
@@ -66,12 +67,29 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
     help="A kube-scheduler of the cluster's version, or one minor version older.",
 )
 @click.option(
+    "--restrict",
+    "restricted",
+    multiple=True,
+    type=click.Choice(["queues", "priority-classes", "users"]),
+    help="Let workloads in every namespace name these only with a right to them; may be given several times.",
+)
+@click.option(
+    "--kaiwoconfig",
+    type=click.Path(dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Leave out rights of settings that are off in this KaiwoConfig.",
+)
+@click.option(
     "--previous",
     type=click.Path(dir_okay=False, exists=True),
     metavar="FILE",
     help="Keep every field that these CRDs have.",
 )
-@click.option("--from-cluster", is_flag=True, help="Keep every field that the cluster's CRDs have.")
+@click.option(
+    "--from-cluster",
+    is_flag=True,
+    help="Keep every field of the cluster's CRDs, use its KaiwoConfig, check the scheduler's version.",
+)
 def manifests(
     *,
     parts: tuple[str, ...],
@@ -81,6 +99,8 @@ def manifests(
     pod_security: bool,
     image: str | None,
     scheduler_image: str | None,
+    restricted: tuple[Restriction, ...],
+    kaiwoconfig: str | None,
     previous: str | None,
     from_cluster: bool,
 ) -> None:
@@ -96,23 +116,36 @@ def manifests(
     \b
       kaiwo manifests --from-cluster | kubectl apply --server-side -f -
       kaiwo manifests crds rbac --plugins batch_job,gpu_amd
+      kaiwo manifests --restrict queues --restrict users --pod-security
     """
     if UNINSTALL in parts and len(set(parts)) > 1:
         raise Failure("the part uninstall is printed alone", "kaiwo manifests uninstall", code=USAGE)
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
     if previous and from_cluster:
         raise Failure("--previous and --from-cluster exclude each other", "give one of them", code=USAGE)
-    if (previous or from_cluster) and "crds" not in chosen:
-        given = "--previous" if previous else "--from-cluster"
-        raise Failure(f"{given} needs the part crds", f"add crds, or leave {given} out", code=USAGE)
+    if previous and "crds" not in chosen:
+        raise Failure("--previous needs the part crds", "add crds, or leave --previous out", code=USAGE)
+    if from_cluster and chosen == {"operator"}:
+        raise Failure(
+            "--from-cluster changes nothing of the part operator", "leave --from-cluster out", code=USAGE
+        )
     installation = replace(
         _installation(namespace or kit.settings().namespace, watch_namespace, image, scheduler_image),
         restrict_namespace=pod_security,
+        restricted=restricted,
     )
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
         return
-    before = crd_files.read_crds(previous) if previous else _cluster_crds() if from_cluster else ()
+    before: Sequence[Object] = crd_files.read_crds(previous) if previous else ()
+    config = crd_files.read_kaiwo_config(kaiwoconfig) if kaiwoconfig else None
+    if from_cluster:
+        found = _read_cluster()
+        before = found.crds if "crds" in chosen else ()
+        config = config or found.config
+        if "scheduler" in chosen:
+            _warn_of_version(installation.scheduler_image, found.version)
+    installation = replace(installation, plugin_settings=_plugin_settings(config))
     loaded = _plugins(names)
     crds = _crds(loaded, before) if "crds" in chosen else []
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
@@ -123,11 +156,53 @@ def manifests(
             kit.emit([*crds, *(manifest.obj for manifest in rest)], _COLUMNS)
 
 
-def _cluster_crds() -> Sequence[Object]:
+@dataclass(frozen=True, slots=True)
+class _ClusterState:
+    """What of a cluster decides what is rendered for it.
+
+    Attributes:
+        crds: all CRDs.
+        config: the KaiwoConfig, None where there is none.
+        version: of the API server.
+    """
+
+    crds: Sequence[Object]
+    config: Object | None
+    version: str
+
+
+def _read_cluster() -> _ClusterState:
+    from kaiwo.api.crds import KAIWO_CONFIG
+    from kaiwo.api.kaiwoconfig import SINGLETON
+    from kaiwo.engine.errors import NotFound
     from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 
     with kit.cluster() as cluster:
-        return cluster.list(CUSTOM_RESOURCE_DEFINITION)
+        try:
+            config: Object | None = cluster.get(KAIWO_CONFIG, None, SINGLETON)
+        except NotFound:
+            config = None
+        return _ClusterState(
+            cluster.list(CUSTOM_RESOURCE_DEFINITION),
+            config,
+            str(cluster.get_json("/version").get("gitVersion", "")),
+        )
+
+
+def _warn_of_version(image: str, server: str) -> None:
+    from kaiwo.install.scheduler import version_problem
+
+    if problem := version_problem(image, server):
+        kit.say(f"warning: {problem}")
+        kit.say("hint: name another image with --scheduler-image")
+
+
+def _plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:
+    """``spec.plugins`` of a KaiwoConfig; what has another shape there counts as absent."""
+    from kaiwo.workload.json_access import lenient_map
+
+    sections = lenient_map(lenient_map((config or {}).get("spec")).get("plugins"))
+    return {name: lenient_map(section) for name, section in sections.items()}
 
 
 def _installation(

@@ -55,6 +55,7 @@ def kaiwo_backends() -> list[Backend]:
                     resources=("jobs",),
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="KaiwoJobs run as Jobs",
+                    own_objects=True,
                 ),
             ),
         )

@@ -39,8 +39,16 @@ def kaiwo_backends() -> list[Backend]:
             secondary=(SERVICE,),
             requires=(DEPLOYMENT, SERVICE),
             rules=(
-                PolicyRule(("apps",), ("deployments",), verbs, "KaiwoServices run as Deployments"),
-                PolicyRule(("",), ("services",), verbs, "a KaiwoService with ports is reached by a Service"),
+                PolicyRule(
+                    ("apps",), ("deployments",), verbs, "KaiwoServices run as Deployments", own_objects=True
+                ),
+                PolicyRule(
+                    ("",),
+                    ("services",),
+                    verbs,
+                    "a KaiwoService with ports is reached by a Service",
+                    own_objects=True,
+                ),
             ),
         )
     ]

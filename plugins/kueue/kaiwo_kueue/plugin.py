@@ -50,7 +50,14 @@ _SYNC_RULES = (
         ("patch",),
         "the result of the synchronization is reported",
     ),
-    PolicyRule(("",), ("namespaces",), (*_READ, "patch"), "namespaces with queued workloads are labelled"),
+    PolicyRule(
+        ("",),
+        ("namespaces",),
+        ("patch",),
+        "namespaces with queued workloads are labelled",
+        labels=(kinds.NAMESPACE_LABEL,),
+        setting="labelNamespaces",
+    ),
     PolicyRule(("",), ("nodes",), _READ, "quotas and flavors are made from labelled nodes"),
     PolicyRule(
         ("apiextensions.k8s.io",),

@@ -10,6 +10,7 @@ from kaiwo.plugin.removals import Removal
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import (
     APPLIED,
+    CONFIG_UID_LABEL,
     FIELD_MANAGER,
     MANAGED_LABEL,
     NAMESPACE_LABEL,
@@ -42,7 +43,9 @@ def of_queue_object(kind: Resource, obj: Object) -> list[Removal]:
     """What is removed of one of Kueue's objects: all of it, Kaiwo's marks, or nothing."""
     metadata = obj["metadata"]
     owners = lenient_maps(metadata.get("ownerReferences"))
-    if any(owner.get("kind") == QUEUE_CONFIG.kind and owner.get("controller") for owner in owners):
+    # Earlier versions made the KaiwoQueueConfig the owner.
+    referenced = any(owner.get("kind") == QUEUE_CONFIG.kind and owner.get("controller") for owner in owners)
+    if referenced or CONFIG_UID_LABEL in lenient_map(metadata.get("labels")):
         return [Removal.of(kind, obj)]
     labels = [MANAGED_LABEL] if MANAGED_LABEL in lenient_map(metadata.get("labels")) else []
     annotations = [key for key in (APPLIED, TOUCHED) if key in lenient_map(metadata.get("annotations"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_kueue.kinds import APPLIED, CLUSTER_QUEUE, MANAGED_LABEL
+from kaiwo_kueue.kinds import APPLIED, CLUSTER_QUEUE, CONFIG_UID_LABEL, MANAGED_LABEL
 from kaiwo_kueue.removals import of_namespace, of_queue_object
 
 if TYPE_CHECKING:
@@ -32,9 +32,10 @@ def labelled(*managers: str) -> Object:
 
 
 def test_a_queue_that_kaiwo_made_is_deleted() -> None:
-    """Its owner is the KaiwoQueueConfig."""
-    (removal,) = of_queue_object(CLUSTER_QUEUE, queue(ownerReferences=[OWNER]))
-    assert (removal.name, removal.uid, removal.patch) == ("gpus", "u", None)
+    """A label names the KaiwoQueueConfig; in earlier versions it was the owner."""
+    for marks in ({"labels": {CONFIG_UID_LABEL: "c"}}, {"ownerReferences": [OWNER]}):
+        (removal,) = of_queue_object(CLUSTER_QUEUE, queue(**marks))
+        assert (removal.name, removal.uid, removal.patch) == ("gpus", "u", None)
 
 
 def test_a_queue_that_existed_before_loses_kaiwos_marks_only() -> None:

@@ -60,6 +60,7 @@ def kaiwo_backends() -> list[Backend]:
                     resources=("rayjobs",),
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="KaiwoJobs on Ray run as RayJobs",
+                    own_objects=True,
                 ),
             ),
         )

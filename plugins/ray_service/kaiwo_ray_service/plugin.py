@@ -77,6 +77,7 @@ def kaiwo_backends() -> list[Backend]:
                     resources=("appwrappers",),
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="KaiwoServices on Ray are queued as AppWrappers",
+                    own_objects=True,
                 ),
                 PolicyRule(
                     groups=("ray.io",),

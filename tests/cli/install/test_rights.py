@@ -14,6 +14,7 @@ from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
 from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, NAMESPACE, POD, SECRET, SERVICE
 from kaiwo.testing.operator import until
+from kaiwo.workload.metadata import RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +152,8 @@ async def test_the_operators_account_writes_neither_to_kube_system_nor_beside_it
         for namespace in ("kube-system", site.namespace):
             with pytest.raises(Forbidden, match=denied):
                 await client.create(JOB, {**job, "metadata": {**job["metadata"], "namespace": namespace}})
-        created = await client.create(JOB, {**job, "metadata": {"name": "intruder", "namespace": site.team}})
+        own = {"name": "own", "namespace": site.team, "labels": {RUN_ID: "u"}}
+        created = await client.create(JOB, {**job, "metadata": own})
         assert created["metadata"]["uid"]
 
 

@@ -1,0 +1,146 @@
+"""Renders the policies for rights that a role cannot limit: to objects of workloads, and to single labels."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.api.workload import GROUP
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
+from kaiwo.install.write_policy import API_VERSION, NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
+from kaiwo.workload.metadata import RUN_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.rbac import PolicyRule
+
+OBJECT_POLICY: Final = f"{OPERATOR}-objects"
+"""Name of the policy for objects of workloads, before the namespace of the installation is added."""
+
+LABEL_POLICY: Final = f"{OPERATOR}-labels"
+"""Name of the policy for labels of others' objects, before the namespace of the installation is added."""
+
+_WRITES: Final = {"create", "update", "patch", "delete", "deletecollection"}
+
+
+def object_policies(rules: Iterable[PolicyRule], installation: str) -> list[RenderedManifest]:
+    """ValidatingAdmissionPolicies and their bindings for rules that limit what the operator writes.
+
+    Args:
+        rules: rights of the operator.
+        installation: the namespace of the installation. There and in kube-system the operator writes
+            nothing of this, by another policy.
+    """
+    chosen = [rule for rule in rules if _WRITES & set(rule.verbs)]
+    own = sorted({(g, r) for rule in chosen if rule.own_objects for g in rule.groups for r in rule.resources})
+    labels: dict[tuple[str, str], set[str]] = {}
+    for rule in chosen:
+        for place in ((group, resource) for group in rule.groups for resource in rule.resources):
+            if rule.labels:
+                labels.setdefault(place, set()).update(rule.labels)
+    found: list[RenderedManifest] = []
+    if own:
+        found += _policy(OBJECT_POLICY, installation, own, ["CREATE", "UPDATE", "DELETE"], [_own()])
+    if labels:
+        validations = [_labels(place, sorted(keys)) for place, keys in sorted(labels.items())]
+        found += _policy(
+            LABEL_POLICY, installation, sorted(labels), ["UPDATE"], validations, variables=_VARIABLES
+        )
+    return found
+
+
+def _policy(
+    name: str,
+    installation: str,
+    places: list[tuple[str, str]],
+    operations: list[str],
+    validations: list[Object],
+    *,
+    variables: list[Object] | None = None,
+) -> list[RenderedManifest]:
+    full = installed_name(name, installation)
+    policy = head(API_VERSION, "ValidatingAdmissionPolicy", full, app=OPERATOR, installation=installation)
+    policy["spec"] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {
+                "matchExpressions": [
+                    {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [SYSTEM_NAMESPACE, installation]}
+                ]
+            },
+            "resourceRules": [
+                {
+                    "apiGroups": [group],
+                    "apiVersions": ["*"],
+                    "operations": operations,
+                    "resources": [resource],
+                    "scope": "*",
+                }
+                for group, resource in places
+            ],
+        },
+        "matchConditions": [is_operator(installation)],
+        **({"variables": variables} if variables else {}),
+        "validations": validations,
+    }
+    binding = head(
+        API_VERSION, "ValidatingAdmissionPolicyBinding", full, app=OPERATOR, installation=installation
+    )
+    binding["spec"] = {"policyName": full, "validationActions": ["Deny"]}
+    return [RenderedManifest(policy), RenderedManifest(binding)]
+
+
+def _own() -> Object:
+    """The validation that an object belongs to a workload: a new one by its label, another as it was.
+
+    Users may have removed the label of a live object; its owner shows then whose it is.
+    """
+
+    def labelled(value: str) -> str:
+        return f"has({value}.metadata.labels) && '{RUN_ID}' in {value}.metadata.labels"
+
+    owned = (
+        "has(oldObject.metadata.ownerReferences) && oldObject.metadata.ownerReferences.exists(o, "
+        f"o.apiVersion.startsWith('{GROUP}/'))"
+    )
+    return {
+        "expression": f"request.operation == 'CREATE' ? {labelled('object')} : "
+        f"({labelled('oldObject')}) || ({owned})",
+        "message": f"the Kaiwo operator writes only objects of workloads, with the label {RUN_ID}",
+        "reason": "Forbidden",
+    }
+
+
+_KEPT: Final = ("annotations", "finalizers", "ownerReferences")
+
+_VARIABLES: Final[list[Object]] = [
+    {"name": "labels", "expression": "has(object.metadata.labels) ? object.metadata.labels : {}"},
+    {"name": "before", "expression": "has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}"},
+    {
+        "name": "kept",
+        "expression": " && ".join(
+            ["object.?spec == oldObject.?spec"]
+            + [f"object.metadata.?{name} == oldObject.metadata.?{name}" for name in _KEPT]
+        ),
+    },
+]
+
+
+def _labels(place: tuple[str, str], keys: list[str]) -> Object:
+    """The validation that nothing but some labels of an object changes."""
+    group, resource = place
+    allowed = json.dumps(keys)
+    expression = (
+        f"request.resource.group != '{group}' || request.resource.resource != '{resource}' || "
+        "(variables.kept && "
+        f"variables.labels.all(k, k in {allowed} || "
+        "(k in variables.before && variables.before[k] == variables.labels[k])) && "
+        f"variables.before.all(k, k in {allowed} || k in variables.labels))"
+    )
+    return {
+        "expression": expression,
+        "message": f"the Kaiwo operator changes nothing of {resource} but the labels {', '.join(keys)}",
+        "reason": "Forbidden",
+    }
