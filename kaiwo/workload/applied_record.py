@@ -218,6 +218,7 @@ class _ResolvedDocument(msgspec.Struct):
     template_version: int = 1
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    contributions: dict[str, dict[str, Any]] = {}
 
 
 class _Document(msgspec.Struct):
