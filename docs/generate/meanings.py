@@ -204,7 +204,9 @@ PODS: Final[Meanings] = {
     ),
     "RunContainerError": Meaning("STARTING RUNNING", "The container cannot be run, mostly a wrong command."),
     "CrashLoopBackOff": Meaning(
-        "STARTING RUNNING", "The container ends again and again; the message has its last exit code."
+        "STARTING RUNNING",
+        "The container ends again and again; the message has how often it was restarted and an exit code. "
+        "It counts as recovered when it has run twice as long as before, from 10 s to 10 min.",
     ),
     "Unschedulable": Meaning("STARTING RUNNING", "No node fits the pod now. The message is the scheduler's."),
     "VolumeNotBound": Meaning("STARTING RUNNING", "The pod waits for a volume."),

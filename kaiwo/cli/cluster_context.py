@@ -80,7 +80,7 @@ class ClusterContext:
         storage_classes: by name, None when not known.
         served: kinds that the cluster serves, None when not known.
         queue_objects: what the queue system reads, by resource.
-        settings: plugin settings by name of backend or queue system.
+        settings: plugin settings, see ``Plugins.settings_by_declaration``.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
     """
 
@@ -303,7 +303,7 @@ def _warn_of_hidden(hidden: Sequence[Resource]) -> None:
 
 
 def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseModel]:
-    """Settings by name of backend or queue system; a section that cannot be used counts as absent."""
+    """Settings of what plugins declare; a section that cannot be used counts as absent."""
     found: dict[str, BaseModel] = {}
     for plugin in plugins.loaded:
         model = plugin.settings_model()
@@ -317,6 +317,5 @@ def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseMode
                 problems = render(explain(error, ("spec", "plugins", plugin.name)))
                 kit.say(f"warning: KaiwoConfig is invalid, a section is not used: {problems}")
             continue
-        found |= {backend.name: settings for backend in plugin.backends}
-        found |= {queue.name: settings for queue in plugin.queue_systems}
-    return found
+        found[plugin.name] = settings
+    return plugins.settings_by_declaration(found)

@@ -17,7 +17,7 @@ from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.controller import Controller, Watch
@@ -91,6 +91,8 @@ class Manager:
         self._grace = grace
         self._controllers: list[Controller] = []
         self._reflectors: dict[Resource, Reflector] = {}
+        self._hooks: list[tuple[Resource, Callable[[], Awaitable[None]]]] = []
+        self._prepared = asyncio.Event()
         self._leading = False
         self._denied_listeners: list[Callable[[], None]] = []
         client.failing_writes.on_change(self._release)
@@ -129,6 +131,15 @@ class Manager:
             watch.resource, watch.projection, namespace=watch.namespace, label_selector=watch.label_selector
         )
 
+    def before_controllers(self, resource: Resource, hook: Callable[[], Awaitable[None]]) -> None:
+        """Call a hook once a watched kind is known, also in a standby process, before any controller starts.
+
+        Args:
+            resource: what the hook reads; somebody watches it.
+            hook: returns before controllers start.
+        """
+        self._hooks.append((resource, hook))
+
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then end in order: reconciliations, Events, lease, watches.
 
@@ -142,6 +153,7 @@ class Manager:
             for reflector in self._reflectors.values()
         ]
         tasks.append(asyncio.create_task(self.client.failing_writes.run(), name="failing writes"))
+        tasks.append(asyncio.create_task(self._run_hooks(), name="hooks"))
         try:
             await self._lead(stop)
         finally:
@@ -163,6 +175,15 @@ class Manager:
             for watch in controller.watches:
                 if watch.keys is not None:
                     self.cache.subscribe(watch.resource, controller.handler(watch))
+
+    async def _run_hooks(self) -> None:
+        for resource, hook in self._hooks:
+            await self._reflectors[resource].settled.wait()
+            try:
+                await hook()
+            except Exception:  # noqa: BLE001  one that fails must not keep the controllers from starting
+                _log.exception("a hook that runs before controllers failed")
+        self._prepared.set()
 
     async def _lead(self, stop: asyncio.Event) -> None:
         """Run the controllers whenever this process leads."""
@@ -202,6 +223,8 @@ class Manager:
             known = reflector.settled if watch.required else reflector.answered
             if not await _unless(stop, known.wait()):
                 return
+        if not await _unless(stop, self._prepared.wait()):
+            return
         _log.info("controller %s starts", controller.name)
         await controller.run(self.cache, stop, metrics=self.metrics, grace=self._grace)
 

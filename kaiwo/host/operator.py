@@ -35,10 +35,11 @@ from kaiwo.host.cluster_facts import (
 )
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
+from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
-from kaiwo.host.transitions import Listeners, run_lifecycles
+from kaiwo.host.transitions import Listeners
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.host.workload_metrics import WorkloadMetrics
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
     from kaiwo.host.settings import Settings
-    from kaiwo.plugin.lifecycle import Lifecycle, Transition
+    from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Registry
 
@@ -116,7 +117,10 @@ class Operator:
         )  # fmt: skip
         cluster = ClusterFacts(manager.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
-        self._listeners = Listeners(plugins.listeners)
+        self._listeners = Listeners(plugins.listeners, self._settings_of)
+        self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
+        self._config.on_change(self._lifecycles.settings_changed)
+        manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
         reader = SnapshotReader(
@@ -154,28 +158,14 @@ class Operator:
                     )
                 )  # fmt: skip
 
-    @functools.cached_property
-    def _declared_by(self) -> Mapping[str, str]:
-        """Name of a backend or queue system to its plugin's name."""
-        names: dict[str, str] = {}
-        for plugin in self._plugins.loaded:
-            names.update(
-                (form.name, plugin.name)
-                for backend in plugin.backends
-                for form in (backend, *backend.variants)
-            )
-            names.update((queue.name, plugin.name) for queue in plugin.queue_systems)
-        return names
-
     def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
-        given = self._config.settings
-        return {name: given[plugin] for name, plugin in self._declared_by.items() if plugin in given}
+        return self._plugins.settings_by_declaration(self._config.settings)
 
     def _settings_named(self, plugin: str) -> BaseModel | None:
         return self._config.settings.get(plugin)
 
-    def _settings_of(self, lifecycle: Lifecycle) -> BaseModel | None:
-        return self._config.settings.get(self._plugins.plugin_of(lifecycle).name)
+    def _settings_of(self, declaration: Lifecycle | TransitionListener) -> BaseModel | None:
+        return self._config.settings.get(self._plugins.plugin_of(declaration).name)
 
     def _transition(self, transition: Transition) -> None:
         self._statistics.transition(transition)
@@ -213,13 +203,13 @@ class Operator:
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
                 self._listeners.start()
-                await run_lifecycles(self._plugins.lifecycles, "start", self._settings_of)
                 await self._manager.run(stop)
-                await run_lifecycles(self._plugins.lifecycles, "stop", self._settings_of)
+                await self._lifecycles.stop()
             finally:
                 for task in side:
                     task.cancel()
                 await asyncio.gather(*side, return_exceptions=True)
+                await self._lifecycles.close()
                 for workloads in self._workloads:
                     await workloads.close()
                 await self._listeners.close()

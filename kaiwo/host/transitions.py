@@ -1,29 +1,43 @@
-"""Calls the transition listeners and lifecycle functions of plugins, apart from reconciliation."""
+"""Calls the transition listeners of plugins, apart from reconciliation."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
+    from pydantic import BaseModel
+
+    from kaiwo.plugin.lifecycle import Transition, TransitionListener
 
 _log = logging.getLogger(__name__)
 
 _CAPACITY = (
     1000  # transitions queued for one listener; a slow one loses its oldest, and no other listener does
 )
-_LIMIT = 30.0  # seconds for one call
+CALL_SECONDS = 30.0
+"""How long one call into a plugin may take."""
 
 
 class Listeners:
     """One bounded queue and one task per listener, so that a slow or broken one delays nobody."""
 
-    def __init__(self, listeners: Iterable[TransitionListener]) -> None:
+    def __init__(
+        self,
+        listeners: Iterable[TransitionListener],
+        settings_of: Callable[[TransitionListener], BaseModel | None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            listeners: of the loaded plugins.
+            settings_of: settings of a listener's plugin at that moment.
+        """
+        self._settings_of = settings_of
         self._queues: dict[TransitionListener, asyncio.Queue[Transition]] = {
             listener: asyncio.Queue(_CAPACITY) for listener in listeners
         }
@@ -55,23 +69,10 @@ class Listeners:
         while True:
             transition = await queue.get()
             try:
-                await asyncio.wait_for(attribute(listener.notify)(transition), _LIMIT)
+                given = (self._settings_of(listener),) if listener.settings is not None else ()
+                await asyncio.wait_for(attribute(listener.notify)(transition, *given), CALL_SECONDS)
             except Exception:  # noqa: BLE001  a plugin's code may raise anything
                 _log.exception("transition listener %s failed", listener.name)
-
-
-async def run_lifecycles(
-    lifecycles: Iterable[Lifecycle], which: str, settings_of: Callable[[Lifecycle], Any]
-) -> None:
-    """Call the ``start`` or ``stop`` functions of plugins, one after the other; a failing one is logged."""
-    for lifecycle in lifecycles:
-        target = getattr(lifecycle, which)
-        if target is None:
-            continue
-        try:
-            await asyncio.wait_for(attribute(target)(settings_of(lifecycle)), _LIMIT)
-        except Exception:  # noqa: BLE001  a plugin's code may raise anything
-            _log.exception("%s of plugin lifecycle %s failed", which, lifecycle.name)
 
 
 def attribute(target: str) -> Callable[..., Awaitable[None]]:

@@ -233,7 +233,7 @@ def _check_command(where: str, item: Any) -> None:
 
 
 def _check_lifecycle(where: str, item: Lifecycle) -> None:
-    _check_reference(where, item, "start", "stop", optional=True)
+    _check_reference(where, item, "start", "stop", "settings_changed", optional=True)
 
 
 def _check_listener(where: str, item: TransitionListener) -> None:

@@ -17,15 +17,19 @@ class Lifecycle:
 
     Attributes:
         name: short name for logs.
-        start: ``module:async_function`` called before controllers start, with the plugin's settings; None
-            for none.
-        stop: ``module:async_function`` called after they ended; None for none.
+        start: ``module:async_function`` called once KaiwoConfig was read, before controllers start, with the
+            plugin's settings; None for none.
+        stop: ``module:async_function`` called after they ended, with the settings of that moment; None for
+            none. It is not called where ``start`` was not.
+        settings_changed: ``module:async_function`` called after ``start`` with each new value of the settings
+            in KaiwoConfig; None for none. Calls never overlap, and values in between may be left out.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
     start: str | None = None
     stop: str | None = None
+    settings_changed: str | None = None
     settings: type[BaseModel] | None = None
 
 
@@ -62,8 +66,11 @@ class TransitionListener:
 
     Attributes:
         name: short name for logs.
-        notify: ``module:async_function`` that takes one :class:`Transition`.
+        notify: ``module:async_function`` that takes one :class:`Transition` and, if ``settings`` is given,
+            the plugin's settings at that moment.
+        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
     notify: str
+    settings: type[BaseModel] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,6 +65,7 @@ class Resolved:
         template_version: version of the generated templates, see `TEMPLATE_VERSION`.
         labels: the workload's own labels that its pods carry; a later edit of metadata alone changes no pod.
         annotations: likewise.
+        contributions: settings of the plugins of pod contributions, by name of the contribution.
     """
 
     allocation: Allocation
@@ -80,6 +81,7 @@ class Resolved:
     template_version: int = TEMPLATE_VERSION
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    contributions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class RenderInput:
         resolved: see :class:`Resolved`.
         queue: the assignment of the queue system; None when no queue system is loaded.
         contributions: pod contributions of loaded plugins, in loading order.
-        settings: the backend's settings from KaiwoConfig, or None.
+        settings: the settings from KaiwoConfig of the backend that renders or of the contribution that is
+            called, or None.
     """
 
     workload: Workload
@@ -111,10 +114,13 @@ class PodContribution:
             It must not change what it is given, and what the user wrote wins. A result that lacks a
             container, changes what the user runs in one or a label of Kaiwo, or contains null becomes
             ``PluginError``.
+        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig. The render input has the settings
+            with which the workload's child was created; an edit changes no running pod.
     """
 
     name: str
     contribute: Callable[[RenderInput, Object], Object]
+    settings: type[BaseModel] | None = None
 
 
 Origin = Literal["user", "template", "default", "config", "nodes", "plugin", "system", "queue"]

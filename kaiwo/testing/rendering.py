@@ -65,7 +65,7 @@ def render(
             *(node_fact(node, plugins.vendors) for node in nodes),
             *expected_nodes(resolved, plugins.vendors),
         ),
-        settings=settings,
+        settings=plugins.settings_by_declaration(settings),
     )
     planned = plan_object(workload, Registry.of(plugins), facts)
     if not planned.rendered:

@@ -224,6 +224,7 @@ class _ResolvedDocument(msgspec.Struct):
     template_version: int = _FIRST_TEMPLATE_VERSION
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    contributions: dict[str, dict[str, Any]] = {}
 
 
 class _Document(msgspec.Struct):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueFacts
+from kaiwo.plugin.registry import contribution_key
 from kaiwo.plugin.rendering import AllocationInput, Resolved
 from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.gpus.allocation import missing_vendor
@@ -88,6 +89,17 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
         annotations=copied(case.workload.annotations),
     )
     return resolved, queue
+
+
+def with_settings(case: PlanContext, resolved: Resolved) -> Resolved:
+    """The resolved values with the settings of contributions that the child was created without."""
+    missing = {
+        contribution.name: settings.model_dump(mode="json", by_alias=True)
+        for contribution in case.registry.contributions
+        if contribution.settings is not None and contribution.name not in resolved.contributions
+        if (settings := case.facts.settings.get(contribution_key(contribution))) is not None
+    }
+    return replace(resolved, contributions={**resolved.contributions, **missing}) if missing else resolved
 
 
 def renew(case: PlanContext, before: Resolved, changed: Collection[str]) -> Resolved | Blocked:

@@ -9,14 +9,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import BaseModel
 
-from kaiwo.host.transitions import Listeners, run_lifecycles
-from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
+from kaiwo.host.transitions import Listeners
+from kaiwo.plugin.lifecycle import Transition, TransitionListener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class Webhook(BaseModel):
+    """Settings of a plugin."""
+
+    url: str = ""
 
 
 def transition(name: str) -> Transition:
@@ -49,10 +56,11 @@ async def test_a_broken_and_a_stuck_listener_do_not_keep_others_from_hearing(
         await asyncio.Event().wait()
 
     module.good, module.broken, module.stuck = good, broken, stuck
-    listeners = Listeners(
+    declared = [
         TransitionListener(name, f"listening_plugin:{name}")
         for name in ("broken", "stuck", "good", "missing")
-    )
+    ]
+    listeners = Listeners(declared, lambda _: None)
     listeners.start()
     for name in ("a", "b"):
         listeners.notify(transition(name))
@@ -63,7 +71,7 @@ async def test_a_broken_and_a_stuck_listener_do_not_keep_others_from_hearing(
 async def test_a_listener_that_is_too_slow_loses_the_oldest(module: types.ModuleType) -> None:
     """Memory stays bounded."""
     module.notify = None
-    listeners = Listeners([TransitionListener("slow", "listening_plugin:notify")])
+    listeners = Listeners([TransitionListener("slow", "listening_plugin:notify")], lambda _: None)
     for number in range(2000):
         listeners.notify(transition(str(number)))
     [queue] = listeners._queues.values()
@@ -71,23 +79,29 @@ async def test_a_listener_that_is_too_slow_loses_the_oldest(module: types.Module
     assert queue.get_nowait().name == "1000"
 
 
-async def test_lifecycles_start_with_their_settings_and_a_failing_one_is_survived(
-    module: types.ModuleType,
-) -> None:
-    """The operator starts although a plugin's start function does not."""
-    started: list[object] = []
+async def test_a_listener_with_settings_gets_those_of_the_moment(module: types.ModuleType) -> None:
+    """An edit of KaiwoConfig counts from the next transition on; without a model there is no argument."""
+    heard: asyncio.Queue[tuple[str, Webhook | None]] = asyncio.Queue()
 
-    async def begin(settings: object) -> None:
-        started.append(settings)
+    async def configured(told: Transition, settings: Webhook) -> None:
+        await heard.put((told.name, settings))
 
-    async def fail(settings: object) -> None:
-        raise RuntimeError(settings)
+    async def plain(told: Transition) -> None:
+        await heard.put((told.name, None))
 
-    module.begin, module.fail = begin, fail
-    cycles = [
-        Lifecycle("fails", start="listening_plugin:fail"),
-        Lifecycle("none"),
-        Lifecycle("begins", start="listening_plugin:begin"),
-    ]
-    await run_lifecycles(cycles, "start", lambda cycle: f"settings of {cycle.name}")
-    assert started == ["settings of begins"]
+    module.configured, module.plain = configured, plain
+    current = {"configured": Webhook(url="https://a")}
+    listeners = Listeners(
+        [
+            TransitionListener("configured", "listening_plugin:configured", settings=Webhook),
+            TransitionListener("plain", "listening_plugin:plain"),
+        ],
+        lambda listener: current[listener.name],
+    )
+    listeners.start()
+    for name in ("a", "b"):
+        current["configured"] = Webhook(url=f"https://{name}")
+        listeners.notify(transition(name))
+        got = [await asyncio.wait_for(heard.get(), 5) for _ in range(2)]
+        assert sorted(got, key=str) == sorted([(name, current["configured"]), (name, None)], key=str)
+    await listeners.close()

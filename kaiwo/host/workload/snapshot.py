@@ -114,7 +114,7 @@ class SnapshotReader:
             config: configuration in force.
             registry: loaded declarations.
             served: whether the cluster serves a kind.
-            settings_of: plugin settings by name of backend or queue system.
+            settings_of: plugin settings, see ``Plugins.settings_by_declaration``.
         """
         self._cache = cache
         self._cluster = cluster

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.observe.crash_loop import CRASH_LOOP, looping, restarts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ _WAITING = (
     "CreateContainerConfigError",
     "CreateContainerError",
     "RunContainerError",
-    "CrashLoopBackOff",
+    CRASH_LOOP,
 )
 PROBLEMS = frozenset(
     {
@@ -126,11 +127,14 @@ def _is_before(at: datetime, created: datetime | None) -> bool:
     return created is not None and (created - at).total_seconds() > _NODE_SKEW
 
 
-def problem(pods: Iterable[Object], recorded: Finding | None = None) -> Finding | None:
+def problem(
+    pods: Iterable[Object], recorded: Finding | None = None, now: datetime | None = None
+) -> Finding | None:
     """The worst problem of any of the pods, None when there is none.
 
     Args:
         pods: pods of the current run.
+        now: the time of this reconciliation, by which a crash loop is recognised while its container runs.
         recorded: reason and message of the status. They are kept while the same problem holds for any of the
             pods, so that texts that alternate cause no writes: a kubelet that cannot pull an image alternates
             between two reasons, a scheduler counts the nodes anew.
@@ -138,6 +142,8 @@ def problem(pods: Iterable[Object], recorded: Finding | None = None) -> Finding 
     text = recorded.message if recorded else ""
     known = list(pods)
     found = [_stable(finding, text) for pod in known for finding in _problems(pod)]
+    if now is not None:
+        found += [_stable(finding, text) for pod in known for finding in _crash_loops(pod, now, recorded)]
     if not found and not any(runs(pod) for pod in known):
         found = [finding for pod in known if (finding := _rejection(pod))]
     if not found:
@@ -151,14 +157,18 @@ def problem(pods: Iterable[Object], recorded: Finding | None = None) -> Finding 
 
 
 def _stable(finding: Finding, recorded: str) -> Finding:
-    """A finding with the recorded text where a scheduler gives the same reasons with other counts.
+    """A finding with the recorded text where the difference is no new state.
 
-    A scheduler counts the nodes for each of its reasons; a new count alone is no new state.
+    A scheduler counts the nodes for each of its reasons, and may count anew. A container that crashes is
+    restarted for ever, with one exit code or another.
 
     Args:
         finding: of a pod.
         recorded: the message of the status.
     """
+    if finding.reason == CRASH_LOOP:
+        at = recorded.find(finding.message.partition(_EXITED)[0] + _EXITED)
+        return Finding(finding.reason, recorded[at:]) if at >= 0 else finding
     if finding.reason not in _COUNTING or finding.message in recorded:
         return finding
     at = recorded.find(finding.message.partition(_SCHEDULER_SAYS)[0] + _SCHEDULER_SAYS)
@@ -173,6 +183,7 @@ def _reasons(text: str) -> frozenset[str]:
     return frozenset(_COUNT.sub("", part).strip(" .") for part in _BETWEEN_REASONS.split(said))
 
 
+_EXITED = ", last "
 _COUNTING = ("Unschedulable", "VolumeNotBound")
 _SCHEDULER_SAYS = " cannot be scheduled: "
 _COUNT = re.compile(r"\b\d+(/\d+)?\b")
@@ -198,10 +209,10 @@ def _problems(pod: Object) -> Iterator[Finding]:
                 yield Finding(
                     reason, f"{what}{_PULLS}{container.get('image', '')!r} cannot be pulled{_why(waiting)}"
                 )
-            elif reason == "CrashLoopBackOff":
-                yield Finding(reason, what + _last_exit(container))
-            else:
+            elif reason != CRASH_LOOP:
                 yield Finding(reason, _line(what, waiting.get("message")))
+            else:
+                yield _crash_loop(name, container)
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             text = str(condition.get("message") or "")
@@ -210,6 +221,18 @@ def _problems(pod: Object) -> Iterator[Finding]:
                 "VolumeNotBound" if volume else "Unschedulable",
                 _line(f"pod {name} cannot be scheduled", text),
             )
+
+
+def _crash_loops(pod: Object, now: datetime, recorded: Finding | None) -> Iterator[Finding]:
+    """The crash loops of containers that do not wait in back-off at this moment."""
+    for container, _ in looping(pod, now, recorded):
+        if (_state(container, "waiting") or {}).get("reason") != CRASH_LOOP:
+            yield _crash_loop(pod_name(pod), container)
+
+
+def _crash_loop(pod: str, container: Object) -> Finding:
+    parts = (f"container {container.get('name')} of pod {pod}: {CRASH_LOOP}", restarts(container))
+    return Finding(CRASH_LOOP, ", ".join(part for part in parts if part) + _last_exit(container))
 
 
 def _rejection(pod: Object) -> Finding | None:
@@ -247,8 +270,8 @@ def _last(container: Object) -> Object:
 
 
 def _last_exit(container: Object) -> str:
-    last = _last(container)
-    return f", {_exit(last)}" if last else ""
+    last = _state(container, "terminated") or _last(container)
+    return f"{_EXITED}{_exit(last)}" if last else ""
 
 
 def _exit(terminated: Object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe import crash_loop, pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -95,8 +95,8 @@ def check_pods(
         expected: whether it is a problem when there are none.
         conditions: conditions of what creates them, which may have a ReplicaFailure.
     """
-    if finding := pod_status.problem(pods, seen.recorded):
-        return PodCheck(finding)
+    if finding := pod_status.problem(pods, seen.recorded, seen.now):
+        return PodCheck(finding, requeue_after=crash_loop.next_check(pods, seen.now, seen.recorded))
     refused = refused_pods(conditions, seen.now)
     if refused.finding is not None or refused.requeue_after is not None:
         return refused

@@ -13,7 +13,7 @@ from kaiwo.plugin.rendering import Rendered, RenderInput
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import with_record
 from kaiwo.workload.backend_selection import ignored_blocks
-from kaiwo.workload.defaults import resolve
+from kaiwo.workload.defaults import resolve, with_settings
 from kaiwo.workload.download import requested
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.step import is_requested, missing_source, next_step
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 def make(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None) -> Rendered:
     """Render the child, with ownership and the record on it, and its secondary resources."""
+    if case.registry.contributions:
+        resolved = with_settings(case, resolved)
     inp = RenderInput(
         workload=case.workload,
         resolved=resolved,

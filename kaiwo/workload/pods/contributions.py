@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.workload.errors import PluginError
@@ -12,8 +13,10 @@ from kaiwo.workload.metadata import system_labels
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pydantic import BaseModel
+
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.rendering import RenderInput
+    from kaiwo.plugin.rendering import PodContribution, RenderInput, Resolved
     from kaiwo.workload.pods.origins import Origins
 
 _GROUPS = ("containers", "initContainers")
@@ -38,7 +41,8 @@ def contributed(inp: RenderInput, template: Object, path: str, origins: Origins)
     given = _given(template, path, origins) if inp.contributions else {}
     for contribution in inp.contributions:
         try:
-            answer = contribution.contribute(inp, copy.deepcopy(template))
+            own = replace(inp, settings=_settings(contribution, inp.resolved))
+            answer = contribution.contribute(own, copy.deepcopy(template))
         except Exception as error:
             raise PluginError(contribution.name, "add to the pods of", error) from error
         fault = next(_faults(template, answer, given, system_labels(inp.workload)), "")
@@ -47,6 +51,13 @@ def contributed(inp: RenderInput, template: Object, path: str, origins: Origins)
         _note_changes(template, answer, path, contribution.name, origins)
         template = answer
     return template
+
+
+def _settings(contribution: PodContribution, resolved: Resolved) -> BaseModel | None:
+    """The settings with which the child was created; they may be of an older version of the plugin."""
+    if contribution.settings is None:
+        return None
+    return contribution.settings.model_validate(resolved.contributions.get(contribution.name, {}))
 
 
 def _given(template: Object, path: str, origins: Origins) -> _Given:

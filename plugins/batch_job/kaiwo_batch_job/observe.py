@@ -9,6 +9,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import holding, lenient_map
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.crash_loop import works
 from kaiwo.workload.observe.waiting import check_pods, waiting
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
     if going and (seen.workload.status.status == "STARTING" or any(pod_status.runs(pod) for pod in going)):
         # The last pods are being deleted and have no successors yet.
         return _kept(seen, begun, name)
-    running = [pod for pod in pods if pod_status.runs(pod)]
+    running = [pod for pod in pods if works(pod, seen.now, seen.recorded)]
     finding, requeue_after, needs_events = check_pods(seen, pods, f"Job {name}", begun, expected=not going)
     if running:
         message = f"Job {name} runs"

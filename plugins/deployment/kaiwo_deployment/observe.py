@@ -10,6 +10,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.crash_loop import looping, works
 from kaiwo.workload.observe.waiting import check_pods, refused_pods
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def observe(seen: Observation) -> Outcome:
     queued = _queued(seen, pods, serving, name)
     if queued is not None and not serving and all(pod_status.gated(pod) for pod in pods):
         return queued
-    if known and _is_ready(status, wanted):
+    if known and _is_ready(status, wanted) and not _crashing(seen, pods):
         return Outcome("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
     stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
     left: float | None = None
@@ -108,6 +109,11 @@ def _is_ready(status: Object, wanted: int) -> bool:
     return all(_count(status.get(name)) == wanted for name in names)
 
 
+def _crashing(seen: Observation, pods: list[Object]) -> bool:
+    """Whether a container crashes again and again; without a readiness probe it is ready in between."""
+    return any(looping(pod, seen.now, seen.recorded) for pod in pods)
+
+
 def _until_deadline(seen: Observation, spec: Object) -> float | None:
     """Seconds until the progress deadline, counted from the admission; None when it has passed.
 
@@ -143,7 +149,7 @@ def _active(
     queued: Outcome | None,
     deadline_in: float | None,
 ) -> Outcome:
-    running = [pod for pod in pods if pod_status.runs(pod)]
+    running = [pod for pod in pods if works(pod, seen.now, seen.recorded)]
     finding, requeue_after, _ = _check(seen, pods)
     delays = [deadline_in, requeue_after]
     if finding is None and queued is not None:

@@ -8,6 +8,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.crash_loop import works
 from kaiwo.workload.observe.waiting import WARNING_TIMEOUT, check_pods, ray_cluster, waiting
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
         expected=seen.workload.status.start_time is None,
         conditions=lenient_map(status.get("rayClusterStatus")).get("conditions"),
     )
-    runs = status.get("jobStatus") == "RUNNING" and any(pod_status.runs(pod) for pod in pods)
+    runs = status.get("jobStatus") == "RUNNING" and any(works(pod, seen.now, seen.recorded) for pod in pods)
     if runs:
         text = f"RayJob {name} runs"
         return Outcome(

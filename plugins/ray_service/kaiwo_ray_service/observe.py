@@ -8,6 +8,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.crash_loop import looping, works
 from kaiwo.workload.observe.waiting import check_pods, ray_cluster, waiting
 from kaiwo_ray_service.kinds import RAY_SERVICE
 
@@ -103,7 +104,8 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
         parse_time(lenient_map(service.get("metadata")).get("creationTimestamp")),
         expected=seen.workload.status.start_time is None,
     )
-    if _is_ready(service, apps):
+    crashing = any(looping(pod, seen.now, seen.recorded) for pod in pods)
+    if _is_ready(service, apps) and not crashing:
         text = f"RayService {name} serves"
         return Outcome(
             status="READY",
@@ -114,10 +116,12 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             requeue_after=requeue_after,
         )
     waits = ", ".join(f"{app} is {item.get('status') or 'not deployed'}" for app, item in apps.items())
-    if any(pod_status.runs(pod) and _is_worker(pod) for pod in pods):
+    if any(works(pod, seen.now, seen.recorded) and _is_worker(pod) for pod in pods):
         text = f"the workers of RayService {name} run, it does not serve yet" + (
             f" ({waits})" if waits else ""
         )
+        if crashing:
+            text = f"not all pods of RayService {name} run"  # whether it serves changes with each crash
         return Outcome(
             status="RUNNING",
             reason=finding.reason if finding else "Running",

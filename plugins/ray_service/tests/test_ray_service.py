@@ -366,6 +366,39 @@ def test_a_problem_of_a_service_that_serves_is_reported() -> None:
     assert "serves; pod w cannot be scheduled: 0/5 nodes" in found.message
 
 
+@pytest.mark.parametrize(
+    ("crashing", "word"), [("w", "STARTING"), ("h", "RUNNING")], ids=["its worker", "its head"]
+)
+def test_a_service_with_a_pod_that_crashes_has_one_status_whether_ray_is_ready_or_not(
+    crashing: str, word: str
+) -> None:
+    """Ray is ready between two crashes, and its conditions change with each of them."""
+    back_off = {"waiting": {"reason": "CrashLoopBackOff"}}
+    begun = (NOW - timedelta(seconds=3)).isoformat()
+    times = {"startedAt": (NOW - timedelta(seconds=20)).isoformat(), "finishedAt": begun}
+    last = {"terminated": {"exitCode": 1, **times}}
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
+    recorded: dict[str, Any] = {}
+    found = set()
+    for inner, state in ((apps("DEPLOYING"), back_off), (READY, {"running": {"startedAt": begun}})):
+        container = {"name": "ray", "restartCount": 2, "state": state, "lastState": last}
+        pods = [
+            {**pod, "status": {"containerStatuses": [container]}}
+            if pod["metadata"]["name"] == crashing
+            else pod
+            for pod in (HEAD, WORKER)
+        ]
+        workload = Workload.from_object({**MINIMAL, "status": recorded})
+        secondary = {RAY_SERVICE: {"status": inner}}
+        seen = Observation(workload, child, tuple(pods), None, queued=False, now=NOW, secondary=secondary)
+        outcome = observe(seen)
+        recorded = {"status": outcome.status, "reason": outcome.reason, "message": outcome.message}
+        found.add((outcome.status, outcome.reason, outcome.message))
+    ((status, reason, message),) = found
+    assert (status, reason) == (word, "CrashLoopBackOff")
+    assert f"pod {crashing}: CrashLoopBackOff, at least 2 restarts, last exited with code 1" in message
+
+
 def test_a_wrapper_that_somebody_suspended_says_so() -> None:
     """It starts when its owner wants it to, unlike one that its controller has just taken up."""
     child = {"metadata": {"name": "chat"}, "spec": {"suspend": True}, "status": {"phase": "Suspended"}}

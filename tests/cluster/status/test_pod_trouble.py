@@ -61,7 +61,7 @@ async def test_missing_free_gpus_are_reported_with_the_message_of_the_scheduler(
 
 @pytest.mark.forms("deployment")
 async def test_a_crash_loop_is_reported_with_its_exit_code(world: Any, form: Any) -> None:
-    """Not running while the container backs off; the start stays; then all is well."""
+    """Neither running nor ready between crashes, and hardly written; then all is well."""
     bad = {"kaiwo-sandbox/exit-code": "3", "kaiwo-sandbox/run-time": "2s"}
     async with world.story(form) as story:
         await story.begin(world.spec(form), bad)
@@ -72,6 +72,10 @@ async def test_a_crash_loop_is_reported_with_its_exit_code(world: Any, form: Any
             times="started",
             via=(*form.passes, "READY"),
         )
+        for count in (2, 5):
+            told = f"at least {count} restarts, last exited with code 3"
+            await story.sees("STARTING", "CrashLoopBackOff", message=told, times="kept")
+        assert len([status for status in story.history if status["reason"] == "CrashLoopBackOff"]) == 3
         async with world.healing(exit_code=None):
             await story.sees(*form.well, times="kept", via=form.passes)
         story.check_absent("ERROR", "FAILED")
@@ -80,7 +84,7 @@ async def test_a_crash_loop_is_reported_with_its_exit_code(world: Any, form: Any
 
 @pytest.mark.forms("job")
 async def test_a_job_that_crashes_and_is_retried_ends_with_its_exit_code(world: Any, form: Any) -> None:
-    """RUNNING and STARTING in turn while the kubelet restarts it; then the Job's own verdict."""
+    """STARTING once the kubelet backs off; then the Job's own verdict."""
     bad = {"kaiwo-sandbox/exit-code": "3", "kaiwo-sandbox/run-time": "1s"}
     block = {
         "spec": {

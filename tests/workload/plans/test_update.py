@@ -4,12 +4,19 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import BaseModel
 
+import kaiwo_deployment.plugin
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
-from kaiwo.workload.model import ApiRejection, Apply, Patch
+from kaiwo.plugin.registry import contribution_key
+from kaiwo.plugin.rendering import PodContribution
+from kaiwo.testing import plugins, service
+from kaiwo.workload.model import ApiRejection, Apply, Patch, Registry
 
 if TYPE_CHECKING:
     from conftest import World
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.rendering import RenderInput
 
 
 @pytest.mark.parametrize(
@@ -223,3 +230,48 @@ def test_a_queue_can_be_changed_until_it_admits(world: World) -> None:
     world.settle()
     assert world.writes == []
     assert "spec.clusterQueue" in world.condition("SpecApplied")["message"]
+
+
+class Proxy(BaseModel):
+    """Settings of a plugin that contributes to pods."""
+
+    url: str = "http://default"
+
+
+def add_proxy(inp: RenderInput, template: Object) -> Object:
+    """Set a variable to the plugin's setting."""
+    assert isinstance(inp.settings, Proxy)
+    (container,) = template["spec"]["containers"]
+    env = [*container.get("env", []), {"name": "PROXY", "value": inp.settings.url}]
+    return {**template, "spec": {**template["spec"], "containers": [{**container, "env": env}]}}
+
+
+def proxies(obj: Object) -> list[str]:
+    """What the contribution set in a Deployment."""
+    (container,) = obj["spec"]["template"]["spec"]["containers"]
+    return [item["value"] for item in container["env"] if item["name"] == "PROXY"]
+
+
+def test_settings_of_a_contribution_stay_with_what_was_created_with_them(world: World) -> None:
+    """A new child has those of KaiwoConfig; an edit there rolls out no running service."""
+    contribution = PodContribution("proxy", add_proxy, settings=Proxy)
+    world.registry = dataclasses.replace(
+        Registry.of(plugins(kaiwo_deployment.plugin)), contributions=(contribution,)
+    )
+    key = contribution_key(contribution)
+    world.obj = service("web", image="image:1")
+    world.set(settings={key: Proxy(url="http://one")})
+    world.settle()
+    assert world.facts.live is not None
+    assert proxies(world.facts.live) == ["http://one"]
+    world.set(settings={key: Proxy(url="http://two")})
+    writes = len(world.writes)
+    world.settle()
+    assert world.writes[writes:] == []
+    world.edit(image="image:2")
+    (write,) = world.plan().writes
+    assert isinstance(write, Apply)
+    assert proxies(write.obj) == ["http://one"]
+    world.set(live=None)
+    world.settle()
+    assert proxies(world.facts.live) == ["http://two"]
