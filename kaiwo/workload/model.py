@@ -129,7 +129,8 @@ class Facts:
         storage_classes: StorageClasses by name, None when they are not known.
         served: whether the cluster serves a kind.
         live: the object under the child's name, ours or not; None when there is none.
-        pods: live pods of this workload.
+        made: uids of those live objects that Kaiwo made: its field manager wrote the record on them.
+        pods: live pods of the workload's child.
         gone_pods: its last failed pods that no longer exist, as they were.
         download_pods: live pods of its download Job.
         progress: how far the running download is, None while nobody knows.
@@ -150,6 +151,7 @@ class Facts:
     storage_classes: Mapping[str, StorageClass] | None = None
     served: Callable[[Resource], bool] = _all_served
     live: Object | None = None
+    made: frozenset[str] = frozenset()
     pods: tuple[Object, ...] = ()
     gone_pods: tuple[Object, ...] = ()
     download_pods: tuple[Object, ...] = ()

@@ -50,7 +50,7 @@ def _decide(workload: Workload, registry: Registry, facts: Facts, choice: Backen
                 return plan_scaled_to_zero(case)
             if facts.live is None:
                 return plan_create(case)
-            if is_ours(facts.live, workload):
+            if is_ours(facts.live, workload, facts.made):
                 return plan_live(case)
             name = choice.backend.name
             blocked = conflict(facts.live, choice.backend.child.kind, workload)
