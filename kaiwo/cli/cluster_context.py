@@ -17,6 +17,7 @@ from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.input_files.yaml_scalars import DocumentError
 from kaiwo.cli.workload_kinds import KAIWO_CONFIG
+from kaiwo.engine.cached_object import managers_of
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import (
     NAMESPACE,
@@ -31,7 +32,7 @@ from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.metadata import MANAGER, RECORD, RUN_ID
 from kaiwo.workload.model import AUXILIARIES, Facts
 from kaiwo.workload.storage.classes import storage_class
 
@@ -67,6 +68,12 @@ class ExistingObjects:
     pods: tuple[Object, ...] = ()
     download_pods: tuple[Object, ...] = ()
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The uids of what Kaiwo made."""
+        present = (*([self.live] if self.live else ()), *self.auxiliaries.values())
+        return frozenset(obj["metadata"]["uid"] for obj in present if MANAGER in managers_of(obj, RECORD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ class ClusterContext:
             storage_classes=self.storage_classes,
             served=(lambda _: True) if served is None else served.__contains__,
             live=present.live,
+            made=present.made,
             pods=present.pods,
             download_pods=present.download_pods,
             auxiliaries=present.auxiliaries,

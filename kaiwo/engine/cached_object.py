@@ -379,6 +379,12 @@ def _field_managers(raw: msgspec.Raw, paths: Iterable[Path]) -> FieldManagers | 
     return _shared(tuple(found)) if found else None
 
 
+def managers_of(obj: Object, path: Path) -> tuple[str, ...]:
+    """Names of the managers that own a field or anything below it, of an object with its managedFields."""
+    managed = obj["metadata"].get("managedFields") or ()
+    return tuple(sorted({item.get("manager", "") for item in managed if _owns(item.get("fieldsV1"), path)}))
+
+
 def _owns(fields: Tree | None, path: Path) -> bool:
     node: Any = fields
     for key in path:

@@ -119,7 +119,8 @@ class Writer:
 
         Skipped when the live object already contains what is wanted and what was applied last is the same.
         An object is ours when it is controlled by the wanted owner (by uid) or, if the wanted one has no
-        owner, when it carries the annotation.
+        owner, when it carries the annotation. One that is not in the cache, and so is new to whoever decided
+        to write, must also have been written by this field manager.
 
         Args:
             resource: the kind.
@@ -136,7 +137,8 @@ class Writer:
         current = known.full() if known is not None else await self._find(resource, obj)
         if current is None:
             return await self._apply(resource, desired, force=False)
-        verdict = _judge(current, ours=self._is_ours(current, obj))
+        known_writer = known is not None or self._has_written(current)
+        verdict = _judge(current, ours=known_writer and self._is_ours(current, obj))
         if isinstance(verdict, NameConflict):
             return verdict
         applied = (current["metadata"].get("annotations") or {}).get(self._annotation)
@@ -245,6 +247,10 @@ class Writer:
         live = await self._client.apply(resource, desired, field_manager=self._manager, force=force)
         self._cache.assume(resource, live)
         return Written(live)
+
+    def _has_written(self, live: Object) -> bool:
+        managed = live["metadata"].get("managedFields") or ()
+        return any(item.get("manager") == self._manager for item in managed)
 
     def _is_ours(self, live: Object, obj: Object) -> bool:
         if _controller(obj) is not None:

@@ -44,6 +44,7 @@ from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.host.workload_metrics import WorkloadMetrics
 from kaiwo.plugin.controllers import ControllerHost
+from kaiwo.workload.metadata import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-FIELD_MANAGER = "kaiwo"
 APPLIED = "kaiwo.silogen.ai/applied"
 
 
@@ -95,7 +95,7 @@ class Operator:
         )
         self._manager = Manager(
             self._client,
-            field_manager=FIELD_MANAGER,
+            field_manager=MANAGER,
             applied_annotation=APPLIED,
             component="kaiwo",
             instance=identity,

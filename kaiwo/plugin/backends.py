@@ -42,6 +42,11 @@ class Backend:
             ``write="apply"``, one that another field manager owns is not sent.
         secondary: kinds of objects beside the child that are named like the workload: what ``render`` makes,
             and what the child's own controller makes and ``observe`` or ``tune_secondary`` reads.
+        pod_owners: kinds of the controllers between the child and its pods that are neither the child nor
+            secondary (``ReplicaSet`` of a Deployment). A pod counts only where the child controls it,
+            directly or through objects of these kinds. They are watched by the label
+            ``kaiwo.silogen.ai/run-id``, which such objects take over from the child or from its pod
+            template; Jobs need no label.
         urgent: types of the child's ``status.conditions`` that are reconciled at once when they appear or
             disappear. Other changes of the child are collected for half a second. Empty: every change is
             reconciled at once.
@@ -68,6 +73,7 @@ class Backend:
     pod_templates: tuple[tuple[str, ...], ...] = ()
     owned_paths: tuple[tuple[str, ...], ...] = ()
     secondary: tuple[Resource, ...] = ()
+    pod_owners: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     absent_at_zero: bool = False

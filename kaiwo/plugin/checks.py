@@ -154,6 +154,7 @@ def _check_backend(where: str, item: Backend) -> None:
     require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, expected create or apply")
     _check_tuple(where, item, "requires", Resource)
     _check_tuple(where, item, "secondary", Resource)
+    _check_tuple(where, item, "pod_owners", Resource)
     _check_tuple(where, item, "variants", type(item))
     for one in (item, *item.variants):
         if isinstance(one.implementation, Lazy):

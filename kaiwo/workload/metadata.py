@@ -12,7 +12,7 @@ from kaiwo.plugin.facts import Blocked
 from kaiwo.workload.json_access import as_map, as_strings, lenient_map, lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
@@ -27,6 +27,13 @@ TYPE = PREFIX + "type"
 RUN_ID = PREFIX + "run-id"
 VERSION = PREFIX + "version"
 RESOLVED = PREFIX + "resolved"
+RECORD = ("metadata", "labels", RUN_ID)
+"""Path of the label that names the workload's uid on what Kaiwo makes. Anybody may write such a label, so it
+counts only where `MANAGER` wrote it."""
+
+MANAGER = "kaiwo"
+"""Kaiwo's field manager."""
+
 GPU_MODEL = "kaiwo/gpu-model"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
@@ -183,8 +190,20 @@ def controller_of(obj: Object) -> Object | None:
     return next((item for item in references if item.get("controller")), None)
 
 
-def is_ours(obj: Object, workload: Workload) -> bool:
-    """Whether the workload controls the object."""
+def is_ours(obj: Object, workload: Workload, made: Collection[str]) -> bool:
+    """Whether the workload controls the object, and Kaiwo made it. An owner reference alone proves nothing.
+
+    Args:
+        obj: a live object.
+        workload: the workload.
+        made: uids of the objects that Kaiwo made, see :class:`kaiwo.workload.model.Facts`.
+    """
+    uid = lenient_map(obj.get("metadata")).get("uid")
+    return _claims(obj, workload) and (uid in made or (bool(uid) and uid == workload.status.child_uid))
+
+
+def _claims(obj: Object, workload: Workload) -> bool:
+    """Whether the owner reference of an object's controller names the workload."""
     owner = controller_of(obj)
     return owner is not None and bool(workload.uid) and owner.get("uid") == workload.uid
 
@@ -201,6 +220,8 @@ def conflict(obj: Object, kind: str, workload: Workload) -> Blocked:
     name, owner = metadata.get("name"), controller_of(obj)
     if owner is None:
         whose = "has no controller"
+    elif _claims(obj, workload):
+        whose = f"names the {workload.kind} as its controller, but Kaiwo did not create it"
     else:
         whose = f"belongs to {owner.get('kind')} {owner.get('name')}"
         same = owner.get("kind") == workload.kind and owner.get("name") == workload.name

@@ -131,7 +131,8 @@ class Facts:
         unreadable: the kinds that the operator may not list, each with the API server's words; nothing is
             known of their objects.
         live: the object under the child's name, ours or not; None when there is none.
-        pods: live pods of this workload.
+        made: uids of those live objects that Kaiwo made: its field manager wrote the record on them.
+        pods: live pods of the workload's child.
         gone_pods: its last failed pods that no longer exist, as they were.
         download_pods: live pods of its download Job.
         progress: how far the running download is, None while nobody knows.
@@ -154,6 +155,7 @@ class Facts:
     served: Callable[[Resource], bool] = _all_served
     unreadable: Mapping[Resource, str] = field(default_factory=dict)
     live: Object | None = None
+    made: frozenset[str] = frozenset()
     pods: tuple[Object, ...] = ()
     gone_pods: tuple[Object, ...] = ()
     download_pods: tuple[Object, ...] = ()

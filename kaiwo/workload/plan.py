@@ -66,7 +66,7 @@ def _decide(workload: Workload, registry: Registry, facts: Facts, choice: Backen
 def _with_backend(case: PlanContext) -> Plan | Blocked | None:
     """The plan of a workload whose backend is known, why there is none, or None where its error says why."""
     workload, live = case.workload, case.facts.live
-    ours = live is not None and is_ours(live, workload)
+    ours = live is not None and is_ours(live, workload, case.facts.made)
     if workload.error:
         # Its child is observed all the same.
         return plan_live(case) if ours else None

@@ -126,7 +126,7 @@ def test_rights_follow_the_plugins(cli: Cli) -> None:
     few = granted(cli("manifests", "rbac", "--plugins", "batch_job").out)
     more = granted(cli("manifests", "rbac", "--plugins", "batch_job,deployment").out)
     assert "jobs" in few
-    assert more - few == {"deployments", "services"}
+    assert more - few == {"deployments", "replicasets", "services"}
     assert {"kaiwojobs/finalizers", "kaiwoservices/finalizers"} <= few
 
 

@@ -97,6 +97,7 @@ class World:
             return
         obj = copy.deepcopy(write.obj)
         name = obj["metadata"]["name"]
+        self.set(made=self.facts.made | {f"uid-of-{name}"})
         obj["metadata"] |= {
             "uid": f"uid-of-{name}",
             "creationTimestamp": "2026-01-02T03:04:06Z",

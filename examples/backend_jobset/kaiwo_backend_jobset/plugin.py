@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import Resource
+from kaiwo.engine.resource import JOB, Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
@@ -40,6 +40,7 @@ def kaiwo_backends() -> list[Backend]:
             mutable=("duration", "jobSet.metadata", "jobSet.spec.ttlSecondsAfterFinished"),
             pod_templates=(("jobSet", "spec", "replicatedJobs", "*", "template", "spec", "template"),),
             owned_paths=(("spec", "suspend"),),
+            pod_owners=(JOB,),
             urgent=("Completed", "Failed", "Suspended"),
             requires=(JOB_SET,),
             rules=(
@@ -49,6 +50,7 @@ def kaiwo_backends() -> list[Backend]:
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="KaiwoJobs with a jobSet run as JobSets",
                 ),
+                PolicyRule(("batch",), ("jobs",), ("list", "watch"), "pods of a JobSet belong to its Jobs"),
             ),
         )
     ]

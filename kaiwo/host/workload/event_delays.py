@@ -41,6 +41,11 @@ def of_any(_: CacheEvent) -> float:
     return SHORT_DELAY
 
 
+def of_new(event: CacheEvent) -> float:
+    """For objects of which nothing but their existence is read."""
+    return SHORT_DELAY if event.old is None else IGNORED
+
+
 def of_workload(event: CacheEvent) -> float:
     """For a workload: a change of its status alone is nearly always the operator's own."""
     old, new = event.old, event.new

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import ApiError
 from kaiwo.engine.timestamps import format_time
+from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.model import ApiRejection, Apply, Create, Patch
 from kaiwo.workload.status import OWN_CONDITIONS
@@ -114,9 +115,12 @@ class PlanExecutor:
                 answer, verb = await writer.create_once(write.resource, write.obj), "created"
             else:
                 answer, verb = await writer.apply(write.resource, write.obj), "applied"
-            snapshot.put(write.resource, answer.live)
             changed = getattr(answer, "changed", False)
-            return f"{verb} {write.resource.kind} {write.obj['metadata']['name']}" if changed else ""
+            metadata = write.obj["metadata"]
+            known = self._manager.cache.get(write.resource, metadata.get("namespace"), metadata["name"])
+            made = changed or (known is not None and is_made_by_kaiwo(known))
+            snapshot.put(write.resource, answer.live, made=made)
+            return f"{verb} {write.resource.kind} {metadata['name']}" if changed else ""
         entry = self._manager.cache.get(write.resource, write.namespace, write.name)
         if entry is None or entry.uid != write.uid:
             raise StaleSnapshot(f"{write.resource.kind} {write.name} changed meanwhile")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.api.workload import Workload
-from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.controller import Controller
 from kaiwo.engine.errors import Conflict, EngineError
 from kaiwo.engine.resource import POD
 from kaiwo.engine.workqueue import Key
@@ -25,15 +25,14 @@ from kaiwo.host.workload.download_progress import DownloadFollower
 from kaiwo.host.workload.executor import PlanExecutor, StaleSnapshot, WriteRejected
 from kaiwo.host.workload.state import ReconcileStates
 from kaiwo.host.workload.watches import (
-    POD_PROJECTION,
     child_kinds,
     on_child_deleted,
     on_pod_deleted,
+    pod_owner_kinds,
     secondary_kinds,
     workload_watches,
 )
 from kaiwo.workload.download.state import is_in_progress
-from kaiwo.workload.metadata import RUN_ID
 from kaiwo.workload.plan import plan
 
 if TYPE_CHECKING:
@@ -93,7 +92,10 @@ class WorkloadReconciler:
         self._clock = clock
         self._states = ReconcileStates()
         self._executor = PlanExecutor(manager, kind, on_transition)
-        watches = workload_watches(kind, registry, self._states, manager.cache, namespace)
+        owners = reader.pod_owners
+        watches = workload_watches(
+            kind, registry, self._states, manager.cache, pod_owners=owners, namespace=namespace
+        )
         self.controller = Controller(
             kind.lower(), watches, self.reconcile, workers=workers, initial=self._without_status
         )
@@ -105,14 +107,18 @@ class WorkloadReconciler:
         children = child_kinds(kind, registry)
         self._kinds = tuple(dict.fromkeys((*children, *secondary_kinds(kind, registry))))
         self._requeue_planned = False
+        for watch in watches:
+            manager.watch(watch)  # before anybody subscribes to it
         for child in children:
-            manager.watch(Watch(child, namespace=namespace))
             manager.cache.subscribe(
                 child, lambda event: on_child_deleted(event, kind, self._states, manager.cache)
             )
+        for resource in (*secondary_kinds(kind, registry), *pod_owner_kinds(kind, registry)):
+            manager.cache.subscribe(resource, owners.on_deleted)
         if kind == "KaiwoJob":  # a service does not end, so its status needs no pods that are gone
-            manager.watch(Watch(POD, projection=POD_PROJECTION, namespace=namespace, label_selector=RUN_ID))
-            manager.cache.subscribe(POD, lambda event: on_pod_deleted(event, self._states, manager.cache))
+            manager.cache.subscribe(
+                POD, lambda event: on_pod_deleted(event, self._states, manager.cache, owners)
+            )
 
     def _without_status(self) -> list[Key]:
         """Workloads without a status: they go first at the start."""

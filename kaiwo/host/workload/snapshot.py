@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaiwo.engine.resource import NAMESPACE, POD
+from kaiwo.engine.resource import JOB, NAMESPACE, POD
+from kaiwo.host.workload.ownership import PodOwners, is_made_by_kaiwo
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
-from kaiwo.workload.backend_selection import select_backend
+from kaiwo.workload.backend_selection import BACKEND, select_backend
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.metadata import RUN_ID, is_ours
 from kaiwo.workload.model import AUXILIARIES, Facts
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache
     from kaiwo.host.cluster_facts import ClusterFacts
     from kaiwo.host.kaiwoconfig import LiveConfig
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.backend_selection import BackendChoice
     from kaiwo.workload.download.progress import Progress
@@ -69,11 +71,19 @@ class Snapshot:
     @property
     def has_child(self) -> bool:
         """Whether there is a child, and it is the workload's own."""
-        return self.facts.live is not None and is_ours(self.facts.live, self.workload)
+        return self.facts.live is not None and is_ours(self.facts.live, self.workload, self.facts.made)
 
-    def put(self, resource: Resource, obj: Object) -> None:
-        """Put the answer to a write into the facts."""
+    def put(self, resource: Resource, obj: Object, *, made: bool = False) -> None:
+        """Put the answer to a write into the facts.
+
+        Args:
+            resource: its kind.
+            obj: the object as it is now.
+            made: whether the answer shows that Kaiwo made the object; somebody else's may have had the name.
+        """
         name, backend = obj["metadata"]["name"], self.choice.backend
+        if made:
+            self.facts = replace(self.facts, made=self.facts.made | {obj["metadata"].get("uid")})
         if backend is not None and resource == backend.child and name == self.workload.name:
             self.facts = replace(self.facts, live=obj)
         else:
@@ -94,7 +104,11 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads snapshots of single workloads from the cache."""
+    """Reads snapshots of single workloads from the cache.
+
+    Attributes:
+        pod_owners: the controllers between pods and children.
+    """
 
     def __init__(
         self,
@@ -123,6 +137,7 @@ class SnapshotReader:
         self._served = served
         self._settings_of = settings_of
         self._queue_owners: dict[str, str] = {}
+        self.pod_owners = PodOwners(cache, registry)
 
     def fingerprint(
         self, entry: CachedObject, kinds: Iterable[Resource], progress: Progress | None
@@ -135,16 +150,18 @@ class SnapshotReader:
             progress: of its running download.
         """
         found = {kind: self._cache.get(kind, entry.namespace, entry.name) for kind in kinds}
-        others = [
-            other
-            for other in (*self._cache.labelled(POD, RUN_ID, entry.uid), *self._owned(entry.uid))
-            if other.name != entry.name or other.resource not in found
+        pods = self._pods(entry)
+        owned = [
+            other for other in self._owned(entry) if other.name != entry.name or other.resource not in found
         ]
-        others += self._queue_objects((*found.values(), *others))
+        others = [*pods, *owned, *self._queue_objects((*found.values(), *pods, *owned))]
+        versions = [other.resource_version for other in others]
+        # A pod counts once all controllers above it are known, without a change of its own.
+        versions += [self.pod_owners.root(pod) for pod in pods]
         return Fingerprint(
             entry.resource_version,
             {kind: child.resource_version if child is not None else "" for kind, child in found.items()},
-            tuple(sorted(other.resource_version for other in others)),
+            tuple(sorted(versions)),
             progress.text if progress is not None else "",
         )
 
@@ -171,6 +188,8 @@ class SnapshotReader:
             return queue is not None and facts is not None and plugin_calls.manages(queue, kind, facts)
 
         choice = select_backend(workload, self._registry, settings, manages)
+        if first := self._unreported_child(workload, choice.backend):
+            choice = select_backend(first, self._registry, settings, manages)
         backend = choice.backend
         child = None
         named: list[CachedObject | None] = []
@@ -181,13 +200,19 @@ class SnapshotReader:
             for path in backend.owned_paths if child is not None else ():
                 if child is not None and (managers := child.managers(path)):
                     owners[path] = managers[0]
+        auxiliaries = [other for other in self._owned(entry) if other.name != entry.name]
+        auxiliaries += [other for other in named if other is not None]
+        present = auxiliaries if child is None else [child, *auxiliaries]
+        made = frozenset(other.uid for other in present if is_made_by_kaiwo(other))
         pods: list[CachedObject] = []
         download_pods: list[CachedObject] = []
-        for pod in self._cache.labelled(POD, RUN_ID, entry.uid):
-            (download_pods if downloads(pod.labels) else pods).append(pod)
+        children = {workload.status.child_uid or "", *(made & {child.uid} if child is not None else ())}
+        jobs = {other.uid for other in auxiliaries if other.resource == JOB} & made
+        for pod in self._pods(entry):
+            into, uids = (download_pods, jobs) if downloads(pod.labels) else (pods, children)
+            if self.pod_owners.belongs(pod, uids):
+                into.append(pod)
         live_pods = tuple(pod.full() for pod in pods)
-        auxiliaries = [other for other in self._owned(entry.uid) if other.name != entry.name]
-        auxiliaries += [other for other in named if other is not None]
         facts = Facts(
             now=now,
             config=self._config.current,
@@ -197,6 +222,7 @@ class SnapshotReader:
             served=self._served,
             unreadable=unreadable,
             live=child.full() if child is not None else None,
+            made=made,
             pods=live_pods,
             download_pods=tuple(pod.full() for pod in download_pods),
             auxiliaries={(other.resource, other.name): other.full() for other in auxiliaries},
@@ -207,8 +233,40 @@ class SnapshotReader:
         )
         return Snapshot(workload, choice, facts)
 
-    def _owned(self, uid: str) -> list[CachedObject]:
-        return [entry for kind in AUXILIARIES for entry in self._cache.owned_by(uid, kind)]
+    def _unreported_child(self, workload: Workload, backend: Backend | None) -> Workload | None:
+        """The workload with the child in its status that another backend made before the status was written.
+
+        The operator may have stopped between the two, and the spec or a setting may select another backend
+        since. None when there is no such child.
+        """
+        if workload.status.child_uid:
+            return None
+        for other in self._registry.backends:
+            if other.kind != workload.kind or not other.built:
+                continue
+            if backend is not None and other.child == backend.child:
+                continue
+            child = self._cache.get(other.child, workload.namespace, workload.name)
+            if child is None or child.controller is None or child.controller.uid != workload.uid:
+                continue
+            if is_made_by_kaiwo(child):
+                recorded = {"child_uid": child.uid, "allocation": {BACKEND: other.name}}
+                return replace(workload, status=workload.status.model_copy(update=recorded))
+        return None
+
+    def _pods(self, workload: CachedObject) -> list[CachedObject]:
+        """The pods of the workload's namespace that have its label."""
+        found = self._cache.labelled(POD, RUN_ID, workload.uid)
+        return [pod for pod in found if pod.namespace == workload.namespace]
+
+    def _owned(self, workload: CachedObject) -> list[CachedObject]:
+        """The objects of the workload's namespace whose owner references name it."""
+        return [
+            entry
+            for kind in AUXILIARIES
+            for entry in self._cache.owned_by(workload.uid, kind)
+            if entry.namespace == workload.namespace
+        ]
 
     def _queue_facts(
         self,
@@ -251,9 +309,13 @@ class SnapshotReader:
         queue = self._registry.queue
         if queue is None or not queue.owned:
             return []
-        uids = [entry.uid for entry in owners if entry is not None]
         return [
-            entry for resource in queue.owned for uid in uids for entry in self._cache.owned_by(uid, resource)
+            entry
+            for resource in queue.owned
+            for owner in owners
+            if owner is not None
+            for entry in self._cache.owned_by(owner.uid, resource)
+            if entry.namespace == owner.namespace
         ]
 
 

@@ -22,9 +22,10 @@ from kaiwo.engine.resource import (
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.cluster_facts import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.workload import event_delays
+from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
-from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.metadata import RECORD, RUN_ID
 from kaiwo.workload.model import DeletedChild
 from kaiwo.workload.observe import pod_status
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Resource
     from kaiwo.engine.store import Cache, CacheEvent
+    from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.host.workload.state import ReconcileStates
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.model import Registry
@@ -55,8 +57,21 @@ POD_PROJECTION = Projection(
 """What deciding code may read of a pod."""
 
 
+_OWNER_PROJECTION = Projection(keep=(("metadata",),))
+"""What may be read of a controller between a child and its pods."""
+
+_MADE = Projection(owned_fields=(RECORD,))
+"""What must be kept of an object to tell whether Kaiwo made it."""
+
+
 def workload_watches(
-    kind: WorkloadKind, registry: Registry, states: ReconcileStates, cache: Cache, namespace: str | None
+    kind: WorkloadKind,
+    registry: Registry,
+    states: ReconcileStates,
+    cache: Cache,
+    *,
+    pod_owners: PodOwners,
+    namespace: str | None,
 ) -> list[Watch]:
     """The watches of one kind's controller.
 
@@ -65,6 +80,7 @@ def workload_watches(
         registry: loaded declarations: backends (their children) and the queue system (its reads).
         states: which workload a uid belongs to, and which ones wait.
         cache: has the owners of the queue system's objects.
+        pod_owners: the controllers between pods and children.
         namespace: the only namespace of interest, None for all.
     """
     own = WORKLOADS[kind]
@@ -83,13 +99,15 @@ def workload_watches(
         return (owner, named) if named in states.waiting else (owner,)
 
     def of_run(event: CacheEvent) -> Iterable[Key]:
-        uid = event.latest.labels.get(RUN_ID)
-        key = states.key_of(uid) if uid else None
+        key = _labelled(event.latest, states)
         return (key,) if key is not None else ()
 
     def of_owner(event: CacheEvent) -> Iterable[Key]:
         owner = _owning_workload(event.latest, kind)
         return (owner,) if owner is not None else ()
+
+    def of_child_or_pod_owner(event: CacheEvent) -> Iterable[Key]:
+        return dict.fromkeys((*of_child(event), *_above(event, kind, pod_owners)))
 
     secondary = secondary_kinds(kind, registry)
 
@@ -98,24 +116,27 @@ def workload_watches(
 
     watches = [Watch(own, of_itself, namespace=namespace, delay=event_delays.of_workload)]
     for child, paths in children.items():
-        owned = Projection(owned_fields=tuple(dict.fromkeys(paths)))
-        keys = of_secondary if child in secondary else of_child
+        owned = Projection(owned_fields=tuple(dict.fromkeys((RECORD, *paths))))
+        keys = of_secondary if child in secondary else of_child_or_pod_owner
         watches.append(
             Watch(child, keys, owned, namespace=namespace, delay=_event_delay(child, kind, registry))
         )
     watches += [
-        Watch(resource, of_secondary, namespace=namespace, delay=event_delays.of_any)
+        Watch(resource, of_secondary, _MADE, namespace=namespace, delay=event_delays.of_any)
         for resource in secondary
         if resource not in children
     ]
+    watches += _pod_owner_watches(kind, registry, pod_owners, namespace)
     watches.append(
         Watch(
             POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID, delay=event_delays.of_pod
         )
     )
-    watches.append(Watch(PERSISTENT_VOLUME_CLAIM, of_owner, namespace=namespace, label_selector=RUN_ID))
+    watches.append(
+        Watch(PERSISTENT_VOLUME_CLAIM, of_owner, _MADE, namespace=namespace, label_selector=RUN_ID)
+    )
     watches += [
-        Watch(resource, of_owner, namespace=namespace, label_selector=selector)
+        Watch(resource, of_owner, _MADE, namespace=namespace, label_selector=selector)
         for resource, selector in _downloading(registry)
         if resource not in children
     ]
@@ -173,6 +194,41 @@ def secondary_kinds(kind: WorkloadKind, registry: Registry) -> tuple[Resource, .
     )
 
 
+def _above(event: CacheEvent, kind: WorkloadKind, pod_owners: PodOwners) -> list[Key]:
+    """The workload above an object, as far as what controls it is known."""
+    return [
+        Key(event.latest.namespace, owner.name)
+        for owner in pod_owners.above(event.latest)
+        if (owner.kind, owner.api_version) == (kind, API_VERSION)
+    ]
+
+
+def _pod_owner_watches(
+    kind: WorkloadKind, registry: Registry, pod_owners: PodOwners, namespace: str | None
+) -> list[Watch]:
+    """The watches of controllers between children and pods, but for kinds that are watched as a whole."""
+    known = {*child_kinds(kind, registry), *secondary_kinds(kind, registry)}
+    return [
+        Watch(
+            resource,
+            lambda event: _above(event, kind, pod_owners),
+            _OWNER_PROJECTION,
+            namespace=namespace,
+            label_selector=None if resource == JOB else RUN_ID,
+            delay=event_delays.of_new,
+        )
+        for resource in pod_owner_kinds(kind, registry)
+        if resource not in known
+    ]
+
+
+def pod_owner_kinds(kind: WorkloadKind, registry: Registry) -> tuple[Resource, ...]:
+    """Kinds of the controllers between the children of one kind's workloads and their pods."""
+    return tuple(
+        dict.fromkeys(resource for backend in registry.built(kind) for resource in backend.pod_owners)
+    )
+
+
 def _queue_watches(
     queue: QueueSystem,
     kind: WorkloadKind,
@@ -188,7 +244,7 @@ def _queue_watches(
         for owner in entry.owners:
             if owner.kind == POD.kind:
                 pod = cache.get(POD, entry.namespace, owner.name)
-                key = states.key_of(pod.labels.get(RUN_ID, "")) if pod is not None else None
+                key = _labelled(pod, states) if pod is not None else None
                 if key is not None:
                     return (key,)
             for child in children:
@@ -232,32 +288,50 @@ def on_child_deleted(event: CacheEvent, kind: WorkloadKind, states: ReconcileSta
     owner = event.latest.controller
     if event.new is not None or key is None or owner is None or event.latest.name != key.name:
         return  # what is not named like its workload is not its child: a download Job
-    if not _is_active(kind, key, owner.uid, cache):
+    workload = _active(kind, key, owner.uid, cache)
+    if workload is None or not (
+        _recorded_child(workload) == event.latest.uid or is_made_by_kaiwo(event.latest)
+    ):
         return
     seen = event.witnessed or event.latest.deleted is not None
     states.of(key, owner.uid).missing_child = DeletedChild(event.latest.full(), deletion_seen=seen)
 
 
-def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache) -> None:
+def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache, pod_owners: PodOwners) -> None:
     """Record a failed pod of a KaiwoJob that is gone, until the workload has ended.
 
     A Job may get its condition after the pod with the cause is gone; the condition itself has no cause.
     """
-    uid = event.latest.labels.get(RUN_ID)
-    key = states.key_of(uid) if uid and event.new is None else None
-    if key is None or uid is None or downloads(event.latest.labels):
+    key = _labelled(event.latest, states) if event.new is None else None
+    if key is None or downloads(event.latest.labels):
         return
-    if not _is_active("KaiwoJob", key, uid, cache):
+    uid = event.latest.labels[RUN_ID]
+    workload = _active("KaiwoJob", key, uid, cache)
+    if workload is None or not pod_owners.belongs(event.latest, {_recorded_child(workload)}):
         return
     pod = event.latest.full()
     if pod_status.failure([pod]) is not None:
         states.of(key, uid).record_failed_pod(pod)
 
 
-def _is_active(kind: WorkloadKind, key: Key, uid: str, cache: Cache) -> bool:
-    """Whether the workload with this uid is there and has not ended."""
+def _active(kind: WorkloadKind, key: Key, uid: str, cache: Cache) -> CachedObject | None:
+    """The workload with this uid, None when it is gone or has ended."""
     workload = cache.get(WORKLOADS[kind], key.namespace, key.name)
-    return workload is not None and workload.uid == uid and workload.part("status", "status") not in TERMINAL
+    if workload is None or workload.uid != uid or workload.part("status", "status") in TERMINAL:
+        return None
+    return workload
+
+
+def _recorded_child(workload: CachedObject) -> str:
+    """The uid of the child by the status of a workload, empty without one."""
+    return workload.part("status", "childUID") or ""
+
+
+def _labelled(entry: CachedObject, states: ReconcileStates) -> Key | None:
+    """The workload of the same namespace that the label of an object names."""
+    uid = entry.labels.get(RUN_ID)
+    key = states.key_of(uid) if uid else None
+    return key if key is not None and key.namespace == entry.namespace else None
 
 
 def _owning_workload(entry: CachedObject, kind: WorkloadKind) -> Key | None:

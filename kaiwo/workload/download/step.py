@@ -67,10 +67,12 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
         return Step()
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     fingerprint = requested.fingerprint(workload)
-    if (live is None or _is_deleting(live)) and _was_downloaded(workload, config_map, fingerprint):
+    if (live is None or _is_deleting(live)) and _was_downloaded(
+        workload, config_map, fingerprint, facts.made
+    ):
         return Step(conditions=(_finished(workload, fingerprint),))
     for found in (live, config_map):
-        if found is not None and not is_ours(found, workload):
+        if found is not None and not is_ours(found, workload, facts.made):
             return conflict(found, "Job" if found is live else "ConfigMap", workload)
     if live is not None and _fetched(live) == fingerprint and not _is_deleting(live):
         outcome = state.observe(workload, live, facts)
@@ -133,10 +135,10 @@ def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Bloc
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     fingerprint = requested.fingerprint(workload)
     if live is not None and not _is_deleting(live):
-        made = _fetched(live) == fingerprint and is_ours(live, workload)
+        created = _fetched(live) == fingerprint and is_ours(live, workload, facts.made)
     else:
-        made = _was_downloaded(workload, config_map, fingerprint)
-    return None if made else requested.unserved(workload, registry)
+        created = _was_downloaded(workload, config_map, fingerprint, facts.made)
+    return None if created else requested.unserved(workload, registry)
 
 
 def is_requested(workload: Workload) -> bool:
@@ -182,13 +184,15 @@ def _has_succeeded(workload: Workload) -> bool:
     return before is not None and before.get("status") == "True"
 
 
-def _was_downloaded(workload: Workload, config_map: Object | None, fingerprint: str) -> bool:
+def _was_downloaded(
+    workload: Workload, config_map: Object | None, fingerprint: str, made: frozenset[str]
+) -> bool:
     """Whether exactly this was downloaded before.
 
     The condition says that a download succeeded. The hash on the ConfigMap says which one: unlike the Job it
     stays.
     """
-    if config_map is None or not _has_succeeded(workload) or not is_ours(config_map, workload):
+    if config_map is None or not _has_succeeded(workload) or not is_ours(config_map, workload, made):
         return False
     return _fetched(config_map) == fingerprint
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kaiwo.workload.applied_record import ANNOTATIONS, LABELS
 from kaiwo.workload.json_access import lenient_map, value_at
+from kaiwo.workload.metadata import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Backend
     from kaiwo.workload.applied_record import AppliedRecord
-
-MANAGER = "kaiwo"
-"""Our field manager."""
 
 ALLOCATION_FIELDS = frozenset({"gpus", "gpusPerReplica", "replicas", "gpuVendor", "gpuModels"})
 """A change of one of these allocates the GPUs again; any other keeps the allocation of the running child."""

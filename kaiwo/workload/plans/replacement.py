@@ -38,7 +38,7 @@ def deletion(case: PlanContext) -> Delete:
 def plan_scaled_to_zero(case: PlanContext) -> Plan:
     """The plan of a workload that is scaled to zero: its child is deleted."""
     live, workload, kind = case.facts.live, case.workload, case.backend.child.kind
-    ours = live is not None and is_ours(live, workload)
+    ours = live is not None and is_ours(live, workload, case.facts.made)
     deleting = ours and lenient_map(lenient_map(live).get("metadata")).get("deletionTimestamp")
     text = f"{kind} {workload.name} is being deleted" if deleting else f"no {kind} exists"
     outcome = Outcome(

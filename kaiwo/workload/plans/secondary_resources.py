@@ -42,7 +42,7 @@ def taken(case: PlanContext, rendered: Rendered) -> Blocked | None:
     """Why a secondary resource cannot be made: somebody else's object has its name."""
     present = live(case.backend, case.workload, case.facts)
     for kind in rendered.secondary:
-        if kind in present and not is_ours(present[kind], case.workload):
+        if kind in present and not is_ours(present[kind], case.workload, case.facts.made):
             return conflict(present[kind], kind.kind, case.workload)
     return None
 
@@ -54,11 +54,15 @@ def writes(case: PlanContext, rendered: Rendered) -> list[Write]:
     for kind, obj in rendered.secondary.items():
         there = present.get(kind)
         if there is None or not (
-            _is_deleting(there) or contains(there, obj) or not is_ours(there, case.workload)
+            _is_deleting(there) or contains(there, obj) or not is_ours(there, case.workload, case.facts.made)
         ):
             steps.append(Apply(kind, obj))
     for kind, there in present.items():
-        if kind in rendered.secondary or _is_deleting(there) or not is_ours(there, case.workload):
+        if (
+            kind in rendered.secondary
+            or _is_deleting(there)
+            or not is_ours(there, case.workload, case.facts.made)
+        ):
             continue
         uid = str(lenient_map(there.get("metadata")).get("uid", ""))
         steps.append(Delete(kind, case.workload.namespace, case.workload.name, uid))

@@ -52,7 +52,7 @@ def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
         if live is None:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
             continue
-        if not is_ours(live, case.workload):
+        if not is_ours(live, case.workload, case.facts.made):
             return ClaimWrites(blocked=conflict(live, "PersistentVolumeClaim", case.workload))
         if problem := _fixed(case.workload, live):
             return ClaimWrites(blocked=Blocked("VolumeImmutable", problem, condition="StorageReady"))

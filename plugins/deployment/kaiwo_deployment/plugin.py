@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import DEPLOYMENT, SERVICE
+from kaiwo.engine.resource import DEPLOYMENT, SERVICE, Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
 KAIWO_API = 1
+
+REPLICA_SET = Resource("apps", "v1", "ReplicaSet", "replicasets")
 
 
 @hookimpl
@@ -37,10 +39,14 @@ def kaiwo_backends() -> list[Backend]:
             pod_templates=(("deployment", "spec", "template"),),
             owned_paths=(("spec", "replicas"),),
             secondary=(SERVICE,),
+            pod_owners=(REPLICA_SET,),
             requires=(DEPLOYMENT, SERVICE),
             rules=(
                 PolicyRule(
                     ("apps",), ("deployments",), verbs, "KaiwoServices run as Deployments", own_objects=True
+                ),
+                PolicyRule(
+                    ("apps",), ("replicasets",), ("list", "watch"), "pods of a Deployment belong to one"
                 ),
                 PolicyRule(
                     ("",),

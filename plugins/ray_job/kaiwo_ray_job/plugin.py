@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import Resource
+from kaiwo.engine.resource import JOB, Resource
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
@@ -12,6 +12,7 @@ from kaiwo.plugin.rbac import PolicyRule
 KAIWO_API = 1
 
 RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
+RAY_CLUSTER = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 
 MAX_NAME_LENGTH = 47
 """KubeRay appends its own suffixes; a RayJob with a longer name never gets a status."""
@@ -53,6 +54,7 @@ def kaiwo_backends() -> list[Backend]:
                 ("rayJob", "spec", "submitterPodTemplate"),
             ),
             owned_paths=(("spec", "suspend"),),
+            pod_owners=(RAY_CLUSTER, JOB),
             requires=(RAY_JOB,),
             rules=(
                 PolicyRule(
@@ -61,6 +63,12 @@ def kaiwo_backends() -> list[Backend]:
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="KaiwoJobs on Ray run as RayJobs",
                     own_objects=True,
+                ),
+                PolicyRule(
+                    ("ray.io",), ("rayclusters",), ("list", "watch"), "pods of a RayJob belong to its cluster"
+                ),
+                PolicyRule(
+                    ("batch",), ("jobs",), ("list", "watch"), "the pod that submits a RayJob belongs to a Job"
                 ),
             ),
         )

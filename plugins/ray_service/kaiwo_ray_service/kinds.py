@@ -6,6 +6,7 @@ from kaiwo.engine.resource import Resource
 
 APP_WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
 RAY_SERVICE = Resource("ray.io", "v1", "RayService", "rayservices")
+RAY_CLUSTER = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 
 WRAPPED = "ray_service"
 BARE = "ray_service_unwrapped"

@@ -7,7 +7,7 @@ from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
-from kaiwo_ray_service.kinds import APP_WRAPPER, BARE, RAY_SERVICE, WRAPPED
+from kaiwo_ray_service.kinds import APP_WRAPPER, BARE, RAY_CLUSTER, RAY_SERVICE, WRAPPED
 
 KAIWO_API = 1
 
@@ -47,6 +47,7 @@ def kaiwo_backends() -> list[Backend]:
         name_pattern="dns1035",
         write="apply",
         mutable=("*",),
+        pod_owners=(RAY_CLUSTER,),
         absent_at_zero=True,
         requires=(RAY_SERVICE,),
         settings=RayServiceSettings,
@@ -68,6 +69,7 @@ def kaiwo_backends() -> list[Backend]:
             ),
             owned_paths=(("spec", "suspend"),),
             secondary=(RAY_SERVICE,),
+            pod_owners=(RAY_CLUSTER,),
             absent_at_zero=True,
             variants=(bare,),
             requires=(RAY_SERVICE, APP_WRAPPER),
@@ -85,6 +87,12 @@ def kaiwo_backends() -> list[Backend]:
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="AppWrapper lets only those wrap a RayService who may create one; "
                     "serveConfigV2 is changed on it",
+                ),
+                PolicyRule(
+                    groups=("ray.io",),
+                    resources=("rayclusters",),
+                    verbs=("list", "watch"),
+                    why="pods of a RayService belong to its clusters",
                 ),
             ),
             settings=RayServiceSettings,

@@ -82,7 +82,8 @@ FORMS = {"minimal": MINIMAL, "embedded": EMBEDDED}
 def planned(obj: Any, **facts: Any) -> Any:
     """The plan of a service on the two nodes, with everything else that fits five hosts."""
     more = tuple(node_fact(node(f"amd-{n}", gpus={"amd.com/gpu": 8}), LOADED.vendors) for n in range(2, 5))
-    known = {"now": NOW, "config": FACTS.config, "nodes": (*FACTS.nodes, *more), **facts}
+    made = frozenset({facts["live"]["metadata"]["uid"]} if facts.get("live") else ())
+    known = {"now": NOW, "config": FACTS.config, "nodes": (*FACTS.nodes, *more), "made": made, **facts}
     return plan_object(obj, Registry.of(LOADED), Facts(**known))
 
 

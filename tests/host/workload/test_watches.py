@@ -14,6 +14,7 @@ from kaiwo.engine.cached_object import ObjectDecoder, Projection
 from kaiwo.engine.resource import JOB, POD
 from kaiwo.engine.store import Cache, CacheEvent
 from kaiwo.engine.workqueue import Key
+from kaiwo.host.workload.ownership import PodOwners
 from kaiwo.host.workload.state import ReconcileStates
 from kaiwo.host.workload.watches import on_child_deleted, on_pod_deleted, workload_watches
 from kaiwo.plugin.backends import Backend
@@ -21,6 +22,7 @@ from kaiwo.testing import job
 from kaiwo.workload.model import Registry
 
 if TYPE_CHECKING:
+    from kaiwo.engine.controller import Watch
     from kaiwo.engine.resource import Object, Resource
 
 UID = "11111111-2222-4333-8444-555555555555"
@@ -37,19 +39,25 @@ BACKEND = Backend(
 )  # fmt: skip
 
 
+def watches_of(registry: Registry, states: ReconcileStates, cache: Cache) -> list[Watch]:
+    """The watches of the KaiwoJob controller."""
+    owners = PodOwners(cache, registry)
+    return workload_watches("KaiwoJob", registry, states, cache, pod_owners=owners, namespace=None)
+
+
 class World:
     """A cache, memories, and the watches of the KaiwoJob controller."""
 
     def __init__(self) -> None:
         self.cache = Cache()
         self.states = ReconcileStates()
-        self.watches = workload_watches(
-            "KaiwoJob", Registry(backends=(BACKEND,)), self.states, self.cache, None
-        )
+        registry = Registry(backends=(BACKEND,))
+        self.owners = PodOwners(self.cache, registry)
+        self.watches = watches_of(registry, self.states, self.cache)
         for watch in self.watches:
             self.cache.register(watch.resource, watch.projection, label_selector=watch.label_selector)
         self.cache.subscribe(JOB, lambda event: on_child_deleted(event, "KaiwoJob", self.states, self.cache))
-        self.cache.subscribe(POD, lambda event: on_pod_deleted(event, self.states, self.cache))
+        self.cache.subscribe(POD, lambda event: on_pod_deleted(event, self.states, self.cache, self.owners))
         self.version = 0
 
     def see(self, resource: Resource, obj: Object, event: str = "ADDED") -> None:
@@ -78,9 +86,18 @@ def world() -> World:
     return World()
 
 
-def child(name: str = "train", owner: str | None = "KaiwoJob", uid: str = UID) -> Object:
-    """A batch Job."""
-    metadata: Object = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
+def child(
+    name: str = "train", owner: str | None = "KaiwoJob", uid: str = UID, manager: str = "kaiwo"
+) -> Object:
+    """A batch Job, of which a field manager wrote the label of the run."""
+    fields = {"f:metadata": {"f:labels": {"f:kaiwo.silogen.ai/run-id": {}}}}
+    metadata: Object = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-of-{name}",
+        "labels": {"kaiwo.silogen.ai/run-id": uid},
+        "managedFields": [{"manager": manager, "operation": "Update", "fieldsV1": fields}],
+    }
     if owner:
         reference = {"apiVersion": "kaiwo.silogen.ai/v1alpha1", "kind": owner, "name": name, "uid": uid}
         metadata["ownerReferences"] = [{**reference, "controller": True}]
@@ -106,7 +123,7 @@ def test_changes_of_a_child_are_delayed_only_where_all_its_backends_declare_what
 ) -> None:
     """A backend that says nothing loses nothing: any change may be one that people wait for."""
     backends = tuple(replace(BACKEND, name=f"b{n}", urgent=types) for n, types in enumerate(urgent))
-    watches = workload_watches("KaiwoJob", Registry(backends=backends), ReconcileStates(), Cache(), None)
+    watches = watches_of(Registry(backends=backends), ReconcileStates(), Cache())
     (delay,) = [watch.delay for watch in watches if watch.resource == JOB and watch.keys is not None]
     form = ObjectDecoder(JOB, Projection())
     old, new = (form.decode(msgspec.json.encode({**child(), "spec": spec})) for spec in ({}, {"a": 1}))
@@ -130,7 +147,7 @@ def test_a_change_of_an_unread_status_field_causes_no_reconciliation(
     backends = tuple(
         replace(BACKEND, name=f"b{n}", urgent=("Complete",), reads=fields) for n, fields in enumerate(reads)
     )
-    watches = workload_watches("KaiwoJob", Registry(backends=backends), ReconcileStates(), Cache(), None)
+    watches = watches_of(Registry(backends=backends), ReconcileStates(), Cache())
     (delay,) = [watch.delay for watch in watches if watch.resource == JOB and watch.keys is not None]
     form = ObjectDecoder(JOB, Projection())
     metadata = {**child()["metadata"], "generation": 1}
@@ -148,6 +165,8 @@ def test_a_pod_concerns_its_run(world: World) -> None:
     assert world.keys(POD, pod) == set()
     world.states.of(KEY, UID)
     assert world.keys(POD, pod) == {KEY}
+    pod["metadata"]["namespace"] = "another"
+    assert world.keys(POD, pod) == set()
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -169,6 +188,19 @@ def test_a_vanished_child_is_remembered_with_whether_its_deletion_was_seen(
     assert missing.obj["metadata"]["name"] == "train"
 
 
+def test_the_end_of_an_object_that_only_claims_to_be_the_child_is_nobodys(world: World) -> None:
+    """An owner reference proves nothing: Kaiwo wrote the record, or the status has the uid."""
+    world.see(KAIWO_JOB, job())
+    world.see(JOB, child(manager="kubectl"))
+    world.see(JOB, child(manager="kubectl"), "DELETED")
+    assert world.states.find(KEY, UID) is None
+    reported = {**job(), "status": {"childUID": "uid-of-train"}}
+    world.see(KAIWO_JOB, reported, "MODIFIED")
+    world.see(JOB, child(manager="kubectl"))
+    world.see(JOB, child(manager="kubectl"), "DELETED")
+    assert world.states.of(KEY, UID).missing_child is not None
+
+
 def test_children_of_ended_and_of_other_workloads_are_forgotten(world: World) -> None:
     """A Job collected after its end, or of a previous run, takes no state."""
     ended = job()
@@ -181,16 +213,27 @@ def test_children_of_ended_and_of_other_workloads_are_forgotten(world: World) ->
 
 
 def pod(name: str, **status: Any) -> Object:
-    """A pod of the run."""
-    metadata = {"name": name, "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}
+    """A pod of the child."""
+    owner = {"kind": "Job", "name": "train", "uid": "uid-of-train", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "labels": {"kaiwo.silogen.ai/run-id": UID},
+        "ownerReferences": [owner],
+    }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status}
 
 
 def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None:
     """A verdict that comes after the pod is gone is explained still; what went well explains nothing."""
     lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
-    world.see(KAIWO_JOB, job())
+    world.see(KAIWO_JOB, {**job(), "status": {"childUID": "uid-of-train"}})
     state = world.states.of(KEY, UID)
+    forged = pod("forged", phase="Running", conditions=[lost])
+    forged["metadata"]["ownerReferences"] = []
+    world.see(POD, forged)
+    world.see(POD, forged, "DELETED")
+    assert state.gone_pods == ()
     for number in range(6):
         world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]))
         world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]), "DELETED")

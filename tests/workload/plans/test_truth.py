@@ -179,6 +179,7 @@ def test_a_new_child_is_a_new_run_and_older_pods_are_not_its(world: World) -> No
     assert world.facts.live is not None
     metadata = {**world.facts.live["metadata"], "uid": "another", "creationTimestamp": LATER}
     world.live(metadata=metadata, status={})
+    world.set(made=frozenset({"another"}))
     old["metadata"].pop("ownerReferences")
     world.set(pods=(old,))
     assert told(world)[0] == "STARTING"

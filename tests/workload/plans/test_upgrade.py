@@ -50,7 +50,8 @@ def earlier(file: Path) -> tuple[Object, Facts]:
     made = {"childUID": child["metadata"]["uid"], "allocation": {"backend": file.stem.partition("-")[0]}}
     workload["status"] = {"status": "RUNNING", **made}
     live = {(SERVICE, obj["metadata"]["name"]): obj for obj in others}
-    return workload, dataclasses.replace(FACTS, live=child, auxiliaries=live)
+    made = frozenset(obj["metadata"]["uid"] for obj in (child, *others))
+    return workload, dataclasses.replace(FACTS, live=child, made=made, auxiliaries=live)
 
 
 def plan(workload: Object, facts: Facts) -> Plan:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.crds import KAIWO_CONFIG
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.engine.errors import NotFound
 from kaiwo.host.workload import reconciler
 from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
@@ -27,17 +28,29 @@ APPS = "applications:\n- name: chat\n  import_path: app:deployment\n"
 
 
 @pytest.fixture
-async def bare(client: Client) -> AsyncIterator[None]:
+async def configure(client: Client) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+    """A function that sets whether RayServices are wrapped, until the end of the test."""
+
+    async def apply(**spec: Any) -> None:
+        config = {
+            "apiVersion": KAIWO_CONFIG.api_version,
+            "kind": "KaiwoConfig",
+            "metadata": {"name": "kaiwo"},
+            "spec": spec,
+        }
+        await client.apply(KAIWO_CONFIG, config, field_manager="administrator", force=True)
+
+    async def wrap(when: str) -> None:
+        await apply(plugins={"ray_service": {"wrap": when}})
+
+    yield wrap
+    await apply()
+
+
+@pytest.fixture
+async def bare(configure: Callable[[str], Awaitable[None]]) -> None:
     """A configuration that wraps nothing."""
-    config = {
-        "apiVersion": KAIWO_CONFIG.api_version,
-        "kind": "KaiwoConfig",
-        "metadata": {"name": "kaiwo"},
-        "spec": {"plugins": {"ray_service": {"wrap": "never"}}},
-    }
-    await client.apply(KAIWO_CONFIG, config, field_manager="administrator", force=True)
-    yield
-    await client.apply(KAIWO_CONFIG, {**config, "spec": {}}, field_manager="administrator", force=True)
+    await configure("never")
 
 
 async def test_a_bare_service_runs_changes_in_place_and_sleeps(
@@ -67,3 +80,28 @@ async def test_a_bare_service_runs_changes_in_place_and_sleeps(
     await user.edit(KIND, "chat", replicas=0)
     await user.gone(RAY_SERVICE, "chat")
     await user.reaches(KIND, "chat", "PENDING", reason="ScaledToZero", generation=3)
+
+
+async def test_a_wrapper_that_no_status_names_is_found_after_another_form_was_chosen(
+    operator: Start, user: Any, configure: Callable[[str], Awaitable[None]]
+) -> None:
+    """The operator stopped between the POST of the AppWrapper and the status; no second child is made."""
+    process = await operator(plugins=PLUGINS)
+    await user.submit(KIND, "chat", ray=True, gpus=2, serveConfigV2=APPS)
+    status = await user.reaches(KIND, "chat", "STARTING", "RUNNING", "READY")
+    first = await user.client.get(APP_WRAPPER, user.namespace, "chat")
+    await asyncio.to_thread(process.close)
+    nothing = {"status": dict.fromkeys(status)}
+    left = await user.client.merge_patch(
+        WORKLOADS[KIND], user.namespace, "chat", nothing, subresource="status"
+    )
+    assert "childUID" not in left.get("status", {})
+    await configure("never")
+
+    await asyncio.to_thread(process.start().wait_ready)
+    status = await user.reaches(KIND, "chat", "STARTING", "RUNNING", "READY")
+    assert status["childUID"] == first["metadata"]["uid"]
+    assert status["allocation"]["backend"] == "ray_service"
+    services = [obj async for obj in user.client.list(RAY_SERVICE, user.namespace)]
+    owners = [reference["kind"] for obj in services for reference in obj["metadata"]["ownerReferences"]]
+    assert owners in ([], ["AppWrapper"])
