@@ -236,6 +236,11 @@ ENDED: Final[Meanings] = {
     "Failed": Meaning("FAILED", "The job failed, and neither a pod nor a controller gave a reason."),
     "Stopped": Meaning("FAILED", "Somebody stopped the Ray job."),
     "WrapperFailed": Meaning("FAILED", "AppWrapper stopped retrying the service."),
+    "DownloadLimitExceeded": Meaning(
+        "FAILED",
+        "A download is larger, has more files or takes longer than KaiwoConfig allows. The message names the "
+        "limit and its setting; download less, or ask an administrator to raise it.",
+    ),
     "DownloadInvalid": Meaning(
         "FAILED",
         "A download is configured wrongly, for example an address that is not allowed, or a key that is no "

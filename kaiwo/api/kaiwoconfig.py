@@ -41,6 +41,25 @@ class RaySection(Model):
     head_pod_memory: Annotated[QuantityText, Field(description="Memory of a Ray head pod.")] = "16Gi"
 
 
+class DownloadLimitsSection(Model):
+    """Limits of one download Job. What exceeds one fails the workload, whose status names the setting."""
+
+    max_size: Annotated[
+        QuantityText, Field(description="Size of all files of a workload's downloads together.")
+    ] = "4Ti"
+    max_files: Annotated[
+        Positive,
+        Field(description="Number of files of a workload's downloads, and of objects in one listing."),
+    ] = 1_000_000
+    timeout: Annotated[
+        DurationText,
+        Field(
+            description="Time of one run of the download program; at least 1s. The Job has time for all its "
+            "tries, and a day to be scheduled."
+        ),
+    ] = "24h"
+
+
 class StorageSection(Model):
     """Storage. No field has a default in the schema, so that the older section ``data`` can fill it."""
 
@@ -67,8 +86,13 @@ class StorageSection(Model):
     download_resources: Annotated[
         ResourceRequirements | None,
         Field(
-            description="Resources of download pods; 1 CPU, 1Gi requested and 2 CPU, 4Gi at most if left out."
+            description="Resources of download pods; 1 CPU, 1Gi requested and 2 CPU, 4Gi at most if left "
+            "out. The limit of ephemeral-storage is 1Gi where it is not given."
         ),
+    ] = None
+    download_limits: Annotated[
+        DownloadLimitsSection | None,
+        Field(description="Limits of downloads; 4Ti, 1000000 files and 24h if left out."),
     ] = None
     ambient_credentials: Annotated[
         bool | None,

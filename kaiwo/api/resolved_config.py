@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.duration import parse_duration
 from kaiwo.api.errors import InvalidConfig, Problem
-from kaiwo.api.kaiwoconfig import ExpectedGpus, KaiwoConfigSpec, StorageSection
+from kaiwo.api.kaiwoconfig import DownloadLimitsSection, ExpectedGpus, KaiwoConfigSpec, StorageSection
 from kaiwo.api.spec_checks import check_config
 from kaiwo.api.validation_errors import explain
 from kaiwo.engine.quantity import parse_quantity
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 DEFAULT_DATA_MOUNT_PATH = "/workload"
 DEFAULT_HF_MOUNT_PATH = "/hf_cache"
 DOWNLOAD_IMAGE_REPOSITORY = "ghcr.io/silogen/kaiwo-downloader"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+DEFAULT_EPHEMERAL_STORAGE = "1Gi"
+"""Limit of what a download pod writes beside its volumes: logs, and temporary files in /tmp."""
+
 DEFAULT_DOWNLOAD_RESOURCES = ResourceRequirements(
     requests={"cpu": "1", "memory": "1Gi"}, limits={"cpu": "2", "memory": "4Gi"}
 )
@@ -43,6 +47,9 @@ class ResolvedConfig:
         default_hf_mount_path: where a Hugging Face cache is mounted unless the workload sets it.
         download_image: image of download pods.
         download_resources: requests and limits of download pods.
+        download_max_bytes: bytes of all files of one download Job.
+        download_max_files: files of one download Job.
+        download_timeout: time of one run of the download program.
         ambient_credentials: whether downloads may use the node's or the pod's own cloud identity.
         allow_private_endpoints: whether downloads may go to private addresses (RFC 1918).
         default_gpu_resource_key: resource key of vendor ``default``.
@@ -72,6 +79,9 @@ class ResolvedConfig:
     default_hf_mount_path: str
     download_image: str
     download_resources: ResourceRequirements
+    download_max_bytes: int
+    download_max_files: int
+    download_timeout: timedelta
     ambient_credentials: bool
     allow_private_endpoints: bool
     default_gpu_resource_key: str
@@ -125,6 +135,7 @@ class ResolvedConfig:
     def from_spec(cls, spec: KaiwoConfigSpec, generation: int = 0) -> ResolvedConfig:
         """Resolve a valid spec: section ``storage`` wins over ``data``, field by field, then the defaults."""
         storage = _merged_storage(spec.storage, spec.data)
+        limits = storage.download_limits or DownloadLimitsSection()
         nodes, scheduling, monitoring = spec.nodes, spec.scheduling, spec.resource_monitoring
         return cls(
             default_ray_image=spec.ray.default_ray_image,
@@ -133,7 +144,10 @@ class ResolvedConfig:
             default_data_mount_path=storage.default_data_mount_path or DEFAULT_DATA_MOUNT_PATH,
             default_hf_mount_path=storage.default_hf_mount_path or DEFAULT_HF_MOUNT_PATH,
             download_image=storage.download_image or default_download_image(),
-            download_resources=storage.download_resources or DEFAULT_DOWNLOAD_RESOURCES,
+            download_resources=_with_scratch_limit(storage.download_resources or DEFAULT_DOWNLOAD_RESOURCES),
+            download_max_bytes=parse_quantity(limits.max_size).units,
+            download_max_files=limits.max_files,
+            download_timeout=parse_duration(limits.timeout),
             ambient_credentials=bool(storage.ambient_credentials),
             allow_private_endpoints=storage.allow_private_endpoints is not False,
             default_gpu_resource_key=nodes.default_gpu_resource_key,
@@ -155,6 +169,14 @@ class ResolvedConfig:
             generation=generation,
             warnings=config_warnings(spec),
         )
+
+
+def _with_scratch_limit(given: ResourceRequirements) -> ResourceRequirements:
+    """The resources with a limit of ephemeral storage: a download belongs on its volume, not on the node."""
+    if any(EPHEMERAL_STORAGE in (amounts or {}) for amounts in (given.limits, given.requests)):
+        return given
+    limits = {**(given.limits or {}), EPHEMERAL_STORAGE: DEFAULT_EPHEMERAL_STORAGE}
+    return given.model_copy(update={"limits": limits})
 
 
 @cache

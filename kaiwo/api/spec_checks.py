@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_volumes, check_volumes
+from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.errors import Problem, join_path
 from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata_checks import labels_problems
@@ -57,6 +58,9 @@ def check_config(obj: Mapping[str, Any], settings: Collection[str]) -> Found:
     for section in ("storage", "data"):
         resources = (_mapping(spec.get(section)) or {}).get("downloadResources")
         problems.extend(check_resources(resources, f"spec.{section}.downloadResources"))
+        limits = _mapping((_mapping(spec.get(section)) or {}).get("downloadLimits")) or {}
+        problems.extend(_positive(limits.get("maxSize"), f"spec.{section}.downloadLimits.maxSize"))
+        problems.extend(_a_second(limits.get("timeout"), f"spec.{section}.downloadLimits.timeout"))
     problems.extend(
         _positive((_mapping(spec.get("ray")) or {}).get("headPodMemory"), "spec.ray.headPodMemory")
     )
@@ -116,6 +120,15 @@ def _positive(value: object, path: str) -> Iterator[Problem]:
         return
     if amount.nano <= 0:
         yield Problem(path, f'must be greater than 0, got "{value}"', 'give an amount, for example "100Gi"')
+
+
+def _a_second(value: object, path: str) -> Iterator[Problem]:
+    try:
+        short = isinstance(value, str) and parse_duration(value).total_seconds() < 1
+    except InvalidDuration:
+        return
+    if short:
+        yield Problem(path, f'must be at least 1s, got "{value}"', 'give a time, for example "12h"')
 
 
 def _warnings(

@@ -183,6 +183,7 @@ VALID: dict[str, dict[str, Any]] = {
         storage={
             "downloadImage": "x",
             "downloadResources": {"limits": {"cpu": 1}},
+            "downloadLimits": {"maxSize": "1Ti", "maxFiles": 10, "timeout": "1h"},
             "ambientCredentials": True,
         },
         nodes={"expectedGpus": [{"vendor": "amd", "gpusPerNode": 8, "maxNodes": 0}]},

@@ -44,7 +44,9 @@ def test_documented_defaults() -> None:
     assert config.allow_private_endpoints is True
     assert config.download_image.startswith("ghcr.io/silogen/kaiwo-downloader:")
     assert config.download_resources.requests == {"cpu": "1", "memory": "1Gi"}
-    assert config.download_resources.limits == {"cpu": "2", "memory": "4Gi"}
+    assert config.download_resources.limits == {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "1Gi"}
+    assert (config.download_max_bytes, config.download_max_files) == (4 * 1024**4, 1_000_000)
+    assert config.download_timeout == timedelta(hours=24)
     assert config.warnings == ()
 
 
@@ -111,6 +113,15 @@ def test_equal_configurations_are_equal() -> None:
         (
             {"storage": {"downloadResources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}},
             r"spec\.storage\.downloadResources",
+        ),
+        (
+            {"storage": {"downloadLimits": {"maxSize": "0"}}},
+            r"downloadLimits\.maxSize: must be greater than 0",
+        ),
+        ({"storage": {"downloadLimits": {"maxFiles": 0}}}, r"downloadLimits\.maxFiles: 0 is less than 1"),
+        (
+            {"storage": {"downloadLimits": {"timeout": "20ms"}}},
+            r"downloadLimits\.timeout: must be at least 1s",
         ),
     ],
 )

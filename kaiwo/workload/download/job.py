@@ -55,6 +55,18 @@ denied, integrity."""
 BACKOFF_LIMIT = 3
 """Further tries after any other failure; each resumes where the last one ended."""
 
+SCHEDULING_SECONDS = 24 * 3600
+"""Seconds for which a download Job may wait before it runs: for a node, its volumes, its image, a Secret."""
+
+LIMIT_SETTINGS: Mapping[str, str] = {
+    "max-bytes": "storage.downloadLimits.maxSize",
+    "max-files": "storage.downloadLimits.maxFiles",
+    "timeout": "storage.downloadLimits.timeout",
+}
+"""Limits of the download program, by the argument, and the fields of KaiwoConfig that set them."""
+
+SCRATCH_SETTING = "storage.downloadResources.limits.ephemeral-storage"
+
 
 @dataclass(frozen=True, slots=True)
 class _Input:
@@ -171,6 +183,7 @@ def _job(inp: _Input) -> Rendered:
     workload, origins = inp.workload, Origins()
     origins.note("spec.backoffLimit", "default", "a failed download is tried again from where it ended")
     origins.note("spec.podFailurePolicy", "default", "what would fail again is not tried again")
+    origins.note("spec.activeDeadlineSeconds", "config", "KaiwoConfig storage.downloadLimits.timeout")
     rule = {
         "action": "FailJob",
         "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": list(FATAL_EXITS)},
@@ -181,6 +194,7 @@ def _job(inp: _Input) -> Rendered:
             "kind": "Job",
             "metadata": _metadata(workload, stamp(workload)),
             "spec": {
+                "activeDeadlineSeconds": _deadline(inp.config),
                 "backoffLimit": BACKOFF_LIMIT,
                 "podFailurePolicy": {"rules": [rule]},
                 "template": {
@@ -191,6 +205,11 @@ def _job(inp: _Input) -> Rendered:
         },
         origins=origins.known(),
     )
+
+
+def _deadline(config: ResolvedConfig) -> int:
+    """Seconds of the whole Job. The program ends by itself before: this one holds where it hangs."""
+    return SCHEDULING_SECONDS + (BACKOFF_LIMIT + 1) * int(config.download_timeout.total_seconds())
 
 
 def _pod_metadata(workload: Workload, origins: Origins) -> Object:
@@ -215,13 +234,14 @@ def _pod(inp: _Input, origins: Origins) -> Object:
     mounts, pod_volumes = _mounts(workload, inp.resolved, inp.found)
     origins.note(f"{path}.containers[0].image", "config", "KaiwoConfig storage.downloadImage")
     origins.note(f"{path}.containers[0].resources", "config", "KaiwoConfig storage.downloadResources")
+    origins.note(f"{path}.containers[0].args", "config", "KaiwoConfig storage")
     origins.note(f"{path}.securityContext", "default", "Pod Security Standard restricted")
     origins.note(f"{path}.containers[0].securityContext", "default", "Pod Security Standard restricted")
     container: Object = {
         "name": CONTAINER,
         "image": config.download_image,
         "command": ["kaiwo-download"],
-        "args": ["--progress=json", *_policy(config), f"{CONFIG_PATH}/{CONFIG_KEY}"],
+        "args": ["--progress=json", *_policy(config), *_limits(config), f"{CONFIG_PATH}/{CONFIG_KEY}"],
         "env": _environment(workload, inp.resolved, f"{path}.containers[0]", origins),
         "resources": config.download_resources.dump(),
         "securityContext": {**restricted_container(), "readOnlyRootFilesystem": True},
@@ -251,6 +271,14 @@ def _policy(config: ResolvedConfig) -> list[str]:
     return [
         f"--allow-private-endpoints={str(config.allow_private_endpoints).lower()}",
         f"--ambient-credentials={str(config.ambient_credentials).lower()}",
+    ]
+
+
+def _limits(config: ResolvedConfig) -> list[str]:
+    return [
+        f"--max-bytes={config.download_max_bytes}",
+        f"--max-files={config.download_max_files}",
+        f"--timeout={int(config.download_timeout.total_seconds())}",
     ]
 
 

@@ -9,7 +9,7 @@ import msgspec
 from kaiwo.api.conditions import find_condition
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
-from kaiwo.workload.download.job import name_of
+from kaiwo.workload.download.job import LIMIT_SETTINGS, SCRATCH_SETTING, name_of
 from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.json_access import holding, lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
@@ -60,7 +60,7 @@ def observe(workload: Workload, job: Object, facts: Facts) -> Outcome:
     if "Complete" in conditions or "SuccessCriteriaMet" in conditions:
         return Outcome("COMPLETE", "JobCompleted", f"Job {name} succeeded")
     if failed := conditions.get("Failed"):
-        finding = _failure(owned, failed, name)
+        finding = _beyond_limit(owned, failed, job) or _failure(owned, failed, name)
         ended = parse_time(failed.get("lastTransitionTime")) or facts.now
         return Outcome("FAILED", finding.reason, finding.message, completed=ended)
     if lenient_map(job.get("spec")).get("suspend"):
@@ -163,6 +163,42 @@ def _between(workload: Workload, owned: list[Object], job: Object) -> str:
     failed = lenient_map(job.get("status")).get("failed")
     count = f" {failed} of {tries + 1}" if isinstance(failed, int) and isinstance(tries, int) else ""
     return f"try{count} failed, the next one continues from there: {line}"
+
+
+def _beyond_limit(owned: list[Object], failed: Object, job: Object) -> Finding | None:
+    """Which limit the last try exceeded, with the setting of the limit; None where it exceeded none."""
+    if failed.get("reason") == "DeadlineExceeded":
+        seconds = lenient_map(job.get("spec")).get("activeDeadlineSeconds")
+        return _limit(f"the Job did not end within {seconds} s", LIMIT_SETTINGS["timeout"])
+    last = _newest_first(owned)[:1]
+    for pod in last:
+        status = lenient_map(pod.get("status"))
+        text = " ".join(str(status.get("message") or "").split()).rstrip(" .")
+        if status.get("reason") == "Evicted" and "ephemeral" in text:
+            return _limit(text, SCRATCH_SETTING)
+    for state in _ends(last):
+        record = _record(state)
+        if setting := LIMIT_SETTINGS.get(str(record.get("limit"))):
+            message = " ".join(str(record.get("message") or "").split())
+            return _limit(message.partition("; ")[0], setting)
+    return None
+
+
+def _limit(text: str, setting: str) -> Finding:
+    return Finding(
+        "DownloadLimitExceeded",
+        f"the download failed: {text}; download less, or raise KaiwoConfig {setting}",
+    )
+
+
+def _record(state: Object) -> Object:
+    """The last line of a container's termination message as JSON, empty where there is none."""
+    for line in reversed(str(state.get("message") or "").splitlines()):
+        try:
+            return lenient_map(msgspec.json.decode(line))
+        except msgspec.DecodeError:
+            continue
+    return {}
 
 
 def _failure(owned: list[Object], failed: Object, name: str) -> Finding:

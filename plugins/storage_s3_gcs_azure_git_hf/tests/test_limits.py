@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from typing import Any
@@ -39,6 +40,15 @@ def test_a_plan_beyond_a_limit_is_refused_before_the_first_byte(
     """Exit 2 with the limit; all items count together."""
     download.assert_failed(download(folder, flag), 2, "s3[0].buckets[0]", *words)
     assert not [key for method, key, _ in objects.requests if method == "GET" and key]
+
+
+@pytest.mark.parametrize("flag", ["--max-files=3", "--max-bytes=9"])
+def test_the_termination_message_names_the_limit(download: Any, folder: dict[str, Any], flag: str) -> None:
+    """The operator names the setting that an administrator has to change."""
+    log = download.root / "termination-log"
+    log.touch()
+    assert download(folder, flag).code == 2
+    assert json.loads(log.read_text())["limit"] == flag.strip("-").partition("=")[0]
 
 
 def test_a_plan_within_its_limits_is_downloaded(download: Any, folder: dict[str, Any]) -> None:

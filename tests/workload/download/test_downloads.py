@@ -274,6 +274,76 @@ def test_a_failed_download_ends_the_workload_with_the_programs_words(
     assert fetching.facts.live is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "message", "setting"),
+    [
+        (
+            "max-bytes",
+            "git[0]: the download is larger than 4.0 TiB; select fewer files (--max-bytes)",
+            "maxSize",
+        ),
+        (
+            "max-files",
+            "git[0]: the download has more than 9 files; select fewer files (--max-files)",
+            "maxFiles",
+        ),
+        (
+            "timeout",
+            "the download did not finish within 60 s; a new run resumes; raise the limit (--timeout)",
+            "timeout",
+        ),
+    ],
+)
+def test_a_download_beyond_a_limit_names_the_limit_and_its_setting(
+    fetching: World, limit: str, message: str, setting: str
+) -> None:
+    """Users do not see the program's arguments; an administrator changes KaiwoConfig."""
+    report = json.dumps({"event": "failed", "exitCode": 2, "limit": limit, "message": message})
+    fetching.set(download_pods=(failed_pod(2, report),))
+    ended(fetching, "Failed", reason="PodFailurePolicy", message="Pod failed")
+    fetching.settle()
+    assert told(fetching) == ("FAILED", "DownloadLimitExceeded")
+    assert fetching.status["message"] == (
+        f"the download failed: {message.partition(';')[0]}; download less, or raise KaiwoConfig "
+        f"storage.downloadLimits.{setting}"
+    )
+
+
+def test_a_download_job_beyond_its_deadline_names_the_setting(fetching: World) -> None:
+    """Where the program itself did not end in time."""
+    deadline = download(fetching)["spec"]["activeDeadlineSeconds"]
+    ended(fetching, "Failed", reason="DeadlineExceeded", message="Job was active longer than ...")
+    fetching.settle()
+    assert told(fetching) == ("FAILED", "DownloadLimitExceeded")
+    assert f"within {deadline} s" in fetching.status["message"]
+    assert "KaiwoConfig storage.downloadLimits.timeout" in fetching.status["message"]
+
+
+def test_a_download_pod_that_fills_its_node_names_the_setting(fetching: World) -> None:
+    """The kubelet evicts it; what it exits with then explains nothing."""
+    said = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
+    terminated = {"exitCode": 137, "reason": "Error"}
+    evicted = pod(phase="Failed", reason="Evicted", message=said, **container(terminated=terminated))
+    fetching.set(download_pods=(evicted,))
+    ended(fetching, "Failed", reason="BackoffLimitExceeded", message="x")
+    fetching.settle()
+    assert told(fetching) == ("FAILED", "DownloadLimitExceeded")
+    assert "exceeds the total limit of containers 1Gi; " in fetching.status["message"]
+    assert "storage.downloadResources.limits.ephemeral-storage" in fetching.status["message"]
+
+
+def test_a_limit_of_an_earlier_try_is_not_the_cause_of_the_last_one(fetching: World) -> None:
+    """Only the newest pod says why the Job failed."""
+    said = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
+    first = pod("train-download-a", phase="Failed", reason="Evicted", message=said)
+    last = failed_pod(6, '{"message": "s3.example.com does not answer"}', "train-download-b")
+    last["metadata"]["creationTimestamp"] = "2026-01-02T03:04:30Z"
+    fetching.set(download_pods=(first, last))
+    ended(fetching, "Failed", reason="BackoffLimitExceeded", message="x")
+    fetching.settle()
+    assert told(fetching) == ("FAILED", "DownloadUnreachable")
+
+
 def test_words_that_are_no_json_are_reported_as_they_are(fetching: World) -> None:
     """A program that could not even start leaves the end of its log, lines of progress among it."""
     log = '{"event":"progress","bytesDone":1}\nTraceback\nImportError: no module named x\n'

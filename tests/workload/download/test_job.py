@@ -149,7 +149,7 @@ def test_the_download_takes_no_gpu_and_no_queue_and_goes_where_the_workload_may(
     ]
     assert pod["containers"][0]["resources"] == {
         "requests": {"cpu": "1", "memory": "1Gi"},
-        "limits": {"cpu": "2", "memory": "4Gi"},
+        "limits": {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "1Gi"},
     }
     assert not any("kueue" in label for label in found["metadata"]["labels"])
     assert found["metadata"]["labels"]["kaiwo.silogen.ai/type"] == "downloader"
@@ -158,11 +158,54 @@ def test_the_download_takes_no_gpu_and_no_queue_and_goes_where_the_workload_may(
 
 def test_image_and_size_are_the_administrators() -> None:
     """What KaiwoConfig says of download pods is what they get."""
-    large = {"requests": {"cpu": "8"}, "limits": {"memory": "16Gi"}}
+    large = {"requests": {"cpu": "8"}, "limits": {"memory": "16Gi", "ephemeral-storage": "2Gi"}}
     settings = config(storage={"downloadImage": "mine:2", "downloadResources": large})
     [container] = download_pod(job(storage=storage(git=[GIT])), config=settings)["containers"]
     assert container["image"] == "mine:2"
     assert container["resources"] == large
+
+
+@pytest.mark.parametrize(
+    ("limits", "arguments", "deadline"),
+    [
+        (None, {"--max-bytes=4398046511104", "--max-files=1000000", "--timeout=86400"}, 5 * 86400),
+        (
+            {"maxSize": "500Gi", "maxFiles": 20, "timeout": "1h30m"},
+            {"--max-bytes=536870912000", "--max-files=20", "--timeout=5400"},
+            86400 + 4 * 5400,
+        ),
+        (
+            {"timeout": "10m"},
+            {"--max-bytes=4398046511104", "--max-files=1000000", "--timeout=600"},
+            86400 + 2400,
+        ),
+    ],
+)
+def test_the_limits_of_downloads_are_the_administrators(
+    limits: dict[str, Any] | None, arguments: set[str], deadline: int
+) -> None:
+    """As arguments, which nobody in the namespace can edit; the Job ends also where the program hangs."""
+    settings = config(storage={"downloadLimits": limits} if limits else {})
+    made = rendered(job(storage=storage(git=[GIT])), config=settings)["Job", "train-download"]["spec"]
+    (container,) = made["template"]["spec"]["containers"]
+    assert arguments <= set(container["args"])
+    assert made["activeDeadlineSeconds"] == deadline
+
+
+@pytest.mark.parametrize(
+    ("resources", "limit"),
+    [
+        (None, "1Gi"),
+        ({"limits": {"cpu": "8"}}, "1Gi"),
+        ({"limits": {"ephemeral-storage": "20Gi"}}, "20Gi"),
+        ({"requests": {"ephemeral-storage": "2Gi"}}, None),
+    ],
+)
+def test_a_download_cannot_fill_its_node(resources: dict[str, Any] | None, limit: str | None) -> None:
+    """The limit of ephemeral storage has a default, also beside other resources; a given request has none."""
+    settings = config(storage={"downloadResources": resources} if resources else {})
+    (container,) = download_pod(job(storage=storage(git=[GIT])), config=settings)["containers"]
+    assert container["resources"].get("limits", {}).get("ephemeral-storage") == limit
 
 
 def test_only_the_named_keys_are_mounted_and_each_once() -> None:

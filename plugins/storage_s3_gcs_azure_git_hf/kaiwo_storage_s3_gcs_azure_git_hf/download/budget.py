@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import LimitError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import format_bytes
 
 
@@ -27,7 +27,7 @@ class DownloadBudget:
         """Count files before they are downloaded.
 
         Raises:
-            ConfigError: a limit is exceeded.
+            LimitError: a limit is exceeded.
         """
         with self._lock:
             self._files += files
@@ -42,7 +42,7 @@ class DownloadBudget:
         """Check that bytes of unknown files do not exceed the limit; they are not counted.
 
         Raises:
-            ConfigError: they do.
+            LimitError: they do.
         """
         if self._bytes + size > self.max_bytes:
             raise self._too_large(where)
@@ -51,25 +51,28 @@ class DownloadBudget:
         """Check that a listing does not exceed the limit on files, whatever a glob selects of it.
 
         Raises:
-            ConfigError: it does.
+            LimitError: it does.
         """
         if count > self.max_files:
-            raise ConfigError(
+            raise LimitError(
+                "max-files",
                 where,
                 f"path has more than {self.max_files} objects",
-                "use a longer path, or raise the limit (--max-files)",
+                "use a longer path, or raise the limit",
             )
 
-    def _too_many(self, where: str) -> ConfigError:
-        return ConfigError(
+    def _too_many(self, where: str) -> LimitError:
+        return LimitError(
+            "max-files",
             where,
             f"the download has more than {self.max_files} files",
-            "select fewer files, or raise the limit (--max-files)",
+            "select fewer files, or raise the limit",
         )
 
-    def _too_large(self, where: str) -> ConfigError:
-        return ConfigError(
+    def _too_large(self, where: str) -> LimitError:
+        return LimitError(
+            "max-bytes",
             where,
             f"the download is larger than {format_bytes(self.max_bytes)}",
-            "select fewer files, or raise the limit (--max-bytes)",
+            "select fewer files, or raise the limit",
         )

@@ -39,6 +39,18 @@ class ConfigError(DownloadError):
     code = 2
 
 
+class LimitError(ConfigError):
+    """A limit of the command line is exceeded.
+
+    Attributes:
+        limit: name of the argument, without dashes.
+    """
+
+    def __init__(self, limit: str, where: str, message: str, next_step: str) -> None:
+        super().__init__(where, message, f"{next_step} (--{limit})")
+        self.limit = limit
+
+
 class NotAvailableError(DownloadError):
     """What is wanted does not exist, or access to it is denied."""
 

@@ -24,7 +24,12 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.arguments import parse_arguments
 from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
 from kaiwo_storage_s3_gcs_azure_git_hf.download.downloaders import call_downloaders
 from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
-from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DiskFullError, DownloadError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
+    ConfigError,
+    DiskFullError,
+    DownloadError,
+    LimitError,
+)
 from kaiwo_storage_s3_gcs_azure_git_hf.download.item_parsing import first_error
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress, format_bytes
@@ -160,12 +165,13 @@ def _interrupted(number: int, _frame: object) -> None:
 
 def _time_out(arguments: argparse.Namespace) -> None:
     """Report that the time limit is over, and exit; a client in the middle of a request is not waited for."""
-    error = ConfigError(
+    error = LimitError(
+        "timeout",
         "",
         f"the download did not finish within {arguments.timeout} s",
-        "raise the limit (--timeout); a new run resumes",
+        "a new run resumes; raise the limit",
     )
-    _report(arguments, {}, error.code, str(error))
+    _report(arguments, {"limit": error.limit}, error.code, str(error))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(error.code)
@@ -206,6 +212,8 @@ def run(argv: Sequence[str]) -> int:
             _print_warnings(session, arguments)
     except DownloadError as error:
         code, line = error.code, str(error)
+        if isinstance(error, LimitError):
+            summary = {"limit": error.limit}
     except OSError as error:
         code, line = _os_failure(error)
     except Exception as error:  # noqa: BLE001 - a user reads one line, whatever fails
