@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.install.rendered_manifest import RenderedManifest, head, labels
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
+
+PRIORITY_CLASS: Final = "system-cluster-critical"
+"""Priority class that Kubernetes has for what a cluster needs; such pods are not evicted for workloads."""
 
 _NOBODY = 65532
 """User and group ``nonroot`` of distroless images; the number lets the kubelet verify that it is not root."""
@@ -18,17 +21,19 @@ def deployment(
     namespace: str,
     container: Object,
     *,
+    replicas: int,
     volumes: list[Object] | None = None,
     annotations: dict[str, str] | None = None,
-) -> RenderedManifest:
-    """A Deployment that meets the pod security standard "restricted".
+) -> list[RenderedManifest]:
+    """A Deployment that meets the pod security standard "restricted", and its PodDisruptionBudget.
 
-    The number of pods is left to the administrator, and is 1 until somebody scales it.
+    Pods are kept on different nodes where there are several, and a drain of nodes leaves one of them running.
 
     Args:
         name: of Deployment and service account.
         namespace: of both.
         container: the only container, without its security context.
+        replicas: number of pods; one of them leads.
         volumes: of the pod.
         annotations: of the pod; a changed annotation replaces the pod.
     """
@@ -42,6 +47,10 @@ def deployment(
     selected = {"app.kubernetes.io/name": name}
     pod: Object = {
         "serviceAccountName": name,
+        "priorityClassName": PRIORITY_CLASS,
+        "affinity": {
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(selected)]}
+        },
         "automountServiceAccountToken": True,
         "securityContext": {
             "runAsNonRoot": True,
@@ -56,10 +65,22 @@ def deployment(
     obj = head("apps/v1", "Deployment", name, app=name, installation=namespace, namespace=namespace)
     metadata = {"labels": labels(name), **({"annotations": annotations} if annotations else {})}
     obj["spec"] = {
+        "replicas": replicas,
         "selector": {"matchLabels": selected},
         "template": {"metadata": metadata, "spec": pod},
     }
-    return RenderedManifest(obj)
+    budget = head(
+        "policy/v1", "PodDisruptionBudget", name, app=name, installation=namespace, namespace=namespace
+    )
+    # Not minAvailable, which would hold up every drain where there is one pod.
+    budget["spec"] = {"maxUnavailable": 1, "selector": {"matchLabels": selected}}
+    return [RenderedManifest(budget), RenderedManifest(obj)]
+
+
+def _apart(selected: dict[str, str]) -> Object:
+    """The wish that no two of some pods are on one node."""
+    term = {"labelSelector": {"matchLabels": selected}, "topologyKey": "kubernetes.io/hostname"}
+    return {"weight": 100, "podAffinityTerm": term}
 
 
 def probe(path: str, port: str, *, scheme: str = "HTTP", period: int) -> Object:

@@ -22,6 +22,7 @@ _KINDS: Final = {
     for resource in (
         CONFIG_MAP,
         DEPLOYMENT,
+        Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,

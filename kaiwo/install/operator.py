@@ -18,8 +18,8 @@ _PORT = 8080
 
 
 def operator_deployment(
-    plugins: Plugins, namespace: str, image: str, workload_namespace: str = ""
-) -> RenderedManifest:
+    plugins: Plugins, namespace: str, image: str, workload_namespace: str = "", *, replicas: int
+) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
     Args:
@@ -27,6 +27,7 @@ def operator_deployment(
         namespace: of the operator.
         image: holds ``kaiwo`` and these plugins.
         workload_namespace: the only namespace whose workloads run; empty for all.
+        replicas: number of pods.
     """
     container: Object = {
         "name": "operator",
@@ -50,10 +51,10 @@ def operator_deployment(
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),
         "readinessProbe": probe("/readyz", "metrics", period=5),
-        # 10,000 workloads take 250 MB.
+        # 10,000 workloads take 113 MiB (bench/README.md); plugins with watches of their own come on top.
         "resources": resources("100m", "256Mi", "1Gi"),
     }
-    return deployment(OPERATOR, namespace, container)
+    return deployment(OPERATOR, namespace, container, replicas=replicas)
 
 
 def operator_plugins(plugins: Plugins) -> list[str]:

@@ -32,6 +32,10 @@ SCHEDULER_IMAGE: Final = "registry.k8s.io/kube-scheduler:v1.36.3"
 one minor version older than the API server and never newer."""
 
 
+REPLICAS: Final = 2
+"""Pods of operator and scheduler: one leads, the other one takes over when it is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class InstallOptions:
     """Where Kaiwo is installed and from what.
@@ -41,6 +45,7 @@ class InstallOptions:
         image: of the operator.
         scheduler_image: of the scheduler.
         workload_namespace: the only namespace whose workloads run; empty for all.
+        replicas: pods of the operator, and of the scheduler.
         restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
         plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
         restricted: what workloads may name only with a right to it, in every namespace.
@@ -50,6 +55,7 @@ class InstallOptions:
     image: str = OPERATOR_IMAGE
     scheduler_image: str = SCHEDULER_IMAGE
     workload_namespace: str = ""
+    replicas: int = REPLICAS
     restrict_namespace: bool = False
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     restricted: tuple[Restriction, ...] = ()
@@ -72,7 +78,15 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
         found += workload_policy(plugins.backends, where, installation.restricted)
         found += user_roles(plugins, where)
     if "operator" in chosen:
-        found.append(operator_deployment(plugins, where, installation.image, installation.workload_namespace))
+        found += operator_deployment(
+            plugins,
+            where,
+            installation.image,
+            installation.workload_namespace,
+            replicas=installation.replicas,
+        )
     if "scheduler" in chosen:
-        found += scheduler_objects(plugins, where, installation.scheduler_image)
+        found += scheduler_objects(
+            plugins, where, installation.scheduler_image, replicas=installation.replicas
+        )
     return found

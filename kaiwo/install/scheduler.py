@@ -28,7 +28,9 @@ _WEIGHT: Final = 5
 _FULL: Final = 10  # the best score of a shape; kube-scheduler counts from 0 to 10 here
 
 
-def scheduler_objects(plugins: Plugins, namespace: str, image: str) -> list[RenderedManifest]:
+def scheduler_objects(
+    plugins: Plugins, namespace: str, image: str, *, replicas: int
+) -> list[RenderedManifest]:
     """Render service account, bindings, configuration and Deployment of the scheduler.
 
     It gets the roles that Kubernetes has for a kube-scheduler.
@@ -37,6 +39,7 @@ def scheduler_objects(plugins: Plugins, namespace: str, image: str) -> list[Rend
         plugins: loaded plugins; their vendors' GPUs are packed.
         namespace: of the scheduler.
         image: a kube-scheduler, not newer than the cluster's API server.
+        replicas: number of pods.
     """
     stored = head("v1", "ConfigMap", SCHEDULER, app=SCHEDULER, installation=namespace, namespace=namespace)
     text = yaml.safe_dump(configuration(gpu_keys(plugins.vendors), namespace), sort_keys=False)
@@ -58,7 +61,7 @@ def scheduler_objects(plugins: Plugins, namespace: str, image: str) -> list[Rend
         lease_role(SCHEDULER, namespace),
         binding(SCHEDULER, role=("Role", SCHEDULER), **account),
         RenderedManifest(stored),
-        _deployment(namespace, image, text),
+        *_deployment(namespace, image, text, replicas),
     ]
 
 
@@ -129,7 +132,7 @@ def _packing(keys: list[str]) -> Object:
     return {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
 
 
-def _deployment(namespace: str, image: str, text: str) -> RenderedManifest:
+def _deployment(namespace: str, image: str, text: str, replicas: int) -> list[RenderedManifest]:
     container: Object = {
         "name": "scheduler",
         "image": image,
@@ -143,4 +146,6 @@ def _deployment(namespace: str, image: str, text: str) -> RenderedManifest:
     volume = {"name": "configuration", "configMap": {"name": SCHEDULER}}
     # A kube-scheduler reads its configuration once: another one needs another pod.
     digest = {"kaiwo.silogen.ai/configuration": sha256(text.encode()).hexdigest()[:16]}
-    return deployment(SCHEDULER, namespace, container, volumes=[volume], annotations=digest)
+    return deployment(
+        SCHEDULER, namespace, container, replicas=replicas, volumes=[volume], annotations=digest
+    )

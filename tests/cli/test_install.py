@@ -294,3 +294,22 @@ def test_help_shows_the_parts_and_the_command_to_install(cli: Cli) -> None:
     text = cli("manifests", "--help").out
     assert "kubectl apply --server-side -f -" in text
     assert "scheduler" in text
+
+
+def test_one_pod_of_each_program_survives_the_drain_of_a_node(cli: Cli) -> None:
+    """Two pods on different nodes with the priority of what a cluster needs; a drain ends one at a time."""
+    text = cli("manifests", "operator", "scheduler", "--plugins", "batch_job").out
+    for name in ("kaiwo-operator", "kaiwo-scheduler"):
+        spec = find(text, "Deployment", name)["spec"]
+        pod = spec["template"]["spec"]
+        selector = {"matchLabels": {"app.kubernetes.io/name": name}}
+        ((wish,),) = pod["affinity"]["podAntiAffinity"].values()
+        assert wish["podAffinityTerm"] == {
+            "labelSelector": selector,
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        assert (spec["replicas"], pod["priorityClassName"]) == (2, "system-cluster-critical")
+        budget = find(text, "PodDisruptionBudget", name)["spec"]
+        assert budget == {"maxUnavailable": 1, "selector": selector}
+    alone = cli("manifests", "operator", "--plugins", "batch_job", "--replicas", "1").out
+    assert find(alone, "Deployment", "kaiwo-operator")["spec"]["replicas"] == 1

@@ -67,6 +67,12 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
     help="A kube-scheduler of the cluster's version, or one minor version older.",
 )
 @click.option(
+    "--replicas",
+    type=click.IntRange(1, 9),
+    metavar="NUMBER",
+    help="Pods of the operator, and of the scheduler (2); one of them leads.",
+)
+@click.option(
     "--restrict",
     "restricted",
     multiple=True,
@@ -99,6 +105,7 @@ def manifests(
     pod_security: bool,
     image: str | None,
     scheduler_image: str | None,
+    replicas: int | None,
     restricted: tuple[Restriction, ...],
     kaiwoconfig: str | None,
     previous: str | None,
@@ -118,6 +125,8 @@ def manifests(
       kaiwo manifests crds rbac --plugins batch_job,gpu_amd
       kaiwo manifests --restrict queues --restrict users --pod-security
     """
+    from kaiwo.install.render import REPLICAS
+
     if UNINSTALL in parts and len(set(parts)) > 1:
         raise Failure("the part uninstall is printed alone", "kaiwo manifests uninstall", code=USAGE)
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
@@ -131,6 +140,7 @@ def manifests(
         )
     installation = replace(
         _installation(namespace or kit.settings().namespace, watch_namespace, image, scheduler_image),
+        replicas=replicas or REPLICAS,
         restrict_namespace=pod_security,
         restricted=restricted,
     )

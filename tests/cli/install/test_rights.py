@@ -231,12 +231,15 @@ async def test_plan_and_submit_tell_what_the_policy_for_workloads_refuses(
 
 
 async def test_both_programs_run_under_restricted_pod_security(site: Any) -> None:
-    """The namespace takes the pods of operator and scheduler, and no pod that could be root."""
+    """The namespace takes the pods of operator and scheduler, two each, and no pod that could be root."""
     for name in ("kaiwo-operator", "kaiwo-scheduler"):
         await until(
             site.admin, DEPLOYMENT, site.namespace, name,
-            lambda obj: ((obj or {}).get("status") or {}).get("availableReplicas") == 1,
+            lambda obj: ((obj or {}).get("status") or {}).get("availableReplicas") == 2,
         )  # fmt: skip
+        selector = f"app.kubernetes.io/name={name}"
+        pods = [pod async for pod in site.admin.list(POD, site.namespace, label_selector=selector)]
+        assert len({pod["spec"]["nodeName"] for pod in pods}) == 2, "one pod on each node"
     careless = {
         "apiVersion": "v1",
         "kind": "Pod",

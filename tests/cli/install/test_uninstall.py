@@ -191,6 +191,9 @@ async def test_removing_one_of_two_installations_leaves_the_other_working(
     shown = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--dry-run")
     assert shown.code == 0, shown.err
     assert second not in shown.out
+    asked = await asyncio.to_thread(cli, "uninstall", "-n", namespace)
+    assert asked.code == 2
+    assert "nothing was removed; standard input is not a terminal" in asked.err
     result = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes", "--timeout", "60s")
     assert result.code == 0, result.err
     assert f"stay for the installations in: {second}" in result.err
@@ -199,6 +202,25 @@ async def test_removing_one_of_two_installations_leaves_the_other_working(
     assert [request for request in requests if request[2] in (401, 403)] == []
     await asyncio.to_thread(cli, "uninstall", "-n", second, "--yes", "--workloads=delete", "--timeout", "60s")
     await asyncio.to_thread(control_plane.delete_namespace, second)
+    assert await becomes(control_plane, before) == {}
+
+
+async def test_the_operator_alone_can_be_removed(
+    control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, team: str
+) -> None:
+    """Workloads, their CRDs and the configuration stay for an operator that is installed elsewhere."""
+    before = await asyncio.to_thread(cluster_state, control_plane)
+    installed = await site()
+    await admin.create(KAIWO_JOB, installed.workload("KaiwoJob", "train"))
+    await admin.create(KAIWO_CONFIG, CONFIG)
+    kept = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes", "--operator-only")
+    assert kept.code == 0, kept.err
+    assert await admin.get(KAIWO_JOB, team, "train")
+    assert await admin.get(KAIWO_CONFIG, None, "kaiwo")
+    left = await becomes(control_plane, before, timeout=5.0)
+    assert {path.split("/")[-3] for path in left} == {"customresourcedefinitions"}
+    result = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes", "--workloads=delete")
+    assert result.code == 0, result.err
     assert await becomes(control_plane, before) == {}
 
 
