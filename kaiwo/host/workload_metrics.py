@@ -115,8 +115,8 @@ class WorkloadMetrics:
         for labels, number in sorted(used.items()):
             gpus.add_metric(labels, number)
         plugins = GaugeMetricFamily("kaiwo_plugin", "1 for each plugin's state.", labels=["name", "state"])
-        for state in self._plugins.states:
-            plugins.add_metric([state.name, state.state], 1)
+        for plugin in self._plugins.states:
+            plugins.add_metric([plugin.name, plugin.state], 1)
         yield workloads
         yield pending
         yield gpus
