@@ -48,22 +48,25 @@ class ConditionReporter:
         self._bad_when_true = frozenset(bad_when_true)
         self._logged: dict[tuple[str, str], tuple[str, str]] = {}
 
-    def report(self, entry: CachedObject, before: Sequence[Object], after: Sequence[Object]) -> None:
+    def report(
+        self, entry: CachedObject, before: Sequence[Object], after: Sequence[Object], *, failed: bool = True
+    ) -> None:
         """Report the conditions of an object.
 
         Args:
             entry: the object.
             before: its conditions as they were.
             after: its conditions as they are written.
+            failed: whether a bad condition among the errors is one; False while the object only waits.
         """
         known = {str(item.get("type")): item for item in before}
         now = {str(item.get("type")): item for item in after}
         for name, item in now.items():
-            self._log(entry, name, item)
+            self._log(entry, name, item, failed=failed)
             self._event(entry, name, known.get(name), item)
         for name, item in known.items():
             if name not in now and self._is_bad(name, item):
-                self._log(entry, name, None)
+                self._log(entry, name, None, failed=False)
                 self._recorder.event(entry, "Normal", name, f"{name}: {item.get('reason')} is over")
 
     def _event(self, entry: CachedObject, name: str, old: Object | None, new: Object) -> None:
@@ -79,7 +82,7 @@ class ConditionReporter:
         elif old is not None and self._is_bad(name, old):
             self._recorder.event(entry, "Normal", reason, f"{name}: {old.get('reason')} is over")
 
-    def _log(self, entry: CachedObject, name: str, item: Object | None) -> None:
+    def _log(self, entry: CachedObject, name: str, item: Object | None, *, failed: bool) -> None:
         key = (entry.uid, name)
         what = f"{entry.resource.kind} {entry.name}: {name}"
         if item is None or not self._is_bad(name, item):
@@ -89,7 +92,8 @@ class ConditionReporter:
         cause = (str(item.get("reason") or ""), str(item.get("message") or ""))
         if self._logged.get(key) != cause:
             self._logged[key] = cause
-            _log.log(logging.ERROR if name in self._errors else logging.WARNING, "%s: %s: %s", what, *cause)
+            level = logging.ERROR if failed and name in self._errors else logging.WARNING
+            _log.log(level, "%s: %s: %s", what, *cause)
 
     def _is_bad(self, name: str, item: Object) -> bool:
         return item.get("status") == ("True" if name in self._bad_when_true else "False")

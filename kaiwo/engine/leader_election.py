@@ -141,7 +141,7 @@ class LeaderElector:
             pause = max(0.0, period - (self._clock() - started))
         self._renewed = None
         if self.holder in ("", self.identity):
-            text = f"not renewed within {self._renew_deadline:g} s; no other process holds it yet"
+            text = f"not renewed within {self._renew_deadline:g} s; another process may lead by now"
         else:
             text = f"lost to {self.holder}"
         _log.warning("lease %s/%s %s", self._namespace, self._name, text)

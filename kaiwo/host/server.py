@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 class ProbeServer:
     """Serves one address until closed.
 
-    /healthz answers 200 as long as the event loop runs. /readyz answers 200 once all caches are synced, on a
-    leader and on a follower alike, else 503. Its body lists every check, and the plugins with their states (a
-    broken plugin does not make the process unready).
+    /healthz answers 200 as long as the event loop runs. /readyz answers 200 while all checks succeed, on a
+    leader and on a follower alike, else 503: caches are synced, the Lease is held or can be read, and writes
+    succeed. Its body lists every check, and the plugins with their states (a broken plugin does not make the
+    process unready).
     """
 
     def __init__(

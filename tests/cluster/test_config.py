@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.errors import Invalid, NotFound
+from kaiwo.engine.resource import EVENT
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -102,8 +104,8 @@ async def test_an_object_with_another_name_is_reported_as_ignored(operator: Star
 
 
 async def test_a_taint_that_no_plugin_writes_is_reported(operator: Start, client: Client) -> None:
-    """The condition comes with the setting, names the plugin, and goes with the setting."""
-    await operator()
+    """The condition comes and goes with the setting and names the plugin: event, gauge, one log line."""
+    process = await operator()
     await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
 
     def conditions(obj: Object | None) -> dict[str, Object]:
@@ -116,10 +118,25 @@ async def test_a_taint_that_no_plugin_writes_is_reported(operator: Start, client
     assert (condition["status"], condition["reason"]) == ("False", "NodePoolsNotLoaded")
     assert "add node_pools" in condition["message"]
     assert conditions(found)["Ready"]["status"] == "True"
+    metrics = await asyncio.to_thread(process.metrics)
+    labels = 'condition="GpuNodesTainted",kind="KaiwoConfig",status="False"'
+    assert metrics[f"kaiwo_config_condition{{{labels}}}"] == 1
 
     edit["spec"]["nodes"]["addTaintsToGpuNodes"] = False
     await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", edit)
     await until(client, KAIWO_CONFIG, None, "kaiwo", lambda obj: "GpuNodesTainted" not in conditions(obj))
+    await asyncio.to_thread(process.wait_log, "KaiwoConfig kaiwo: GpuNodesTainted: the problem is over")
+    assert len([line for line in process.lines if "GpuNodesTainted: NodePoolsNotLoaded" in line]) == 1
+    uid = (await client.get(KAIWO_CONFIG, None, "kaiwo"))["metadata"]["uid"]
+    async with asyncio.timeout(30):
+        while await events(client, uid) != {("Warning", "NodePoolsNotLoaded"), ("Normal", "GpuNodesTainted")}:
+            await asyncio.sleep(0.2)
+
+
+async def events(client: Client, uid: str) -> set[tuple[str, str]]:
+    """Type and reason of the Events about an object."""
+    found = client.list(EVENT, "default", field_selector=f"involvedObject.uid={uid}")
+    return {(event["type"], event["reason"]) async for event in found}
 
 
 async def test_an_edit_starts_waiting_workloads_and_changes_no_existing_child(

@@ -47,7 +47,8 @@ class Rights:
     def __init__(self, api: Any, namespace: str) -> None:
         self._api = api
         plugins = load_plugins(PluginSelection(names=tuple(PLUGINS.split(","))))
-        self._objects = [manifest.obj for manifest in operator_roles(plugins, namespace)]
+        rendered = [manifest.obj for manifest in operator_roles(plugins, namespace)]
+        self._objects = [obj for obj in rendered if obj["kind"] in _COLLECTIONS]
         self.account = next(obj for obj in self._objects if obj["kind"] == "ServiceAccount")["metadata"][
             "name"
         ]

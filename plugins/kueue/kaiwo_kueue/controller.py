@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from kaiwo.api.conditions import Condition
 from kaiwo.api.validation_errors import explain
 from kaiwo.engine.cached_object import Projection
+from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
 from kaiwo.engine.resource import NAMESPACE
@@ -49,7 +50,7 @@ from kaiwo_kueue.projections import NAMESPACE_PROJECTION, QUEUE_CONFIG_PROJECTIO
 from kaiwo_kueue.queue_events import queue_events
 from kaiwo_kueue.queue_use import QueueUse, conditions_of
 from kaiwo_kueue.settings import KueueSettings
-from kaiwo_kueue.status import CHANGES, OUTSIDE, OWN, POOLS, QUOTA, not_the_singleton, status
+from kaiwo_kueue.status import CHANGES, OUTSIDE, OWN, POOLS, QUOTA, READY, not_the_singleton, status
 from kaiwo_kueue.sync import plan
 from kaiwo_kueue.sync_executor import RELEASE_SECONDS, SyncExecutor
 
@@ -98,6 +99,8 @@ class QueueConfigController:
         self._demand = Demand(host)
         self._executor = SyncExecutor(host.manager)
         self._kueue = KueueApi(host.manager.client)
+        self._reporter = ConditionReporter(host.manager.event_recorder, bad_when_true=(OUTSIDE,))
+        host.manager.conditions.add(QUEUE_CONFIG, SINGLETON)
         self._gauges = CapacityGauges(host.manager.metrics.registry)
         self._outside: dict[str, int] = {}
         self._draining: dict[Identity, Holders] = {}
@@ -297,7 +300,6 @@ class QueueConfigController:
         )
         document["computed"] = self._computed
         self._gauges.show(self._outside, problems)
-        self._warn(entry, document)
         await self._write(entry, document)
         if self._executor.again:
             return 0.0
@@ -330,15 +332,6 @@ class QueueConfigController:
             conditions.append(Condition(OUTSIDE, "True", "NoFlavorSelects", text, generation))
         return conditions
 
-    def _warn(self, entry: CachedObject, document: Object) -> None:
-        """Record an event for each condition about capacity that was not there before."""
-        before = {(item.get("type"), item.get("status"), item.get("reason")) for item in conditions_of(entry)}
-        for item in document["conditions"]:
-            if (item["type"], item["status"]) not in ((OUTSIDE, "True"), (QUOTA, "False")):
-                continue
-            if (item["type"], item["status"], item["reason"]) not in before:
-                self._host.manager.event_recorder.event(entry, "Warning", item["reason"], item["message"])
-
     async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))
         if any(before.get(key) != value for key, value in document.items()):
@@ -346,10 +339,19 @@ class QueueConfigController:
                 await self._host.manager.writer.patch_status(entry, document, own_conditions=OWN)
             except Conflict:
                 self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
-            else:
-                new_status = document.get("status")
-                if new_status != before.get("status"):
-                    _log.info("KaiwoQueueConfig %s: %s", entry.name, new_status)
+                return
+            new_status = document.get("status")
+            if new_status != before.get("status"):
+                _log.info("KaiwoQueueConfig %s: %s", entry.name, new_status)
+        self._reporter.report(
+            entry, _reported(conditions_of(entry)), _reported(document["conditions"]),
+            failed=document.get("status") != "PENDING",
+        )  # fmt: skip
+
+
+def _reported(conditions: Iterable[Object]) -> list[Object]:
+    """The conditions that are reported; those of single kinds repeat Ready."""
+    return [item for item in conditions if item.get("type") in (READY, QUOTA, OUTSIDE)]
 
 
 def _keys_of_object(event: CacheEvent) -> Iterable[Key]:

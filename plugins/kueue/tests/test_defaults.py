@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -184,3 +185,19 @@ def test_quota_that_is_counted_twice_is_reported(
     problems = wants(spec, pools=found).problems
     assert {(p.reason, p.severity) for p in problems} == {("QuotaExceedsNodes", "INFO")}
     assert any("amd.com/gpu" in p.message and "second" in p.message for p in problems)
+
+
+def test_quota_that_only_cordoned_nodes_lack_names_the_nodes(
+    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """Two queues share a pool; half of it is cordoned: nobody needs to change a quota."""
+    gpu = next(item for item in cluster if "amd.com/gpu" in item["status"]["allocatable"])
+    nodes = [labelled_node({**gpu, "metadata": {**gpu["metadata"], "name": n}}, vendors) for n in ("a", "b")]
+    whole = quota_pools(nodes)
+    spec = default_spec(quota_pools(nodes[:1]), "kaiwo", "kaiwo")
+    spec["clusterQueues"].append({**spec["clusterQueues"][0], "name": "second"})
+    assert wants(spec, pools=whole, nodes=nodes).problems == ()
+    nodes[1] = replace(nodes[1], counts=False)
+    problems = wants(spec, pools=quota_pools(nodes), nodes=nodes).problems
+    assert {p.reason for p in problems} == {"NodesCordoned"}
+    assert all("Cordoned: b" in p.message for p in problems)

@@ -223,6 +223,19 @@ def test_admission_is_read_in_order(
     assert answer.since == "2026-01-02T03:00:00Z"
 
 
+def test_a_preempted_child_names_what_preempted_it() -> None:
+    """Kueue's message has a uid; one that is not known leaves the message as it is."""
+    why = f"{WHY} (UID: u-1, JobUID: j-1) due to prioritization in the ClusterQueue"
+    there: dict[Any, Any] = {kinds.WORKLOAD: (workload(RESERVED, {**EVICTED, "message": why}),)}
+    known = {"u-1": "Job other/urgent"}
+    answer = admission(child(), facts(objects=there, owner_of=lambda uid: known.get(uid, "")))
+    assert answer is not None
+    assert answer.message == f"preempted by Job other/urgent: {why}"
+    answer = admission(child(), facts(objects=there))
+    assert answer is not None
+    assert answer.message == why
+
+
 def cluster_queue(key: str, quota: str, **spec: Any) -> Object:
     """Spec of a ClusterQueue with some of one resource."""
     group = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -75,15 +76,22 @@ async def test_a_mistake_in_one_entry_stops_no_other_and_heals(
         "resourceFlavors": [{"name": "f"}],
     }
     await admin.configure(**{key: [*good[key], *mistake.get(key, ())] for key in good})
-    await operator()
+    process = await operator()
     status = await admin.status("FAILED")
     for word in words:
         assert word in message(status), message(status)
+    await admin.sees_event(admin.condition_of(status, "Ready")["reason"])
+    metrics = await asyncio.to_thread(process.metrics)
+    labels = 'condition="Ready",kind="KaiwoQueueConfig",status="False"'
+    assert metrics[f"kaiwo_config_condition{{{labels}}}"] == 1
     wanted = {"cpu": "1", "memory": "1Gi"}
     await lab.submit("unharmed", resources={"requests": wanted, "limits": wanted})
     await lab.reaches("unharmed", "COMPLETE")
     config = await admin.configure(**good)
     await admin.status("READY", generation=config["metadata"]["generation"])
+    errors = [line for line in process.lines if " ERROR " in line]
+    assert len(errors) == 1, "the cause is logged once"
+    assert "KaiwoQueueConfig kaiwo: Ready: " in errors[0]
 
 
 async def test_a_queue_of_somebody_else_is_managed_while_it_is_listed_and_never_deleted(

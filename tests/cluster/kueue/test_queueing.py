@@ -78,7 +78,7 @@ async def test_jobs_submitted_together_to_a_new_namespace_all_start(
 async def test_a_preempted_job_says_why_and_runs_again(
     operator: Start, admin: Any, lab: Any, quota: Callable[..., Object], condition: Callable[..., Object]
 ) -> None:
-    """Eviction and re-admission by priority, with Kueue's reason on the workload."""
+    """Eviction and re-admission by priority, with Kueue's reason and the preemptor's name on the workload."""
     await admin.configure(
         clusterQueues=[{"name": "kaiwo", "spec": quota(preemption={"withinClusterQueue": "LowerPriority"})}],
         resourceFlavors=FLAVORS,
@@ -87,7 +87,7 @@ async def test_a_preempted_job_says_why_and_runs_again(
             {"metadata": {"name": "high"}, "value": 100, "description": "first"},
         ],
     )
-    await operator()
+    process = await operator()
     await admin.status("READY")
     await lab.submit("victim", resources=cpu("3"), priorityClass="low", pods=FOREVER)
     before = await lab.reaches("victim", "RUNNING")
@@ -96,7 +96,10 @@ async def test_a_preempted_job_says_why_and_runs_again(
     )
     evicted = await lab.reaches("victim", "PENDING", reason="Preempted")
     assert "Preempted to accommodate a workload" in evicted["message"]
+    assert evicted["message"].startswith(f"preempted by Job {lab.namespace}/urgent: ")
     assert condition(evicted, "Admitted")["status"] == "False"
+    metrics = await asyncio.to_thread(process.metrics)
+    assert metrics['kaiwo_preemptions_total{kind="KaiwoJob",queue="kaiwo"}'] == 1
     await lab.reaches("urgent", "COMPLETE")
     again = await lab.reaches("victim", "RUNNING")
     assert again["startTime"] >= before["startTime"]

@@ -1,0 +1,51 @@
+"""The page about metrics names what /metrics has."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import yaml
+from prometheus_client import CollectorRegistry
+
+from docs.generate.blocks import first_party
+from docs.generate.pages import DOCS
+from kaiwo.host import operator as operator_module
+from kaiwo.host.operator import Operator
+from kaiwo.host.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+_ROW = re.compile(r"^\| `([a-z_]+)(\*?)` \|", re.MULTILINE)
+
+
+def names(registry: CollectorRegistry) -> set[str]:
+    """The metrics of a registry as they are queried; all of a process as ``process_``."""
+    found = set()
+    for family in registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found.add("process_" if name.startswith("process_") else name)
+    return found
+
+
+def test_every_metric_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an administrator finds in Prometheus is explained, and nothing else is."""
+    kubeconfig = tmp_path / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "here"}}],
+        "users": [],
+    }
+    kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    registry = CollectorRegistry()
+    made = operator_module.Metrics(registry=registry)
+    monkeypatch.setattr(operator_module, "Metrics", lambda **_: made)
+    Operator(Settings(kubeconfig=kubeconfig), first_party())
+    described = {name for name, _ in _ROW.findall((DOCS / "metrics.md").read_text(encoding="utf-8"))}
+    assert described == names(registry)

@@ -1,0 +1,68 @@
+"""Plans while the operator may not list a kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kaiwo_batch_job.plugin
+import kaiwo_gpu_amd.plugin
+import kaiwo_ray_job.plugin
+from kaiwo.engine.resource import JOB, POD, Resource
+from kaiwo.testing import job, plugins
+from kaiwo.workload.model import Registry
+
+if TYPE_CHECKING:
+    from conftest import World
+
+RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
+WORDS = 'User "kaiwo-operator" cannot list it'
+
+
+@pytest.fixture
+def both(world: World) -> World:
+    """Two backends."""
+    world.registry = Registry.of(plugins(kaiwo_batch_job.plugin, kaiwo_ray_job.plugin, kaiwo_gpu_amd.plugin))
+    return world
+
+
+def test_a_kind_of_another_backend_does_not_matter(both: World) -> None:
+    """One missing right does not stop the whole operator."""
+    both.set(unreadable={RAY_JOB: WORDS})
+    both.settle()
+    assert both.status["status"] == "STARTING"
+
+
+def test_a_kind_of_the_backend_stops_it(both: World) -> None:
+    """Nothing is created beside a child that cannot be seen; the message has the API server's words."""
+    both.obj = job(image="image:1", ray=True, entrypoint="python main.py")
+    both.set(unreadable={RAY_JOB: WORDS})
+    both.settle()
+    assert not both.writes
+    assert (both.status["status"], both.status["reason"]) == ("ERROR", "BackendUnavailable")
+    assert "ray_job" in both.status["message"]
+    assert WORDS in both.status["message"]
+    both.set(unreadable={})
+    both.settle()
+    assert both.writes
+
+
+def test_a_kind_that_all_need_stops_all(both: World) -> None:
+    """Without pods no state can be known; it is the operator's rights that are named, not a backend."""
+    both.set(unreadable={POD: WORDS})
+    both.settle()
+    assert not both.writes
+    assert (both.status["status"], both.status["reason"]) == ("ERROR", "Forbidden")
+
+
+def test_a_child_that_cannot_be_seen_is_not_gone(both: World) -> None:
+    """After a restart without the right the workload keeps its status and does not run twice."""
+    both.settle()
+    before = both.status
+    writes = list(both.writes)
+    both.set(live=None, unreadable={JOB: WORDS})
+    both.settle()
+    assert both.writes == writes
+    assert (both.status["status"], both.status["childUID"]) == (before["status"], before["childUID"])
+    assert both.condition("SpecApplied")["reason"] == "BackendUnavailable"
