@@ -136,7 +136,7 @@ class Operator:
         config = ConfigController(
             manager, self._config, plugins,
             now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
-            history=ConfigHistory(self._client, self._namespace, FIELD_MANAGER), facts=facts.read,
+            history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
         )  # fmt: skip
         manager.add(config.controller)
         cluster.on_change(config.on_facts_change)
