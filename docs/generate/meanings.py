@@ -313,6 +313,15 @@ OF_CONFIG: Final[dict[str, str]] = {
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
     "Forbidden": "The operator lacks rights; the message has the API server's words and what stops. "
     "Apply `kaiwo manifests rbac` again.",
+    "UnknownPlugin": "Settings under `plugins` of a plugin that is not loaded, or that has no settings.",
+    "StorageClassNotFound": "The default StorageClass does not exist. Recovers when it does.",
+    "QueueNotFound": "The default queue is not listed. Recovers when it is.",
+    "NoNodeFits": "`ray.headPodMemory` is more than any node has. Recovers when a larger node joins.",
+    "UnknownVendor": "A GPU vendor or GPU resource that no loaded plugin knows.",
+    "NotImplemented": "A setting has no effect in this version.",
+    "CreatedWithDefaults": "The KaiwoConfig was deleted and has defaults since; the message has the command "
+    "that brings the values back.",
+    "ConfigMapFailed": "The last specs cannot be kept; the message has the API server's answer.",
     "NodePoolsNotLoaded": "`nodes.addTaintsToGpuNodes` has no effect: the plugin `node_pools` is not loaded.",
 }
 

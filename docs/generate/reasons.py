@@ -25,7 +25,11 @@ WORKLOADS = (
     "plugins/kueue/kaiwo_kueue/queue_assignment.py",
     "plugins/kueue/kaiwo_kueue/admission.py",
 )
-CONFIG = ("kaiwo/host/kaiwoconfig.py", "kaiwo/host/rights_condition.py")
+CONFIG = (
+    "kaiwo/host/kaiwoconfig.py",
+    "kaiwo/host/rights_condition.py",
+    "kaiwo/host/config_warnings.py",
+)
 QUEUES = ("plugins/kueue/kaiwo_kueue",)
 """Where the words of each kind of object are said."""
 

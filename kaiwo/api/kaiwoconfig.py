@@ -13,6 +13,7 @@ from kaiwo.api.scalars import (
     WHOLE_UNITS,
     Count,
     DurationText,
+    ImageReference,
     MountPath,
     ObjectName,
     Opaque,
@@ -25,6 +26,9 @@ from kaiwo.api.status import Conditions
 
 GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
+HISTORY = "kaiwo-config-history"
+"""Name of the ConfigMap in the operator's namespace that keeps the last specs of the KaiwoConfig."""
+
 SINGLETON = "kaiwo"
 """The only name that is used; the status of any other KaiwoConfig says that it is ignored."""
 
@@ -36,7 +40,7 @@ class RaySection(Model):
     """Ray."""
 
     default_ray_image: Annotated[
-        str, Field(min_length=1, description="Image of containers that name none, for every backend.")
+        ImageReference, Field(description="Image of containers that name none, for every backend.")
     ] = "ghcr.io/silogen/rocm-ray:6.4"
     head_pod_memory: Annotated[QuantityText, Field(description="Memory of a Ray head pod.")] = "16Gi"
 
@@ -79,7 +83,7 @@ class StorageSection(Model):
         Field(description="Where Hugging Face caches are mounted, also HF_HOME; /hf_cache if left out."),
     ] = None
     download_image: Annotated[
-        str | None,
+        ImageReference | None,
         OrEmpty(),
         Field(description="Image of download pods; the operator's own version if left out."),
     ] = None
@@ -147,7 +151,7 @@ class NodeSection(Model):
 class SchedulingSection(Model):
     """Scheduling."""
 
-    kube_scheduler_name: Annotated[str, Field(min_length=1, description="Scheduler of generated pods.")] = (
+    kube_scheduler_name: Annotated[ObjectName, Field(description="Scheduler of generated pods.")] = (
         "kaiwo-scheduler"
     )
     pending_threshold_for_preemption: Annotated[

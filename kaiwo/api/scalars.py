@@ -28,6 +28,13 @@ LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 ABSOLUTE_PATH = r"^/[^:]*$"
 WHOLE_UNITS = r"^([0-9]+(s|m|h))+$"
 HTTP_URL = r"^https?://[^\s/]\S*$"
+IMAGE = (
+    r"^(([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])"
+    r"(:[0-9]+)?/)?[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?$"
+)
+"""The grammar of image references in github.com/distribution/reference."""
+
 RELATIVE_PATH = r"^([^/].*)?$"
 
 PATTERN_WORDS: dict[str, str] = {
@@ -38,6 +45,7 @@ PATTERN_WORDS: dict[str, str] = {
     ABSOLUTE_PATH: "a path that starts with / and has no colon",
     HTTP_URL: "a URL that starts with http:// or https://",
     RELATIVE_PATH: "a relative path; it begins in the volume, without /",
+    IMAGE: "an image reference such as registry.example.com/team/image:tag",
     WHOLE_UNITS: "a duration in whole hours, minutes and seconds, for example 24h or 1h30m",
 }
 """The patterns in words, for messages."""
@@ -142,6 +150,9 @@ MountPath: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, patte
 
 ObjectName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253, pattern=SUBDOMAIN)]
 """The name of some other object in the cluster."""
+
+ImageReference: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024, pattern=IMAGE)]
+"""A container image: optional registry, path, optional tag and digest."""
 
 QueueName: TypeAlias = Annotated[str, Field(min_length=1, max_length=63, pattern=SUBDOMAIN)]
 """The name of a queue, which becomes the value of a label: at most 63 characters."""

@@ -5,18 +5,23 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from prometheus_client import Gauge
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
-from kaiwo.api.kaiwoconfig import SINGLETON
+from kaiwo.api.kaiwoconfig import HISTORY, SINGLETON
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
+from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.errors import NotFound
+from kaiwo.engine.errors import EngineError, NotFound
 from kaiwo.engine.workqueue import Key
+from kaiwo.engine.writer import Written
+from kaiwo.host.config_history import SPEC
+from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
 
 if TYPE_CHECKING:
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object
     from kaiwo.engine.store import Cache, CacheEvent
+    from kaiwo.host.config_history import ConfigHistory
+    from kaiwo.host.config_warnings import ConfigFacts
     from kaiwo.plugin.registry import Plugins
 
 _log = logging.getLogger(__name__)
@@ -37,10 +44,17 @@ KEY = Key("", SINGLETON)
 
 _CRD_CHECK = 600.0  # seconds between comparisons of the installed CRDs, which change with an upgrade
 _UNSERVED_RETRY = 30.0  # seconds, while the CRD itself is missing
+_HISTORY_RETRY = 60.0  # seconds until a ConfigMap that could not be read or written is tried again
+_FACTS_DELAY = 1.0  # seconds in which changes of what the values refer to are reconciled together
 _SHOWN = 5  # differences in a message; after an upgrade there can be dozens, all with the same remedy
 GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
-OWN_CONDITIONS = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, RIGHTS)
+RECREATED = "Recreated"
+HISTORY_KEPT = "HistoryKept"
+OWN_CONDITIONS = (
+    *("Ready", "CRDsCurrent", GPU_NODES_TAINTED, RIGHTS),
+    *(RECREATED, HISTORY_KEPT, *WARNINGS),
+)
 
 
 class LiveConfig:
@@ -143,6 +157,8 @@ class ConfigController:
         *,
         now: Callable[[], datetime],
         crd_differences: Callable[[], Awaitable[Sequence[str]]],
+        history: ConfigHistory,
+        facts: Callable[[str], ConfigFacts],
     ) -> None:
         """Prepare; `controller` is what the manager runs.
 
@@ -152,6 +168,8 @@ class ConfigController:
             plugins: whose states are reported.
             now: the time, UTC.
             crd_differences: describes how the installed CRDs differ from those that the loaded plugins need.
+            history: keeps the last specs.
+            facts: reads what the values refer to, for a name of the default queue.
         """
         self._manager = manager
         self._live = live
@@ -159,14 +177,32 @@ class ConfigController:
         self._now = now
         self._crd_differences = crd_differences
         self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", RIGHTS))
-        self.controller = Controller(
-            "kaiwoconfig", [Watch(KAIWO_CONFIG, self._keys)], self.reconcile, workers=1, initial=lambda: [KEY]
+        self._history = history
+        self._facts = facts
+        self._was_there = False
+        self._differences: Sequence[str] | None = None
+        self._recreated = Gauge(
+            "kaiwo_config_recreated",
+            "Whether the KaiwoConfig was deleted and has defaults since, so that earlier values are lost.",
+            registry=manager.metrics.registry,
         )
+        watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
+        self.controller = Controller("kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY])
         manager.on_unreadable_change(lambda: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
+        self._differences = None
         return (Key("", event.latest.name),)
+
+    def on_facts_change(self) -> None:
+        """Reconcile soon, because something that the values refer to may have changed."""
+        self.controller.enqueue(KEY, _FACTS_DELAY)
+
+    def on_queue_change(self, event: CacheEvent) -> None:
+        """Reconcile soon, unless only the status of an object of the queue system changed."""
+        if event.old is None or event.new is None or event.old.generation != event.new.generation:
+            self.on_facts_change()
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one KaiwoConfig."""
@@ -175,10 +211,31 @@ class ConfigController:
             if entry is not None:
                 await self._write(entry, {"conditions": self._not_the_singleton(entry)})
             return None
+        problem = await self._read_history()
         if entry is None:
             return await self._create()
-        await self._write(entry, await self._status(entry))
-        return _CRD_CHECK
+        self._was_there = True
+        problem = problem or await self._keep(entry)
+        await self._write(entry, await self._status(entry, problem))
+        return _HISTORY_RETRY if problem else _CRD_CHECK
+
+    async def _read_history(self) -> str:
+        """Read the last specs; why that failed, empty when it did not."""
+        try:
+            await self._history.read()
+        except EngineError as error:
+            return f"ConfigMap {self._history.namespace}/{HISTORY} cannot be read: {error.stable_message}"
+        return ""
+
+    async def _keep(self, entry: CachedObject) -> str:
+        """Keep the spec if it is in force; why that failed, empty when it did not."""
+        if self._live.problem:
+            return ""
+        try:
+            await self._history.keep(entry, self._now())
+        except EngineError as error:
+            return f"ConfigMap {self._history.namespace}/{HISTORY} cannot be written: {error.stable_message}"
+        return ""
 
     async def _create(self) -> float | None:
         spec = {"defaultClusterQueueName": self._live.default_cluster_queue_name}
@@ -189,13 +246,19 @@ class ConfigController:
             "spec": spec,
         }
         try:
-            await self._manager.writer.create_once(KAIWO_CONFIG, wanted)
+            made = await self._manager.writer.create_once(KAIWO_CONFIG, wanted)
         except NotFound:
             _log.warning(
                 "KaiwoConfig is not served: install the CRDs (kaiwo manifests crds | kubectl apply -f -)"
             )
             return _UNSERVED_RETRY
         _log.info("created KaiwoConfig %s with defaults", SINGLETON)
+        if isinstance(made, Written) and (self._was_there or self._history.latest is not None):
+            text = f"KaiwoConfig {SINGLETON} was deleted and is created again with defaults"
+            if self._history.latest is not None:
+                text += f"; bring the earlier values back with: {self._history.command}"
+            self._manager.event_recorder.event(made.live, "Warning", "ConfigRecreated", text)
+            _log.warning("%s", text)
         return None
 
     def _not_the_singleton(self, entry: CachedObject) -> list[Object]:
@@ -203,14 +266,29 @@ class ConfigController:
         condition = Condition("Ready", "False", "NotTheSingleton", message, entry.generation)
         return merge_conditions(_conditions(entry), [condition], self._now(), drop=OWN_CONDITIONS[1:])
 
-    async def _status(self, entry: CachedObject) -> Object:
-        differences = await self._crd_differences()
+    async def _status(self, entry: CachedObject, history_problem: str) -> Object:
+        differences = self._differences
+        if differences is None:
+            differences = self._differences = await self._crd_differences()
         current = (
             Condition("CRDsCurrent", "False", "Drift", _some(differences), entry.generation)
             if differences
             else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
         )
-        conditions = [self._ready(entry), current, *self._taint_ignored(entry), *self._rights(entry)]
+        config = self._live.current
+        facts = self._facts(config.default_cluster_queue_name)
+        conditions = [
+            self._ready(entry),
+            current,
+            *self._taint_ignored(entry),
+            *self._rights(entry),
+            *self._recreated_condition(entry),
+            *warning_conditions(config, facts, entry.generation),
+        ]
+        if history_problem:
+            conditions.append(
+                Condition(HISTORY_KEPT, "False", "ConfigMapFailed", history_problem, entry.generation)
+            )
         drop = [name for name in OWN_CONDITIONS if name not in {item.type for item in conditions}]
         # Kept while the plugin is missing: it says that workloads were queued.
         queue = {QUEUE_PLUGIN: name} if (name := self._plugins.queue_plugin) else {}
@@ -230,6 +308,18 @@ class ConfigController:
             return Condition("Ready", "False", "InvalidValues", message, entry.generation)
         warnings = "; ".join(str(warning) for warning in self._live.current.warnings)
         return Condition("Ready", "True", "InForce", warnings, entry.generation)
+
+    def _recreated_condition(self, entry: CachedObject) -> list[Condition]:
+        """The condition for values that were lost with an earlier KaiwoConfig."""
+        recreated = self._history.is_recreated(entry)
+        self._recreated.set(recreated)
+        if not recreated:
+            return []
+        message = (
+            f"an earlier KaiwoConfig {SINGLETON} with other values was deleted, the defaults are in force; "
+            f"bring the values back with: {self._history.command}. To keep the defaults, apply them"
+        )
+        return [Condition(RECREATED, "True", "CreatedWithDefaults", message, entry.generation)]
 
     def _taint_ignored(self, entry: CachedObject) -> list[Condition]:
         """The condition for a requested taint of GPU nodes that no plugin writes."""

@@ -33,6 +33,8 @@ from kaiwo.host.cluster_facts import (
     STORAGE_CLASS_PROJECTION,
     ClusterFacts,
 )
+from kaiwo.host.config_facts import ConfigFactsReader
+from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
@@ -87,9 +89,9 @@ class Operator:
         self._client = Client(
             connection, user_agent=f"kaiwo-operator/{version('kaiwo')}", metrics=self._metrics
         )
-        namespace = settings.namespace or connection.namespace
+        self._namespace = settings.namespace or connection.namespace
         lease = (
-            LeaderElector(self._client, namespace, settings.lease_name, identity)
+            LeaderElector(self._client, self._namespace, settings.lease_name, identity)
             if settings.leader_election
             else None
         )
@@ -127,12 +129,17 @@ class Operator:
             manager.cache, cluster, self._config, self._registry,
             served=self._served, settings_of=self._settings_by_declaration,
         )  # fmt: skip
-        manager.add(
-            ConfigController(
-                manager, self._config, plugins,
-                now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
-            ).controller
+        facts = ConfigFactsReader(
+            manager.cache, cluster, plugins, self._registry,
+            served=self._served, settings=self._settings_by_declaration,
         )  # fmt: skip
+        config = ConfigController(
+            manager, self._config, plugins,
+            now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
+            history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
+        )  # fmt: skip
+        manager.add(config.controller)
+        cluster.on_change(config.on_facts_change)
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
@@ -157,6 +164,8 @@ class Operator:
                         nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip
+        for queue_kind in facts.queue_kinds:
+            manager.cache.subscribe(queue_kind, config.on_queue_change)
 
     def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
         return self._plugins.settings_by_declaration(self._config.settings)

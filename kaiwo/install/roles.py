@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
 from kaiwo.install.object_policy import object_policies
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
@@ -77,7 +78,7 @@ def operator_roles(
         service_account(OPERATOR, namespace),
         _role(cluster_role, everywhere),
         cluster_binding(cluster_name, role=cluster_name, account=OPERATOR, namespace=namespace),
-        lease_role(OPERATOR, namespace),
+        _own_namespace(namespace),
         binding(OPERATOR, role=("Role", OPERATOR), account=OPERATOR, namespace=namespace),
         *limited,
         *limits,
@@ -154,6 +155,21 @@ def merged(rules: Iterable[tuple[PolicyRule, str]]) -> tuple[list[Object], tuple
 
 def _order(verb: str) -> tuple[int, str]:
     return (_VERBS.index(verb) if verb in _VERBS else len(_VERBS), verb)
+
+
+def _own_namespace(namespace: str) -> RenderedManifest:
+    """The rights in the operator's own namespace: its Lease, and the ConfigMap with the last KaiwoConfigs."""
+    lease = lease_role(OPERATOR, namespace)
+    history = {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [HISTORY],
+        "verbs": ["get", "create", "patch"],
+    }
+    rules = [*lease.obj["rules"], history]
+    return RenderedManifest(
+        lease.obj | {"rules": rules}, (*lease.whys, ("the last specs of the KaiwoConfig are kept",))
+    )
 
 
 def lease_role(name: str, namespace: str) -> RenderedManifest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_JOB
+from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
 
 if TYPE_CHECKING:
@@ -20,9 +21,11 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _ALLOWED: Final = (
     "request.resource.group == 'coordination.k8s.io' && request.resource.resource == 'leases'",
     "request.resource.resource == 'events'",
+    f"request.resource.resource == 'configmaps' && request.name == '{HISTORY}'",
     f"request.resource.group == '{KAIWO_JOB.group}' && request.subResource == 'status'",
 )
-"""Leader election, and the report that a workload in such a namespace cannot run."""
+"""Leader election, Events, the last specs of the KaiwoConfig, and the report that a workload in such a
+namespace cannot run."""
 
 
 def write_policy(namespace: str) -> list[RenderedManifest]:

@@ -109,6 +109,9 @@ class QueueSystem:
             for; other changes of these objects are reconciled half a second later, together.
         manages: pure function: whether objects of a kind are queued by the queue system itself as it runs in
             this cluster; None for a queue system that cannot tell.
+        queues: pure function: names of the queues that workloads can name, in any namespace; None where that
+            is not known. Its facts have objects of all namespaces, and none that belong to a workload. By it
+            the default queue in KaiwoConfig is checked.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
@@ -121,6 +124,7 @@ class QueueSystem:
     owned: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
+    queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None

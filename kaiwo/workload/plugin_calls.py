@@ -193,6 +193,16 @@ def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> Que
     return _checked(queue.name, "queue", types, queue.assign, workload, facts)
 
 
+def queues(queue: QueueSystem, facts: QueueFacts) -> frozenset[str] | None:
+    """Names of the queues that workloads can name; None where the queue system does not say."""
+    if queue.queues is None:
+        return None
+    names: frozenset[str] | None = _checked(
+        queue.name, "list queues", (frozenset, type(None)), queue.queues, facts
+    )
+    return names
+
+
 def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     """Whether the queue system queues objects of a kind by itself; False where it does not say."""
     decide = queue.manages

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.errors import Invalid, NotFound
-from kaiwo.engine.resource import EVENT
+from kaiwo.engine.resource import EVENT, STORAGE_CLASS
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ async def test_nonsense_is_refused_with_the_field_and_the_last_values_stay(
     for nonsense, field in (
         ({"ray": {"headPodMemory": "banana"}}, "spec.ray.headPodMemory"),
         ({"resourceMonitoring": {"profile": "cpu"}}, "spec.resourceMonitoring.profile"),
+        ({"scheduling": {"kubeSchedulerName": "Bad Name!"}}, "spec.scheduling.kubeSchedulerName"),
+        ({"ray": {"defaultRayImage": "not an image"}}, "spec.ray.defaultRayImage"),
+        ({"storage": {"downloadImage": "UPPER//case"}}, "spec.storage.downloadImage"),
         ({"nodes": {"expectedGpus": [{"vendor": "amd", "gpusPerNode": -1, "maxNodes": 1}]}}, "gpusPerNode"),
     ):
         with pytest.raises(Invalid) as caught:
@@ -137,6 +141,52 @@ async def events(client: Client, uid: str) -> set[tuple[str, str]]:
     """Type and reason of the Events about an object."""
     found = client.list(EVENT, "default", field_selector=f"involvedObject.uid={uid}")
     return {(event["type"], event["reason"]) async for event in found}
+
+
+async def test_values_without_effect_are_conditions_and_heal(operator: Start, client: Client) -> None:
+    """Each names its field; the StorageClass that is created later takes its condition away by itself."""
+    await operator()
+    await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
+    name = f"later-{secrets.token_hex(4)}"
+    edit = {
+        "plugins": {"batch_jbo": {"size": 3}},
+        "storage": {"defaultStorageClass": name},
+        "ray": {"headPodMemory": "500000Gi"},
+        "resourceMonitoring": {"terminateUnderutilized": True},
+    }
+    await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", {"spec": edit})
+
+    def conditions(obj: Object | None) -> dict[str, Object]:
+        return {item["type"]: item for item in (obj or {}).get("status", {}).get("conditions", [])}
+
+    found = conditions(
+        await until(
+            client, KAIWO_CONFIG, None, "kaiwo", lambda obj: "DefaultStorageClassFound" in conditions(obj)
+        )
+    )
+    assert found["Ready"]["status"] == "True"
+    for kind, reason, field in (
+        ("PluginSettingsUsed", "UnknownPlugin", "spec.plugins.batch_jbo"),
+        ("DefaultStorageClassFound", "StorageClassNotFound", "spec.storage.defaultStorageClass"),
+        ("RayHeadFits", "NoNodeFits", "spec.ray.headPodMemory"),
+        ("FeaturesAvailable", "NotImplemented", "spec.resourceMonitoring.terminateUnderutilized"),
+    ):
+        assert (found[kind]["status"], found[kind]["reason"]) == ("False", reason)
+        assert found[kind]["message"].startswith(f"{field}: ")
+
+    made = {
+        "apiVersion": STORAGE_CLASS.api_version,
+        "kind": STORAGE_CLASS.kind,
+        "metadata": {"name": name},
+        "provisioner": "example.com/none",
+    }
+    await client.create(STORAGE_CLASS, made)
+    try:
+        await until(
+            client, KAIWO_CONFIG, None, "kaiwo", lambda obj: "DefaultStorageClassFound" not in conditions(obj)
+        )
+    finally:
+        await client.delete(STORAGE_CLASS, None, name)
 
 
 async def test_an_edit_starts_waiting_workloads_and_changes_no_existing_child(

@@ -104,6 +104,7 @@ class QueueConfigController:
         self._gauges = CapacityGauges(host.manager.metrics.registry)
         self._outside: dict[str, int] = {}
         self._draining: dict[Identity, Holders] = {}
+        self._draining_names: frozenset[str] = frozenset()
         self._computed: Object | None = None
         self._retry_after = 0.0
         watches = [
@@ -135,7 +136,8 @@ class QueueConfigController:
 
     def _keys_of_workload(self, event: CacheEvent) -> Iterable[Key]:
         """A workload that ends may be the last one that holds a queue which is to be deleted."""
-        if self._draining:
+        # One that came by a LocalQueue of another name changes the count in the status of its ClusterQueue.
+        if event.latest.part("spec", "queueName") in self._draining_names:
             return (KEY,)
         if event.new is not None and not is_over(conditions_of(event.new)):
             return ()
@@ -260,6 +262,7 @@ class QueueConfigController:
         problems += planned.problems
         problems += await self._executor.run(planned.actions, owner)
         self._draining = draining
+        self._draining_names = frozenset(name for _, _, name in draining)
         self._announce(live, owner)
         self._outside = gpus_outside_queues(desired_objects.objects, live, self._pools.nodes)
         return await self._report(entry, problems, missing)

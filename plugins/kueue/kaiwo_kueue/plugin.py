@@ -89,6 +89,13 @@ def manages(kind: Resource, facts: QueueFacts) -> bool:
     return manages_kind(kind, facts)
 
 
+def queues(facts: QueueFacts) -> frozenset[str] | None:
+    """Names of the queues that workloads can name."""
+    from kaiwo_kueue.queue_assignment import queues as read_queues
+
+    return read_queues(facts)
+
+
 @hookimpl
 def kaiwo_queue_systems() -> list[QueueSystem]:
     """The queue system."""
@@ -101,6 +108,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             assign=assign,
             admission=admission,
             manages=manages,
+            queues=queues,
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,

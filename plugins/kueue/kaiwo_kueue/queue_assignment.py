@@ -72,6 +72,22 @@ def manages(kind: Resource, facts: QueueFacts) -> bool:
     return f"{kind.group}/{kind.kind}".lower() in {name.lower() for name in listed or ()}
 
 
+def queues(facts: QueueFacts) -> frozenset[str] | None:
+    """Names of the queues that workloads can name; None without Kueue or without a KaiwoQueueConfig.
+
+    A LocalQueue that Kaiwo did not create can be named without an entry in the list.
+    """
+    if facts.missing or not facts.objects.get(QUEUE_CONFIG):
+        return None
+    created = (
+        obj
+        for obj in facts.objects.get(CLUSTER_QUEUE, ())
+        if _is_owned(obj) and not _label(obj, DRAINING_LABEL)
+    )
+    foreign = (obj for obj in facts.objects.get(LOCAL_QUEUE, ()) if not _is_owned(obj))
+    return frozenset((*_entries(facts), *map(_name, created), *map(_name, foreign)))
+
+
 def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Blocked | None:
     """Why a queue cannot be used from the workload's namespace, None when it can."""
     namespace = workload.namespace

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.resource import NODE
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -122,6 +123,31 @@ async def test_an_applied_spec_stays_as_it_was_written(
     assert [item["name"] for item in config["spec"]["clusterQueues"]] == ["own"]
     await lab.submit("runs", gpus=8)
     await lab.reaches("runs", "COMPLETE")
+
+
+async def test_a_default_queue_that_does_not_exist_is_told_in_kaiwoconfig(
+    operator: Start, admin: Any, quota: Callable[..., Object]
+) -> None:
+    """Workloads that name no queue would all fail; the condition goes when the queue is listed."""
+    spec: Object = {"clusterQueues": [{"name": "team", "spec": quota()}], "resourceFlavors": [{"name": "f"}]}
+    await admin.configure(**spec)
+    await operator()
+    await admin.status("READY")
+
+    def told(obj: Object | None) -> Object:
+        conditions = ((obj or {}).get("status") or {}).get("conditions", ())
+        return next((item for item in conditions if item["type"] == "DefaultQueueFound"), {})
+
+    found = told(await admin.sees(KAIWO_CONFIG, "kaiwo", told))
+    assert (found["status"], found["reason"]) == ("False", "QueueNotFound")
+    assert found["message"].startswith('spec.defaultClusterQueueName: queue "kaiwo" does not exist')
+    await admin.set(defaultClusterQueueName="team")
+    await admin.sees(KAIWO_CONFIG, "kaiwo", lambda obj: obj and not told(obj))
+    await admin.set(defaultClusterQueueName="later")
+    await admin.sees(KAIWO_CONFIG, "kaiwo", told)
+    spec["clusterQueues"].append({"name": "later", "spec": quota()})
+    await admin.configure(**spec)
+    await admin.sees(KAIWO_CONFIG, "kaiwo", lambda obj: obj and not told(obj))
 
 
 async def test_objects_heal_and_go_with_their_entries(
