@@ -25,10 +25,13 @@ ALL = (
 IMAGES = ("--image", "registry.example.com/kaiwo:1", "--scheduler-image", "registry.example.com/scheduler:1")
 
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # an installation is long; in Python it takes seconds
+
+
 @cache
 def documents(text: str) -> list[Any]:
     """All objects of a rendered text, to be read only."""
-    return list(yaml.safe_load_all(text))
+    return list(yaml.load_all(text, Loader=LOADER))
 
 
 def find(text: str, kind: str, name: str) -> Any:
