@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 RBAC = "rbac.authorization.k8s.io"
+ADMISSION = "admissionregistration.k8s.io"
 
 
 @pytest.fixture(scope="session")
@@ -117,18 +118,25 @@ async def test_downloads_take_no_rights_beyond_those_that_are_given(site: Any, t
 
 
 async def test_the_operators_account_may_not_do_more(site: Any) -> None:
-    """It reads no Secret and gives no rights; it may set owners where the API server checks that right."""
+    """No Secret, no rights for others, no way into pods; it may set owners where that right is checked."""
     user, group = f"system:serviceaccount:{site.namespace}:kaiwo-operator", KAIWO_JOB.group
     for plural in ("kaiwojobs", "kaiwoservices"):
         assert await site.may(user, "update", f"{plural}.{group}/finalizers")
         assert not await site.may(user, "update", f"{plural}.{group}")
     for verb, resource in [
-        ("get", "secrets"),
+        *((verb, "secrets") for verb in ("get", "list", "watch", "create", "update", "patch", "delete")),
         ("create", "pods"),
-        ("create", "pods/exec"),
-        ("create", f"clusterrolebindings.{RBAC}"),
+        *(("create", f"pods/{part}") for part in ("exec", "attach", "portforward", "proxy")),
+        ("update", "pods/ephemeralcontainers"),
+        *((verb, "nodes/proxy") for verb in ("get", "create")),
+        ("create", "serviceaccounts/token"),
+        *(("impersonate", kind) for kind in ("users", "groups", "serviceaccounts")),
+        *((verb, f"{kind}.{RBAC}") for verb in ("create", "patch", "escalate", "bind")
+          for kind in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")),
+        *((verb, f"{kind}webhookconfigurations.{ADMISSION}") for verb in ("create", "update", "patch")
+          for kind in ("validating", "mutating")),
         ("update", "leases.coordination.k8s.io"),
-    ]:
+    ]:  # fmt: skip
         assert not await site.may(user, verb, resource), (verb, resource)
     async with Client(site.connection("kaiwo-operator")) as client:
         with pytest.raises(Forbidden):
