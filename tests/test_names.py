@@ -19,6 +19,11 @@ SOURCES = [
     for folder in (ROOT / "kaiwo", *ROOT.glob("plugins/*/kaiwo_*/"))
     for path in sorted(folder.rglob("*.py"))
 ]
+TESTS = [
+    path
+    for folder in (ROOT / "tests", ROOT / "examples", *ROOT.glob("plugins/*/tests/"))
+    for path in sorted(folder.rglob("*.py"))
+]
 
 RETIRED = {
     "asleep": "scaled_to_zero",
@@ -112,7 +117,7 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 def test_no_name_contains_a_retired_word() -> None:
     """Names are the words that Kubernetes, Kueue and Ray use, so that people can search for them."""
-    found = names_with_retired_words(ROOT, SOURCES)
+    found = names_with_retired_words(ROOT, [*SOURCES, *TESTS])
     assert not found, f"{len(found)} names contain a retired word:\n" + "\n".join(found)
 
 

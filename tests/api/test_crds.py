@@ -226,8 +226,8 @@ def test_two_claims_on_one_field_are_refused() -> None:
         render_crds([ACME, Field("KaiwoJob", ("storage", "data", "download"), Opaque, "Mine.")])
 
 
-def test_drift_says_what_to_apply_again() -> None:
-    """Each difference is a sentence; words and wider live definitions are no drift."""
+def test_a_difference_says_what_to_apply_again() -> None:
+    """Each difference is a sentence; words and wider live definitions are none."""
     wanted = render_crds([JOB, RAY_JOB])
     assert crd_differences(wanted, wanted) == []
     assert crd_differences(render_crds([JOB, RAY_JOB, ACME]), wanted) == []
@@ -236,12 +236,12 @@ def test_drift_says_what_to_apply_again() -> None:
     spec["properties"]["gpus"]["minimum"] = 1
     spec["properties"]["user"]["description"] = "other words"
     live = [item for item in live if item["spec"]["names"]["kind"] != "KaiwoService"]
-    drift = crd_differences(live, wanted)
-    assert "KaiwoJob: spec.rayJob is not declared; apply the definition again" in drift
-    assert "KaiwoJob: spec.gpus differs in minimum; apply the definition again" in drift
+    differences = crd_differences(live, wanted)
+    assert "KaiwoJob: spec.rayJob is not declared; apply the definition again" in differences
+    assert "KaiwoJob: spec.gpus differs in minimum; apply the definition again" in differences
     missing = "KaiwoService: the definition kaiwoservices.kaiwo.silogen.ai is not in the cluster; apply it"
-    assert missing in drift
-    assert not [line for line in drift if "user" in line]
+    assert missing in differences
+    assert not [line for line in differences if "user" in line]
 
 
 def test_yaml_is_stable_and_has_no_anchors() -> None:

@@ -146,7 +146,7 @@ def crds(control_plane: Sandbox, crd_files: list[Path]) -> list[dict[str, Any]]:
     return rendered
 
 
-def test_what_was_applied_is_no_drift(control_plane: Sandbox, crds: list[dict[str, Any]]) -> None:
+def test_what_was_applied_does_not_differ(control_plane: Sandbox, crds: list[dict[str, Any]]) -> None:
     """The API server's own additions to a definition are not reported."""
     live = [control_plane.api.get(f"{CRD_PATH}/{crd['metadata']['name']}") for crd in crds]
     assert crd_differences(live, crds) == []

@@ -102,10 +102,10 @@ def test_watch_works_before_and_after_the_name_where_it_means_something(
 
     @options.watchable
     @click.command()
-    def look() -> None:
+    def listing() -> None:
         seen.append(options.settings().watch)
 
-    monkeypatch.setattr("kaiwo.cli.command_group.load", lambda *_: look)
+    monkeypatch.setattr("kaiwo.cli.command_group.load", lambda *_: listing)
     for args in (["-w", "list"], ["list", "-w"], ["list", "--watch"], ["list"]):
         assert cli(*args).code == 0
     assert seen == [True, True, True, False]

@@ -58,7 +58,7 @@ def test_an_error_that_heals_goes_on() -> None:
     assert world.now == 42
 
 
-def test_a_timeout_is_the_users_own_patience() -> None:
+def test_a_timeout_is_the_users_choice() -> None:
     """Who says how long gets that long, also in ERROR."""
     world = World("ERROR")
     with pytest.raises(Failure, match=r"timed out waiting for job/train \(ERROR\)") as failed:

@@ -95,8 +95,8 @@ async def test_what_only_the_api_server_can_judge_is_shown_in_its_words(lab: Any
     """A Job that the API server would refuse is an ERROR of the workload with the field's path."""
     for number, (what, (spec, field)) in enumerate(SHOWN.items()):
         await lab.submit(f"shown-{number}", **spec)
-        told = (await lab.reaches(f"shown-{number}", "ERROR"))["message"]
-        assert field in told, f"{what}: {told}"
+        message = (await lab.reaches(f"shown-{number}", "ERROR"))["message"]
+        assert field in message, f"{what}: {message}"
     assert await lab.jobs() == []
 
 

@@ -94,11 +94,11 @@ async def test_an_object_with_another_name_is_reported_as_ignored(operator: Star
     }
     await client.create(KAIWO_CONFIG, wrong)
 
-    def told(obj: Object | None) -> bool:
+    def refused(obj: Object | None) -> bool:
         conditions = (obj or {}).get("status", {}).get("conditions", [])
         return any((c["status"], c["reason"]) == ("False", "NotTheSingleton") for c in conditions)
 
-    await until(client, KAIWO_CONFIG, None, "mine", told)
+    await until(client, KAIWO_CONFIG, None, "mine", refused)
 
 
 async def test_a_taint_that_no_plugin_writes_is_reported(operator: Start, client: Client) -> None:

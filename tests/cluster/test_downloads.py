@@ -152,8 +152,8 @@ async def test_a_fatal_exit_code_fails_the_workload_at_once(
     assert status["reason"] == reason
     assert f"exit code {code}" in status["message"]
     assert status["completionTime"]
-    told = condition(status, "DownloadJobSucceeded")
-    assert (told["status"], told["reason"]) == ("False", "JobFailed")
+    reported = condition(status, "DownloadJobSucceeded")
+    assert (reported["status"], reported["reason"]) == ("False", "JobFailed")
     [download] = await lab.jobs()
     assert download["status"]["failed"] == 1
 

@@ -196,9 +196,9 @@ async def test_an_immutable_change_is_refused_and_the_run_goes_on(
         lambda obj: condition((obj or {}).get("status", {}), "SpecApplied").get("status") == "False",
     )  # fmt: skip
     assert found is not None
-    told = condition(found["status"], "SpecApplied")
-    assert told["reason"] == "Immutable"
-    assert "image" in told["message"]
+    reported = condition(found["status"], "SpecApplied")
+    assert reported["reason"] == "Immutable"
+    assert "image" in reported["message"]
     assert found["status"]["status"] == "RUNNING"
     [after] = await lab.jobs()
     assert json.dumps(after["spec"], sort_keys=True) == json.dumps(before["spec"], sort_keys=True)

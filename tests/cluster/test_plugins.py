@@ -108,7 +108,7 @@ def bad_plugin(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("mood", "told"),
+    ("mood", "words"),
     [
         ("raise", "RuntimeError: boom in allocate"),
         ("hang", "did not return within"),
@@ -118,7 +118,7 @@ def bad_plugin(tmp_path: Path) -> dict[str, str]:
     ],
 )
 async def test_a_plugin_that_fails_harms_only_its_own_workload(
-    operator: Start, lab: Any, condition: Any, bad_plugin: dict[str, str], *, mood: str, told: str
+    operator: Start, lab: Any, condition: Any, bad_plugin: dict[str, str], *, mood: str, words: str
 ) -> None:
     """PluginError names the plugin and what it did; a good plugin's workload completes beside it."""
     process = await operator(env=bad_plugin)
@@ -130,7 +130,7 @@ async def test_a_plugin_that_fails_harms_only_its_own_workload(
     for number in range(3):
         status = await lab.reaches(f"bad-{number}", "ERROR", reason="PluginError")
         assert "bad" in status["message"]
-        assert told in status["message"]
+        assert words in status["message"]
     assert condition(status, "Schedulable")["status"] == "False"
     assert [job["metadata"]["name"] for job in await lab.jobs()] == ["good"]
     assert (await asyncio.to_thread(process.readyz))[0] == 200

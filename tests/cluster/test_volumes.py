@@ -31,8 +31,8 @@ async def test_a_volume_of_a_class_that_does_not_exist_says_so(
     status = await lab.reaches("classless", "PENDING", reason="VolumePending")
     assert "no StorageClass 'nowhere' exists; existing: " in status["message"]
     assert condition(status, "StorageReady")["status"] == "False"
-    told = await lab.says("classless", '"nowhere" not found')
-    assert told["status"] == "PENDING"
+    status = await lab.says("classless", '"nowhere" not found')
+    assert status["status"] == "PENDING"
 
 
 async def test_a_class_that_waits_for_a_pod_is_no_error(

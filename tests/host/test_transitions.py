@@ -46,11 +46,11 @@ async def test_a_broken_and_a_stuck_listener_do_not_keep_others_from_hearing(
     """Each has a queue of its own."""
     heard: asyncio.Queue[str] = asyncio.Queue()
 
-    async def good(told: Transition) -> None:
-        await heard.put(told.name)
+    async def good(transition: Transition) -> None:
+        await heard.put(transition.name)
 
-    async def broken(told: Transition) -> None:
-        raise RuntimeError(told.name)
+    async def broken(transition: Transition) -> None:
+        raise RuntimeError(transition.name)
 
     async def stuck(_: Transition) -> None:
         await asyncio.Event().wait()

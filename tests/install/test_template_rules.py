@@ -29,7 +29,7 @@ def test_no_shape_makes_the_rules_fail(value: object) -> None:
     broken_rules("KaiwoJob", listed(value), [LISTED])
 
 
-def test_each_broken_rule_is_told_once() -> None:
+def test_each_broken_rule_is_reported_once() -> None:
     """Several templates of a list are one line in the message."""
     pod = {"hostPID": True, "nodeName": "a"}
     at = "spec.run.steps[*].template.spec"

@@ -325,7 +325,7 @@ async def test_what_is_legal_is_taken(what: str, owner: Client, tenants: Tenants
 
 
 @pytest.mark.parametrize("what", TOO_LARGE)
-async def test_more_than_can_be_looked_at_is_refused(what: str, owner: Client, tenants: Tenants) -> None:
+async def test_more_than_can_be_checked_is_refused(what: str, owner: Client, tenants: Tenants) -> None:
     """The bound is told, not that a rule could not be evaluated."""
     (kind, spec), expected = TOO_LARGE[what]
     with pytest.raises(Invalid) as refused:

@@ -153,7 +153,7 @@ def test_what_a_plain_job_does_not_use_is_reported(spec: dict[str, Any], word: s
     ("spec", "expected"),
     [({}, 3600), ({"job": {"spec": {"ttlSecondsAfterFinished": 0}}}, 0)],
 )
-def test_a_finished_job_stays_an_hour_unless_told(spec: dict[str, Any], expected: int) -> None:
+def test_a_finished_job_stays_an_hour_unless_set_otherwise(spec: dict[str, Any], expected: int) -> None:
     """A user's own value, 0 included, is kept."""
     assert decided(**spec).rendered[-1].child["spec"]["ttlSecondsAfterFinished"] == expected
 

@@ -197,8 +197,8 @@ def test_gpus_are_shared_evenly(spec: Any, each: int, replicas: int) -> None:
 
 def test_a_count_that_is_not_used_is_reported() -> None:
     """Who writes three numbers that contradict each other learns which two count, from the operator too."""
-    told = "spec.gpus: 99 becomes 6: replicas times gpusPerReplica; leave gpus out"
-    assert told in planned(service(gpus=99, gpusPerReplica=3, replicas=2)).warnings
+    warning = "spec.gpus: 99 becomes 6: replicas times gpusPerReplica; leave gpus out"
+    assert warning in planned(service(gpus=99, gpusPerReplica=3, replicas=2)).warnings
     assert planned(service(gpus=6, gpusPerReplica=3, replicas=2)).warnings == ()
     assert planned(service(gpus=6, gpusPerReplica=3, replicas=0)).warnings == ()
 

@@ -194,7 +194,7 @@ WHY = "Preempted to accommodate a workload"
 EVICTED = condition("Evicted", "True", "Preempted", WHY)
 BACK = condition("Evicted", "False", "QuotaReserved", f"Previously: {WHY}")
 FINISHED = condition("Finished", "True", "Succeeded", "Reached expected number of succeeded pods")
-LOST = condition("Admitted", "False", "NoReservation", "The workload has no reservation")
+NOT_RESERVED = condition("Admitted", "False", "NoReservation", "The workload has no reservation")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ LOST = condition("Admitted", "False", "NoReservation", "The workload has no rese
         ((RESERVED,), "pending", "QuotaReserved", RESERVED["message"]),
         ((RESERVED, ADMITTED), "admitted", "Admitted", "The workload is admitted"),
         ((RESERVED, ADMITTED, EVICTED), "evicted", "Preempted", WHY),
-        ((WAITS, LOST, EVICTED), "evicted", "Preempted", f"{WHY}; {WAITS['message']}"),
+        ((WAITS, NOT_RESERVED, EVICTED), "evicted", "Preempted", f"{WHY}; {WAITS['message']}"),
         ((RESERVED, ADMITTED, BACK), "admitted", "Admitted", "The workload is admitted"),
         ((RESERVED, ADMITTED, FINISHED), "finished", "Succeeded", FINISHED["message"]),
         ((RESERVED, ADMITTED, EVICTED, FINISHED), "finished", "Succeeded", FINISHED["message"]),

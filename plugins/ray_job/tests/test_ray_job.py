@@ -152,7 +152,7 @@ def test_seventeen_gpus_are_refused() -> None:
     assert planned(job(ray=True, gpus=17)).statuses[-1]["reason"] == "InsufficientGPUs"
 
 
-def test_hosts_and_groups_count_when_gpus_are_looked_for() -> None:
+def test_hosts_and_groups_count_when_gpus_are_counted() -> None:
     """Two groups, one of them with two hosts per replica: three pods per replica need room."""
     cluster = {"workerGroupSpecs": [{"groupName": "a"}, {"groupName": "b", "numOfHosts": 2}]}
     obj = job(ray=True, gpus=8, gpusPerReplica=8, replicas=1, rayJob={"spec": {"rayClusterSpec": cluster}})

@@ -271,19 +271,19 @@ def test_what_can_never_run_does_not_take_the_running_service_down() -> None:
 
 def test_zero_replicas_delete_the_wrapper() -> None:
     """PENDING/ScaledToZero with nothing left; more replicas create it again."""
-    asleep, known = edited(MINIMAL, replicas=0), live(MINIMAL)
-    (write,) = planned(asleep, **known).writes
+    scaled_down, known = edited(MINIMAL, replicas=0), live(MINIMAL)
+    (write,) = planned(scaled_down, **known).writes
     assert isinstance(write, Delete)
     known["live"]["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:06Z"
-    found = planned(asleep, **known)
+    found = planned(scaled_down, **known)
     assert found.writes == ()
     assert "being deleted" in found.statuses[-1]["message"]
-    found = planned(asleep)
+    found = planned(scaled_down)
     assert found.writes == ()
     assert found.statuses[-1]["reason"] == "ScaledToZero"
     assert "childUID" not in found.statuses[-1]
-    awake = {**asleep, "status": found.statuses[-1], "spec": {**asleep["spec"], "replicas": 1}}
-    assert isinstance(planned(awake).writes[0], Create)
+    scaled_up = {**scaled_down, "status": found.statuses[-1], "spec": {**scaled_down["spec"], "replicas": 1}}
+    assert isinstance(planned(scaled_up).writes[0], Create)
 
 
 WORKER = {
@@ -346,11 +346,11 @@ def test_what_refuses_the_pods_of_a_service_is_reported() -> None:
     inner = {"pendingServiceStatus": {"rayClusterName": "chat-abc"}}
     secondary = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": inner}}
     workload = Workload.from_object(MINIMAL)
-    told = {"pods": (), "admission": None, "queued": False, "now": NOW, "secondary": secondary}
-    found = observe(Observation(workload, child, **told))
+    observed = {"pods": (), "admission": None, "queued": False, "now": NOW, "secondary": secondary}
+    found = observe(Observation(workload, child, **observed))
     assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "chat-abc"))
     said = Finding("FailedToCreateHeadPod", 'pods "chat-x" is forbidden: exceeded quota: none')
-    found = observe(Observation(workload, child, warning_event=said, **told))
+    found = observe(Observation(workload, child, warning_event=said, **observed))
     assert (found.status, found.reason) == ("STARTING", "FailedCreate")
     assert "each pod is forbidden: exceeded quota: none" in found.message
 
@@ -458,9 +458,9 @@ def test_an_empty_serve_config_is_none() -> None:
 
 def test_a_service_without_applications_is_reported() -> None:
     """Ray would start and serve nothing, and the service would never become ready."""
-    told = "spec.serveConfigV2 is empty: Ray has nothing to serve"
-    assert told in planned(service(ray=True)).warnings
-    assert told not in planned(MINIMAL).warnings
+    warning = "spec.serveConfigV2 is empty: Ray has nothing to serve"
+    assert warning in planned(service(ray=True)).warnings
+    assert warning not in planned(MINIMAL).warnings
 
 
 def test_an_entrypoint_is_reported_to_be_unused() -> None:

@@ -97,7 +97,7 @@ def test_an_error_event_ends_a_watch_as_an_error(api: ApiClient, server: Server)
         list(api.watch("/a", timeout=1))
 
 
-def test_a_watch_that_breaks_off_in_an_event_is_a_lost_connection(api: ApiClient, server: Server) -> None:
+def test_a_watch_that_breaks_off_in_an_event_is_a_broken_connection(api: ApiClient, server: Server) -> None:
     """Half an event must not end in a JSON error."""
     server.cut = True
     server.answers = [(200, b'{"type": "ADDED", "obj')]

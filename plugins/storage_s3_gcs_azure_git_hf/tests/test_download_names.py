@@ -16,7 +16,7 @@ def fetch(download: Any, objects: Any, content: dict[str, bytes]) -> Any:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_no_object_is_lost_to_the_unfinished_file_of_another(download: Any, objects: Any, order: int) -> None:
+def test_no_object_collides_with_the_partial_file_of_another(download: Any, objects: Any, order: int) -> None:
     """``a.part`` may be an object beside ``a``; each keeps its content, and a rerun finds both."""
     content = {"a": b"1" * 200_000, "a.part": b"2" * 70_000, "a.part.part": b"3"}
     objects.content = content

@@ -196,7 +196,7 @@ def test_a_line_break_is_not_sent(serve: Any, ask: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "lost"),
+    ("first", "then", "crosses"),
     [
         ("https://store/a", "https://store/b", False),
         ("http://store:9000/a", "http://store:9000/b", False),
@@ -206,10 +206,10 @@ def test_a_line_break_is_not_sent(serve: Any, ask: Any) -> None:
     ],
 )
 def test_headers_go_no_further_than_their_server_and_its_encryption(
-    first: str, then: str, *, lost: bool
+    first: str, then: str, *, crosses: bool
 ) -> None:
     """What signs a request is for one server, and not for who listens on the proxy."""
-    assert http_client.crosses_origin(urlsplit(first), urlsplit(then)) == lost
+    assert http_client.crosses_origin(urlsplit(first), urlsplit(then)) == crosses
 
 
 @pytest.mark.parametrize("location", ["http://[::1", "http://a:99999/", "http://a:0/", "https://:1", "x:"])

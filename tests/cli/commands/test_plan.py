@@ -55,7 +55,7 @@ def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
     assert "job/train: would create Job train" in result.err
 
 
-def test_privileges_in_an_embedded_template_are_told_without_a_cluster(cli: Cli) -> None:
+def test_privileges_in_an_embedded_template_are_reported_without_a_cluster(cli: Cli) -> None:
     """The namespace's label is not known, so it is a warning; it names the field and the label."""
     job = "job={spec: {template: {spec: {hostNetwork: true}}}}"
     result = cli("plan", "-f", "job.yaml", "--offline", "--set", job)
@@ -204,7 +204,7 @@ def test_a_problem_of_checking_and_planning_is_reported_once(
 
 @pytest.mark.parametrize("command", [("plan", "--offline"), ("submit", "--dry-run")])
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "words"),
     [
         ("https://git", "ssh://git", "is not a URL that starts with http:// or https://"),
         ("targetPath: src", "targetPath: ../src", "fetch.yaml:15:13: "),
@@ -215,14 +215,14 @@ def test_a_problem_of_checking_and_planning_is_reported_once(
     ],
 )
 def test_a_bad_source_is_refused_where_it_stands(
-    cli: Cli, command: tuple[str, ...], before: str, after: str, told: str
+    cli: Cli, command: tuple[str, ...], before: str, after: str, words: str
 ) -> None:
     """Line and column of the mistake in the file, and its field; nothing is sent."""
     assert before in FETCHING
     Path("fetch.yaml").write_text(FETCHING.replace(before, after))
     result = cli(*command, "-f", "fetch.yaml")
     assert result.code == 2
-    assert told in result.err
+    assert words in result.err
 
 
 def test_plan_refuses_what_submit_refuses(cli: Cli) -> None:

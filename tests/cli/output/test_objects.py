@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -19,45 +18,31 @@ from kaiwo.cli.output.table import Column
 from kaiwo.cli.terminal import clean
 from kaiwo.cli.workload_details import event_order
 
-NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
 
 
-def workload(**over: Any) -> dict[str, Any]:
-    """A live KaiwoJob that has run for 90 seconds."""
-    return {
-        "apiVersion": "kaiwo.silogen.ai/v1alpha1",
-        "kind": "KaiwoJob",
-        "metadata": {
-            "name": "train",
-            "namespace": "team",
-            "creationTimestamp": "2026-01-31T11:58:00Z",
-            "managedFields": [{"manager": "x"}],
-        },
-        "spec": {"gpus": 4, "user": "jane@example.org", "clusterQueue": "blue"},
-        "status": {
-            "status": "RUNNING",
-            "reason": "JobRunning",
-            "message": "one pod runs",
-            "startTime": "2026-01-31T11:58:30Z",
-        },
-    } | over
+@pytest.fixture
+def shown(
+    capsys: pytest.CaptureFixture[str], workload: Callable[..., dict[str, Any]], now: datetime
+) -> Callable[..., str]:
+    """What a command that shows two workloads writes with some settings: ``shown(output="wide")``."""
+
+    @click.command()
+    def show() -> None:
+        emit([workload(), workload(spec={}, status={})], columns(now=now))
+
+    def text(**chosen: Any) -> str:
+        show.main([], standalone_mode=False, obj=GlobalOptions(**chosen))
+        return capsys.readouterr().out
+
+    return text
 
 
-@click.command()
-def show() -> None:
-    """Write two workloads."""
-    emit([workload(), workload(spec={}, status={})], columns(now=NOW))
-
-
-def shown(capsys: pytest.CaptureFixture[str], **chosen: Any) -> str:
-    """What `show` writes with these settings."""
-    show.main([], standalone_mode=False, obj=GlobalOptions(**chosen))
-    return capsys.readouterr().out
-
-
-def test_a_table_in_a_pipe_is_plain_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_in_a_pipe_is_plain_columns(shown: Callable[..., str]) -> None:
     """No colours, no lines, no cut text: grep and awk see the same every time; nothing is a dash."""
-    assert shown(capsys) == (
+    assert shown() == (
         "NAME    KIND   STATUS    REASON       GPUS   QUEUE   DURATION   AGE\n"
         "train   job    RUNNING   JobRunning   4      blue    90s        2m\n"
         "train   job    -         -            0      -       -          2m\n"
@@ -67,34 +52,34 @@ def test_a_table_in_a_pipe_is_plain_columns(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("width", [20, 60, 100, 200])
 @pytest.mark.parametrize("form", ["table", "wide"])
 def test_a_narrow_terminal_cuts_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, form: Any
+    shown: Callable[..., str], monkeypatch: pytest.MonkeyPatch, width: int, form: Any
 ) -> None:
     """Names can be copied and states be read, however long the longest name and narrow the window."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", str(width))
-    text = click.unstyle(shown(capsys, output=form))
+    text = click.unstyle(shown(output=form))
     words = {"NAME", "train", "STATUS", "RUNNING", "JobRunning", "blue", "90s", "AGE"}
     assert words <= set(text.split())
 
 
-def test_wide_shows_more(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wide_shows_more(shown: Callable[..., str]) -> None:
     """-o wide adds columns and takes none away."""
-    header = shown(capsys, output="wide").splitlines()[0].split()
+    header = shown(output="wide").splitlines()[0].split()
     assert set(header) == {
         "NAME", "KIND", "STATUS", "REASON", "GPUS", "QUEUE", "USER", "DURATION", "AGE", "MESSAGE",
     }  # fmt: skip
 
 
-def test_names_are_those_of_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_those_of_kubectl(shown: Callable[..., str]) -> None:
     """What -o name prints can be given to kubectl."""
-    assert shown(capsys, output="name").splitlines() == ["kaiwojob.kaiwo.silogen.ai/train"] * 2
+    assert shown(output="name").splitlines() == ["kaiwojob.kaiwo.silogen.ai/train"] * 2
     assert name_of({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}) == "pod/x"
 
 
-def test_json_and_yaml_of_several_objects_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_yaml_of_several_objects_are_a_list(shown: Callable[..., str]) -> None:
     """As kubectl writes them, without the bookkeeping of field owners."""
     for form in ("json", "yaml"):
-        text = shown(capsys, output=form)
+        text = shown(output=form)
         assert "List" in text
         assert "managedFields" not in text
     assert "table" in FORMATS

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli.output import workload_fields
 
-NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    Build = Callable[..., dict[str, Any]]
 
 
-def workload(**over: Any) -> dict[str, Any]:
-    """A live KaiwoJob that has run for 90 seconds."""
-    return {
-        "apiVersion": "kaiwo.silogen.ai/v1alpha1",
-        "kind": "KaiwoJob",
-        "metadata": {
-            "name": "train",
-            "namespace": "team",
-            "creationTimestamp": "2026-01-31T11:58:00Z",
-            "managedFields": [{"manager": "x"}],
-        },
-        "spec": {"gpus": 4, "user": "jane@example.org", "clusterQueue": "blue"},
-        "status": {
-            "status": "RUNNING",
-            "reason": "JobRunning",
-            "message": "one pod runs",
-            "startTime": "2026-01-31T11:58:30Z",
-        },
-    } | over
-
-
-def test_a_duration_is_live_while_it_runs_and_fixed_afterwards() -> None:
+def test_a_duration_is_live_while_it_runs_and_fixed_afterwards(workload: Build, now: datetime) -> None:
     """The recorded times win once the workload ended."""
-    assert workload_fields.duration(workload(), NOW) == "90s"
-    assert workload_fields.duration(workload(), NOW + timedelta(seconds=10)) == "100s"
+    assert workload_fields.duration(workload(), now) == "90s"
+    assert workload_fields.duration(workload(), now + timedelta(seconds=10)) == "100s"
     ended = workload(
         status={
             "status": "COMPLETE",
@@ -42,18 +25,18 @@ def test_a_duration_is_live_while_it_runs_and_fixed_afterwards() -> None:
             "completionTime": "2026-01-31T11:58:45Z",
         }
     )
-    assert workload_fields.duration(ended, NOW) == "15s"
-    assert workload_fields.duration(workload(status={"status": "PENDING"}), NOW) == ""
+    assert workload_fields.duration(ended, now) == "15s"
+    assert workload_fields.duration(workload(status={"status": "PENDING"}), now) == ""
 
 
-def test_what_is_being_deleted_says_so() -> None:
+def test_what_is_being_deleted_says_so(workload: Build) -> None:
     """Whatever status was written last."""
     doomed = workload()
     doomed["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     assert workload_fields.word(doomed) == "TERMINATING"
 
 
-def test_gpus_are_those_that_were_allocated() -> None:
+def test_gpus_are_those_that_were_allocated(workload: Build) -> None:
     """Before that, the requested ones."""
     assert workload_fields.gpus(workload(spec={"gpus": 9})) == "9"
     assert workload_fields.gpus(workload(spec={"replicas": 2, "gpusPerReplica": 4})) == "8"
@@ -68,7 +51,7 @@ def test_one_user_may_be_written_in_several_ways() -> None:
     assert not workload_fields.same_user("", "joe")
 
 
-def test_the_queue_is_the_requested_or_the_assigned_one() -> None:
+def test_the_queue_is_the_requested_or_the_assigned_one(workload: Build) -> None:
     """Without a queue in the spec, the default one that the operator chose."""
     given = {"status": "PENDING", "allocation": {"queue": "kaiwo"}}
     assert workload_fields.queue(workload(spec={}, status=given)) == "kaiwo"

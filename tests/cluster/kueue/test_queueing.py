@@ -119,8 +119,8 @@ async def test_a_queue_that_cannot_be_used_is_named_and_heals(
     disk = cpu("1")
     disk["requests"] = {**disk["requests"], "ephemeral-storage": "1Gi"}
     await lab.submit("disk", resources=disk)
-    lost = await lab.reaches("lost", "ERROR", reason="ClusterQueueNotFound")
-    assert "late" in lost["message"]
+    refused = await lab.reaches("lost", "ERROR", reason="ClusterQueueNotFound")
+    assert "late" in refused["message"]
     outside = await lab.reaches("outside", "ERROR", reason="WrongQueueNamespace")
     assert lab.namespace in outside["message"]
     without = await lab.reaches("disk", "PENDING", reason="NoQuota")

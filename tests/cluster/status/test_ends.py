@@ -57,10 +57,10 @@ async def test_what_its_ttl_collects_stays_complete(world: Any, form: Any) -> No
     async with world.story(form) as story:
         await story.begin(world.spec(form, job={"spec": {"ttlSecondsAfterFinished": 1}}))
         await story.sees("COMPLETE", "Completed", times="ended", via=(*form.passes, "RUNNING"))
-        told = len(story.history)
+        written = len(story.history)
         await world.sees(JOB, "told", lambda job: job is None)
         await asyncio.sleep(2)
-        assert len(story.history) == told
+        assert len(story.history) == written
         await story.check_events()
 
 
@@ -113,10 +113,10 @@ async def test_rays_own_end_is_the_workloads(
         await story.sees(*form.well, times="started", via=form.passes)
         await story.patch({"metadata": {"annotations": {"kaiwo-sandbox/ray-job-status": says}}})
         await story.sees(word, reason, times="ended")
-        told = len(story.history)
+        written = len(story.history)
         job = await world.client.get(RAY_JOB, world.namespace, "told")
         await world.sees(RAY_CLUSTER, job["status"]["rayClusterName"], lambda cluster: cluster is None)
-        assert len(story.history) == told
+        assert len(story.history) == written
         await story.check_events()
 
 

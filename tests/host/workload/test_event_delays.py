@@ -62,7 +62,7 @@ def change(resource: Resource, old: Object | None, new: Object | None) -> CacheE
         ({}, "odd", NORMAL_DELAY),
     ],
 )
-def test_a_pod_that_begins_to_run_is_looked_at_at_once(old: Any, new: Any, seconds: float) -> None:
+def test_a_pod_that_begins_to_run_is_reconciled_at_once(old: Any, new: Any, seconds: float) -> None:
     """People wait for RUNNING; everything else of a pod comes of_any with something."""
     assert of_pod(change(POD, old, new)) == seconds
 
@@ -86,18 +86,18 @@ def conditions(**states: str) -> Object:
         ({}, {"conditions": "odd"}, NORMAL_DELAY),
     ],
 )
-def test_conditions_that_people_wait_for_are_looked_at_at_once(old: Any, new: Any, seconds: float) -> None:
+def test_conditions_that_people_wait_for_are_reconciled_at_once(old: Any, new: Any, seconds: float) -> None:
     """Those that were named, when they come or go, and the end of the object."""
     assert of_conditions(("Complete", "Failed"))(change(JOB, old, new)) == seconds
 
 
-def test_an_object_that_is_being_deleted_is_looked_at_at_once() -> None:
+def test_an_object_that_is_being_deleted_is_reconciled_at_once() -> None:
     """A child that goes ends its workload, or is made again."""
     going = entry(JOB, {}, deletionTimestamp="2026-01-01T00:00:00Z")
     assert of_conditions(())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == NO_DELAY
 
 
-def test_of_unknown_kinds_every_change_is_looked_at_soon() -> None:
+def test_of_unknown_kinds_every_change_is_reconciled_soon() -> None:
     """Nobody knows which of them people wait for."""
     assert of_any(change(JOB, {}, {})) == SHORT_DELAY
 
@@ -126,7 +126,9 @@ COUNTED = {"ready": 1, "conditions": [{"type": "Suspended", "status": "False"}]}
         (COUNTED, None, {}, NO_DELAY),
     ],
 )
-def test_counts_that_nobody_reads_cost_no_look(old: Any, new: Any, metadata: Object, seconds: float) -> None:
+def test_counts_that_nobody_reads_start_no_reconciliation(
+    old: Any, new: Any, metadata: Object, seconds: float
+) -> None:
     """A Job counts its pods four times on its way; everything else that changes is looked at."""
     event = CacheEvent(
         "MODIFIED", JOB, entry(JOB, old, generation=1), entry(JOB, new, **{"generation": 1, **metadata})
@@ -134,7 +136,7 @@ def test_counts_that_nobody_reads_cost_no_look(old: Any, new: Any, metadata: Obj
     assert of_child(("Complete",), ("startTime",))(event) == seconds
 
 
-def test_a_kind_without_generations_is_looked_at_whatever_changes() -> None:
+def test_a_kind_without_generations_is_reconciled_whatever_changes() -> None:
     """Nothing tells whether its spec is the same."""
     assert of_child(("Complete",), ("startTime",))(change(JOB, {"ready": 1}, {"ready": 0})) == NORMAL_DELAY
 
@@ -169,6 +171,6 @@ def test_a_workloads_own_status_hurries_nobody(metadata: Object, seconds: float)
     assert of_workload(CacheEvent("MODIFIED", JOB, old, new)) == seconds
 
 
-def test_a_new_workload_is_looked_at_at_once() -> None:
+def test_a_new_workload_is_reconciled_at_once() -> None:
     """Somebody waits for it."""
     assert of_workload(change(JOB, None, {})) == NO_DELAY

@@ -132,7 +132,7 @@ def test_changes_of_a_child_are_delayed_only_where_all_its_backends_declare_what
 
 
 @pytest.mark.parametrize(
-    ("reads", "field", "looked_at"),
+    ("reads", "field", "reconciled"),
     [
         ((("startTime",),), "ready", False),
         ((("startTime",), ("ready",)), "ready", True),
@@ -141,7 +141,7 @@ def test_changes_of_a_child_are_delayed_only_where_all_its_backends_declare_what
     ],
 )
 def test_a_change_of_an_unread_status_field_causes_no_reconciliation(
-    reads: tuple[tuple[str, ...], ...], field: str, looked_at: bool
+    reads: tuple[tuple[str, ...], ...], field: str, reconciled: bool
 ) -> None:
     """As far as every backend of the kind says what it reads; failures of a download Job always count."""
     backends = tuple(
@@ -156,7 +156,7 @@ def test_a_change_of_an_unread_status_field_causes_no_reconciliation(
         for n in (0, 1)
     )
     assert delay is not None
-    assert (delay(CacheEvent("MODIFIED", JOB, old, new)) < math.inf) is looked_at
+    assert (delay(CacheEvent("MODIFIED", JOB, old, new)) < math.inf) is reconciled
 
 
 def test_a_pod_concerns_its_run(world: World) -> None:
@@ -226,17 +226,17 @@ def pod(name: str, **status: Any) -> Object:
 
 def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None:
     """A verdict that comes after the pod is gone is explained still; what went well explains nothing."""
-    lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     world.see(KAIWO_JOB, {**job(), "status": {"childUID": "uid-of-train"}})
     state = world.states.of(KEY, UID)
-    forged = pod("forged", phase="Running", conditions=[lost])
+    forged = pod("forged", phase="Running", conditions=[disrupted])
     forged["metadata"]["ownerReferences"] = []
     world.see(POD, forged)
     world.see(POD, forged, "DELETED")
     assert state.gone_pods == ()
     for number in range(6):
-        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]))
-        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[lost]), "DELETED")
+        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[disrupted]))
+        world.see(POD, pod(f"lost-{number}", phase="Running", conditions=[disrupted]), "DELETED")
     world.see(POD, pod("fine", phase="Succeeded"))
     world.see(POD, pod("fine", phase="Succeeded"), "DELETED")
     assert [pod["metadata"]["name"] for pod in state.gone_pods] == ["lost-2", "lost-3", "lost-4", "lost-5"]
@@ -244,6 +244,6 @@ def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None
     ended = job()
     ended["status"] = {"status": "FAILED"}
     world.see(KAIWO_JOB, ended, "MODIFIED")
-    world.see(POD, pod("late", phase="Running", conditions=[lost]))
-    world.see(POD, pod("late", phase="Running", conditions=[lost]), "DELETED")
+    world.see(POD, pod("late", phase="Running", conditions=[disrupted]))
+    world.see(POD, pod("late", phase="Running", conditions=[disrupted]), "DELETED")
     assert state.gone_pods == ()

@@ -97,7 +97,7 @@ def ended(world: World, kind: str, **parts: Any) -> None:
     change(world, status={"conditions": [said]})
 
 
-def told(world: World) -> tuple[str, str]:
+def reported(world: World) -> tuple[str, str]:
     """Status and reason."""
     return world.status["status"], world.status["reason"]
 
@@ -115,7 +115,7 @@ def test_volume_config_and_job_come_first_and_the_jobs_own_object_last(world: Wo
     assert [write.resource for write in world.writes] == [PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, JOB]
     assert [write.resource for write in plan.later] == [JOB]
     assert world.facts.live is None
-    assert told(world) == ("PENDING", "Downloading")
+    assert reported(world) == ("PENDING", "Downloading")
     assert world.condition("DownloadJobSucceeded")["reason"] == "JobPending"
     assert world.condition("Schedulable")["status"] == "True"
     assert world.condition("StorageReady")["status"] == "True"
@@ -128,7 +128,7 @@ def test_volume_config_and_job_come_first_and_the_jobs_own_object_last(world: Wo
     ended(world, "Complete")
     world.settle()
     assert world.writes[-1].obj["metadata"]["name"] == "train"
-    assert told(world) == ("STARTING", "Starting")
+    assert reported(world) == ("STARTING", "Starting")
     done = world.condition("DownloadJobSucceeded")
     assert (done["status"], done["reason"]) == ("True", "JobCompleted")
     assert len(world.writes) == 4
@@ -232,7 +232,7 @@ def test_how_far_it_is(fetching: World) -> None:
     plan = fetching.settle()
     assert fetching.status["message"] == "Downloading 40 % of 64 GiB"
     assert plan.follow == "train-download-x"
-    assert told(fetching) == ("PENDING", "Downloading")
+    assert reported(fetching) == ("PENDING", "Downloading")
     assert not plan.events
 
 
@@ -265,7 +265,7 @@ def test_a_failed_download_ends_the_workload_with_the_programs_words(
     fetching.set(download_pods=(failed_pod(code, report),))
     ended(fetching, "Failed", reason="PodFailurePolicy", message="Pod failed")
     plan = fetching.settle()
-    assert told(fetching) == ("FAILED", reason)
+    assert reported(fetching) == ("FAILED", reason)
     assert line in fetching.status["message"]
     assert f"exit code {code}" in fetching.status["message"]
     assert fetching.condition("DownloadJobSucceeded")["reason"] == "JobFailed"
@@ -274,7 +274,7 @@ def test_a_failed_download_ends_the_workload_with_the_programs_words(
     assert fetching.facts.live is None
 
 
-def test_words_that_are_no_json_are_told_as_they_are(fetching: World) -> None:
+def test_words_that_are_no_json_are_reported_as_they_are(fetching: World) -> None:
     """A program that could not even start leaves the end of its log, lines of progress among it."""
     log = '{"event":"progress","bytesDone":1}\nTraceback\nImportError: no module named x\n'
     fetching.set(download_pods=(failed_pod(1, log),))
@@ -289,19 +289,19 @@ def test_a_killed_download_says_what_killed_it(fetching: World) -> None:
     fetching.set(download_pods=(pod(phase="Failed", **container(terminated=state)),))
     ended(fetching, "Failed", message="Job has reached the specified backoff limit")
     fetching.settle()
-    assert told(fetching) == ("FAILED", "OOMKilled")
+    assert reported(fetching) == ("FAILED", "OOMKilled")
 
 
-def test_between_two_tries_the_first_ones_failure_is_told(fetching: World) -> None:
+def test_between_two_tries_the_first_ones_failure_is_reported(fetching: World) -> None:
     """Still PENDING: the next try continues where this one ended."""
     fetching.set(download_pods=(failed_pod(6, '{"event":"failed","message":"no answer"}'),))
     change(fetching, status={"failed": 1, "startTime": BEGUN})
     fetching.settle()
-    assert told(fetching) == ("PENDING", "Downloading")
+    assert reported(fetching) == ("PENDING", "Downloading")
     assert fetching.status["message"] == "try 1 of 4 failed, the next one continues from there: no answer"
 
 
-def test_a_missing_secret_is_told_in_the_kubelets_words(fetching: World) -> None:
+def test_a_missing_secret_is_reported_in_the_kubelets_words(fetching: World) -> None:
     """Of a volume that cannot be mounted only the pod's events tell; they are asked after three seconds."""
     waiting = pod(phase="Pending", conditions=[{"type": "PodScheduled", "lastTransitionTime": BEGUN}])
     fetching.set(download_pods=(waiting,))
@@ -312,19 +312,19 @@ def test_a_missing_secret_is_told_in_the_kubelets_words(fetching: World) -> None
     text = 'MountVolume.SetUp failed for volume "secret-git" : secret "git" not found'
     fetching.set(warning_event=Finding("FailedMount", text), warning_event_uid="uid-of-train-download-x")
     fetching.settle()
-    assert told(fetching) == ("PENDING", "FailedMount")
+    assert reported(fetching) == ("PENDING", "FailedMount")
     assert text in fetching.status["message"]
     later = Finding("FailedMount", "Unable to attach or mount volumes: timed out")
     fetching.set(warning_event=later)
     assert not fetching.plan().statuses
 
 
-def test_a_missing_key_of_the_environment_is_told(fetching: World) -> None:
+def test_a_missing_key_of_the_environment_is_reported(fetching: World) -> None:
     """As the kubelet says it on the container."""
     state = {"reason": "CreateContainerConfigError", "message": 'secret "hf" not found'}
     fetching.set(download_pods=(pod(phase="Pending", **container(waiting=state)),))
     fetching.settle()
-    assert told(fetching) == ("PENDING", "CreateContainerConfigError")
+    assert reported(fetching) == ("PENDING", "CreateContainerConfigError")
     assert 'secret "hf" not found' in fetching.status["message"]
 
 
@@ -337,7 +337,7 @@ def test_a_download_job_without_pods_says_who_refuses_them(fetching: World) -> N
         warning_event=Finding("FailedCreate", "exceeded quota: team"), warning_event_uid=f"uid-of-{NAME}"
     )
     fetching.settle()
-    assert told(fetching) == ("PENDING", "FailedCreate")
+    assert reported(fetching) == ("PENDING", "FailedCreate")
 
 
 def test_a_finished_download_is_remembered(fetching: World) -> None:
@@ -351,7 +351,7 @@ def test_a_finished_download_is_remembered(fetching: World) -> None:
     fetching.set(live=None, missing_child=DeletedChild(fetching.facts.live, deletion_seen=True))
     fetching.settle()
     assert [write.obj["metadata"]["name"] for write in fetching.writes[writes:]] == ["train"]
-    assert told(fetching) == ("STARTING", "Starting")
+    assert reported(fetching) == ("STARTING", "Starting")
 
 
 def without_job(world: World) -> None:
@@ -442,20 +442,20 @@ def test_objects_of_somebody_else_are_not_touched(world: World, kind: Any, word:
     world.set(auxiliaries={**world.facts.auxiliaries, (kind, NAME): foreign})
     writes = len(world.writes)
     world.settle()
-    assert told(world) == ("ERROR", "NameConflict")
+    assert reported(world) == ("ERROR", "NameConflict")
     assert f"{word} {NAME}" in world.status["message"]
     assert len(world.writes) == writes
 
 
-def test_what_no_plugin_serves_is_told_with_the_field(world: World) -> None:
+def test_what_no_plugin_serves_is_reported_with_the_field(world: World) -> None:
     """Until a plugin is selected that does; the workload starts by itself then."""
     world.obj = job(image="image:1", storage=storage())
     world.settle()
-    assert told(world) == ("ERROR", "DownloadNotAvailable")
+    assert reported(world) == ("ERROR", "DownloadNotAvailable")
     assert "spec.storage.data.download.git" in world.status["message"]
     world.registry = REGISTRY
     world.settle()
-    assert told(world) == ("PENDING", "Downloading")
+    assert reported(world) == ("PENDING", "Downloading")
 
 
 def test_a_download_that_is_no_longer_wanted_is_no_longer_waited_for(fetching: World) -> None:
@@ -463,5 +463,5 @@ def test_a_download_that_is_no_longer_wanted_is_no_longer_waited_for(fetching: W
     plain = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
     fetching.edit(storage=plain)
     fetching.settle()
-    assert told(fetching)[0] == "STARTING"
+    assert reported(fetching)[0] == "STARTING"
     assert fetching.condition("DownloadJobSucceeded") == {}

@@ -115,7 +115,7 @@ def failed(world: World, reason: str, container: Object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "container", "told", "words"),
+    ("reason", "container", "expected", "words"),
     [
         ("BackoffLimitExceeded", {"exitCode": 3}, "ExitCode", "exited with code 3"),
         ("BackoffLimitExceeded", {"exitCode": 137, "reason": "OOMKilled"}, "OOMKilled", "OOMKilled"),
@@ -123,12 +123,14 @@ def failed(world: World, reason: str, container: Object) -> None:
         ("BackoffLimitExceeded", {}, "BackoffLimitExceeded", "backoff limit"),
     ],
 )
-def test_a_failed_job_says_how(world: World, reason: str, container: Object, told: str, words: str) -> None:
+def test_a_failed_job_says_how(
+    world: World, reason: str, container: Object, expected: str, words: str
+) -> None:
     """Exit code, memory or deadline stand in the message, and the job is never run again."""
     world.settle()
     failed(world, reason, container)
     assert states(world)[-1] == "FAILED"
-    assert world.status["reason"] == told
+    assert world.status["reason"] == expected
     assert words in world.status["message"]
     assert world.status["completionTime"] == ENDED
     world.set(live=None, pods=())

@@ -33,7 +33,7 @@ def container(**state: Any) -> Object:
     return {"name": "workload", "state": state}
 
 
-def told(world: World) -> tuple[str, str]:
+def reported(world: World) -> tuple[str, str]:
     """Plan, write, and say status and reason."""
     plan = world.plan()
     assert not plan.writes
@@ -49,7 +49,7 @@ def runs(world: World, at: str = STARTED) -> Object:
     world.live(status={"startTime": BEGUN, "active": 1})
     pod = world.pod(phase="Running", containerStatuses=[container(running={"startedAt": at})])
     world.set(pods=(pod,))
-    assert told(world) == ("RUNNING", "Running")
+    assert reported(world) == ("RUNNING", "Running")
     return pod
 
 
@@ -66,17 +66,17 @@ def test_a_failed_node_is_the_cause_though_the_pod_is_gone_at_the_end(world: Wor
     """The Job controller decides when the pods are gone: their previous state is reported at the end."""
     world.settle()
     pod = runs(world)
-    lost = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "node is gone"}
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "node is gone"}
     pod = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}}
-    pod["status"] = {**pod["status"], "conditions": [lost]}
+    pod["status"] = {**pod["status"], "conditions": [disrupted]}
     world.set(pods=(pod,))
-    assert told(world) == ("RUNNING", "Running"), "until somebody judges, its container runs"
+    assert reported(world) == ("RUNNING", "Running"), "until somebody judges, its container runs"
     judged(world, "FailureTarget")
-    assert told(world) == ("RUNNING", "NodeLost")
+    assert reported(world) == ("RUNNING", "NodeLost")
     world.set(pods=())
-    assert told(world) == ("RUNNING", "NodeLost")
+    assert reported(world) == ("RUNNING", "NodeLost")
     judged(world, "Failed")
-    assert told(world) == ("FAILED", "NodeLost")
+    assert reported(world) == ("FAILED", "NodeLost")
     assert "node is gone" in world.status["message"]
 
 
@@ -84,11 +84,11 @@ def test_a_failed_node_is_the_cause_though_the_failed_job_is_observed_first(worl
     """A busy operator may see the pod go and the Job fail at once: the pod's last state explains it."""
     world.settle()
     pod = runs(world)
-    lost = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
-    pod["status"] = {**pod["status"], "conditions": [{**lost, "message": "node is gone"}]}
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    pod["status"] = {**pod["status"], "conditions": [{**disrupted, "message": "node is gone"}]}
     world.set(pods=(), gone_pods=(pod,))
     judged(world, "Failed")
-    assert told(world) == ("FAILED", "NodeLost")
+    assert reported(world) == ("FAILED", "NodeLost")
     assert "node is gone" in world.status["message"]
 
 
@@ -102,18 +102,18 @@ def test_an_exit_code_outlives_the_restart_that_the_job_does_not_wait_for(world:
     }
     pod = {**pod, "status": {**pod["status"], "containerStatuses": [crashed]}}
     world.set(pods=(pod,))
-    assert told(world) == ("STARTING", "CrashLoopBackOff")
+    assert reported(world) == ("STARTING", "CrashLoopBackOff")
     assert [(event.type, event.reason) for event in world.events[-2:]] == [
         ("Normal", "WorkloadStarting"),
         ("Warning", "CrashLoopBackOff"),
     ]
     judged(world, "FailureTarget")
-    assert told(world) == ("STARTING", "CrashLoopBackOff"), "a pod that stays tells it at the end too"
+    assert reported(world) == ("STARTING", "CrashLoopBackOff"), "a pod that stays tells it at the end too"
     world.set(pods=({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}},))
-    assert told(world) == ("STARTING", "ExitCode")
+    assert reported(world) == ("STARTING", "ExitCode")
     world.set(pods=())
     judged(world, "Failed")
-    assert told(world) == ("FAILED", "ExitCode")
+    assert reported(world) == ("FAILED", "ExitCode")
     assert "exited with code 3" in world.status["message"]
     assert world.status["startTime"] == STARTED
 
@@ -126,10 +126,10 @@ def test_a_deadline_does_not_pass_through_another_start(world: World) -> None:
     killed = container(terminated={"exitCode": 137, "startedAt": STARTED})
     pod = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}}
     world.set(pods=({**pod, "status": {"phase": "Failed", "containerStatuses": [killed]}},))
-    assert told(world) == ("RUNNING", "Running")
+    assert reported(world) == ("RUNNING", "Running")
     judged(world, "Failed", "DeadlineExceeded")
     world.set(pods=())
-    assert told(world) == ("FAILED", "DeadlineExceeded")
+    assert reported(world) == ("FAILED", "DeadlineExceeded")
 
 
 def test_what_never_ran_has_no_start(world: World) -> None:
@@ -138,10 +138,10 @@ def test_what_never_ran_has_no_start(world: World) -> None:
     world.live(status={"startTime": BEGUN, "active": 1})
     stuck = container(waiting={"reason": "ImagePullBackOff"})
     world.set(pods=(world.pod(phase="Pending", containerStatuses=[stuck]),))
-    assert told(world) == ("STARTING", "ImagePullBackOff")
+    assert reported(world) == ("STARTING", "ImagePullBackOff")
     judged(world, "Failed", "DeadlineExceeded")
     world.set(pods=())
-    assert told(world) == ("FAILED", "DeadlineExceeded")
+    assert reported(world) == ("FAILED", "DeadlineExceeded")
     assert "startTime" not in world.status
     assert world.status["completionTime"] == ENDED
 
@@ -182,12 +182,12 @@ def test_a_new_child_is_a_new_run_and_older_pods_are_not_its(world: World) -> No
     world.set(made=frozenset({"another"}))
     old["metadata"].pop("ownerReferences")
     world.set(pods=(old,))
-    assert told(world)[0] == "STARTING"
+    assert reported(world)[0] == "STARTING"
     assert "startTime" not in world.status
     new = world.pod(phase="Running", containerStatuses=[container(running={"startedAt": LATER})])
     new["metadata"]["creationTimestamp"] = LATER
     world.set(pods=(old, new))
-    assert told(world)[0] == "RUNNING"
+    assert reported(world)[0] == "RUNNING"
     assert world.status["startTime"] == LATER
 
 
@@ -201,7 +201,7 @@ def test_the_first_of_several_containers_alone_costs_no_write(world: World) -> N
     assert world.plan().statuses == ()
     running = world.pod(phase="Running", containerStatuses=[container(running={"startedAt": LATER})])
     world.set(pods=(running, world.facts.pods[1]))
-    assert told(world) == ("RUNNING", "Running")
+    assert reported(world) == ("RUNNING", "Running")
     assert world.status["startTime"] == STARTED
 
 
@@ -252,12 +252,12 @@ def test_nodes_that_come_and_go_are_no_news_of_a_pod_that_fits_none(world: World
     few = "0/3 nodes are available: 1 Insufficient amd.com/gpu, 2 node(s) had untolerated taint {a: b}."
     many = "0/12 nodes are available: 11 node(s) had untolerated taint {a: b}, 1 Insufficient amd.com/gpu."
     world.set(pods=(unschedulable(world, "b", few), unschedulable(world, "a", few)))
-    assert told(world) == ("STARTING", "Unschedulable")
+    assert reported(world) == ("STARTING", "Unschedulable")
     world.set(pods=(unschedulable(world, "a", many), unschedulable(world, "b", many)))
     assert world.plan().statuses == ()
     other = "0/12 nodes are available: 12 node(s) were unschedulable."
     world.set(pods=(unschedulable(world, "a", other), unschedulable(world, "b", other)))
-    assert told(world) == ("STARTING", "Unschedulable")
+    assert reported(world) == ("STARTING", "Unschedulable")
     assert other in world.status["message"]
 
 
@@ -271,7 +271,7 @@ def test_an_eviction_is_one_change(world: World) -> None:
     queued(world, Admission("evicted", "Preempted", "made room"))
     assert world.plan().statuses == ()
     world.set(pods=())
-    assert told(world) == ("PENDING", "Preempted")
+    assert reported(world) == ("PENDING", "Preempted")
     assert (world.condition("Admitted")["status"], world.condition("Admitted")["reason"]) == (
         "False",
         "Preempted",
@@ -299,7 +299,7 @@ def test_a_queues_first_word_is_waited_for_a_moment(world: World) -> None:
     queued(world, said)
     world.live(spec={**world.facts.live["spec"], "suspend": True})
     world.at(NOW + timedelta(seconds=2))
-    assert told(world) == ("PENDING", "Queued")
+    assert reported(world) == ("PENDING", "Queued")
 
 
 def test_a_queue_without_a_new_message_causes_no_further_reconciliation(world: World) -> None:
@@ -308,7 +308,7 @@ def test_a_queue_without_a_new_message_causes_no_further_reconciliation(world: W
     queued(world, silent)
     world.settle()
     world.at(NOW + timedelta(seconds=2))
-    assert told(world) == ("PENDING", "Queued")
+    assert reported(world) == ("PENDING", "Queued")
     queued(world, dataclasses.replace(silent, since=(NOW + timedelta(seconds=2)).isoformat()))
     assert (world.plan().statuses, world.plan().requeue_after) == ((), None)
 
@@ -320,13 +320,13 @@ def test_a_job_without_pods_by_its_own_spec_says_so(world: World) -> None:
     spec = world.facts.live["spec"]
     world.live(spec={**spec, "parallelism": 0}, status={"startTime": BEGUN})
     world.at(NOW + timedelta(minutes=5))
-    assert told(world) == ("PENDING", "Suspended")
+    assert reported(world) == ("PENDING", "Suspended")
     assert "parallelism" in world.status["message"]
     world.live(spec={**spec, "managedBy": "kueue.x-k8s.io/multikueue"})
-    assert told(world) == ("STARTING", "Starting")
+    assert reported(world) == ("STARTING", "Starting")
     assert "multikueue" in world.status["message"]
     world.live(status={"startTime": BEGUN, "active": 1, "ready": 1})
-    assert told(world) == ("RUNNING", "Running")
+    assert reported(world) == ("RUNNING", "Running")
     assert world.status["startTime"] == BEGUN
 
 
@@ -338,7 +338,7 @@ def test_a_pod_that_is_evicted_does_not_start_again(world: World) -> None:
     evicted = {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}
     world.at(NOW + timedelta(seconds=70))
     world.set(pods=({**pod, "status": {**evicted, "containerStatuses": [ended]}},))
-    assert told(world) == ("RUNNING", "Running")
+    assert reported(world) == ("RUNNING", "Running")
     judged(world, "Failed")
     assert world.plan().statuses[-1]["status"] == "FAILED"
 

@@ -38,7 +38,7 @@ def fetching(world: World) -> World:
     return world
 
 
-def told(world: World) -> tuple[str, str]:
+def reported(world: World) -> tuple[str, str]:
     """Status and reason."""
     return world.status["status"], world.status["reason"]
 
@@ -56,7 +56,7 @@ def test_a_volume_that_stays_pending_is_what_the_download_waits_for(fetching: Wo
     claim(fetching, status={"phase": "Pending"}, spec={"storageClassName": "fast"})
     fetching.at(NOW + timedelta(seconds=5))
     fetching.settle()
-    assert told(fetching) == ("PENDING", "VolumePending")
+    assert reported(fetching) == ("PENDING", "VolumePending")
     assert "no StorageClass 'fast' exists; existing: slow" in fetching.status["message"]
     assert fetching.plan().needs_events == fetching.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]
     fetching.set(
@@ -72,7 +72,7 @@ def test_without_any_class_the_message_says_what_to_set(fetching: World) -> None
     fetching.set(storage_classes={"slow": StorageClass("slow")})
     claim(fetching, status={"phase": "Pending"}, spec={})
     fetching.settle()
-    assert told(fetching) == ("PENDING", "Downloading")
+    assert reported(fetching) == ("PENDING", "Downloading")
     fetching.at(NOW + timedelta(seconds=5))
     fetching.settle()
     assert "storageClassName" in fetching.status["message"]
@@ -84,7 +84,7 @@ def test_a_class_that_waits_for_the_first_pod_is_no_error(fetching: World) -> No
     claim(fetching, status={"phase": "Pending"}, spec={"storageClassName": "local"})
     fetching.at(NOW + timedelta(seconds=60))
     plan = fetching.settle()
-    assert told(fetching) == ("PENDING", "Downloading")
+    assert reported(fetching) == ("PENDING", "Downloading")
     ready = fetching.condition("StorageReady")
     assert (ready["status"], ready["reason"]) == ("Unknown", "WaitForFirstConsumer")
     assert plan.needs_events is None
@@ -99,7 +99,7 @@ def test_a_volume_grows_before_the_start(fetching: World) -> None:
     fetching.edit(storage=bigger)
     writes = len(fetching.writes)
     fetching.settle()
-    assert told(fetching) == ("ERROR", "VolumeNotExpandable")
+    assert reported(fetching) == ("ERROR", "VolumeNotExpandable")
     assert "allowVolumeExpansion" in fetching.status["message"]
     assert len(fetching.writes) == writes
     fetching.set(storage_classes={"fixed": StorageClass("fixed", expands=True)})
@@ -116,7 +116,7 @@ def test_what_a_claim_cannot_become_is_refused_by_name(fetching: World, more: Ob
     """The claim may hold data: it is never deleted for a change."""
     fetching.edit(storage=storage(**more))
     fetching.settle()
-    assert told(fetching) == ("ERROR", "VolumeImmutable")
+    assert reported(fetching) == ("ERROR", "VolumeImmutable")
     assert f"spec.storage.{field}" in fetching.status["message"]
 
 
@@ -138,7 +138,7 @@ def test_a_running_jobs_volume_grows_only_where_its_class_allows(world: World) -
     writes = len(world.writes)
     world.settle()
     assert len(world.writes) == writes
-    assert told(world)[0] == "STARTING"
+    assert reported(world)[0] == "STARTING"
     for kind in ("StorageReady", "SpecApplied"):
         found = world.condition(kind)
         assert (found["status"], found["reason"]) == ("False", "VolumeNotExpandable")
