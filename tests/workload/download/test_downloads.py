@@ -148,7 +148,7 @@ def test_a_running_download_is_not_rendered_anew(fetching: World, monkeypatch: p
     monkeypatch.setattr("kaiwo.workload.download.job.prepare", None)
     running(fetching)
     fetching.settle()
-    assert told(fetching) == ("PENDING", "Downloading")
+    assert reported(fetching) == ("PENDING", "Downloading")
     key = (CONFIG_MAP, NAME)
     edited = {**fetching.facts.auxiliaries[key], "data": {}}
     fetching.set(auxiliaries={**fetching.facts.auxiliaries, key: edited})
