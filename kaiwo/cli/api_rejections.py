@@ -18,7 +18,7 @@ _UNDECLARED = re.compile(r"\.(\S+): field not declared in schema")
 _DENIED = re.compile(
     r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.+)", re.DOTALL
 )
-"""How the API server says which policy refuses an object, and in which words."""
+"""The API server's message for an object that an admission policy denies: the policy, and its reason."""
 
 
 def denied_by_policy(error: BaseException) -> str:

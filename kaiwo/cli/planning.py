@@ -38,7 +38,7 @@ class PlannedWorkload:
         objects: the objects it would create, with their origins.
         downloads: what would be downloaded before the start, a line for each item.
         patches: changes to objects that exist.
-        rejections: what the API server rejects of the objects.
+        rejections: why the API server rejects objects, one problem each.
         reported: the status that the operator wrote last, empty for a new workload.
     """
 
@@ -191,7 +191,7 @@ def _plan(
 
 
 def _trial_rejections(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
-    """What the API server rejects of the objects, by a dry run.
+    """Why the API server would reject objects, found by a dry run.
 
     The operator creates them. A user without that right gets a warning that nothing was checked.
     """

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 
 MESSAGE_LIMIT = 1024
-"""Characters; the API server refuses longer messages."""
+"""Characters of a message; the API server rejects Events with longer ones."""
 
 MERGE_WINDOW = 600.0
 """Seconds in which the same event again is a repetition, as in client-go's correlator."""

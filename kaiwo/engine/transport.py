@@ -149,7 +149,7 @@ class Transport:
         """The body of a successful answer.
 
         Raises:
-            ApiError: the API server refused.
+            ApiError: the API server rejected the request.
             ConnectionBroken: no answer.
             NotLeading: a mutating request while this process may not write.
             CredentialsError: no valid credentials.
@@ -195,7 +195,7 @@ class Transport:
             longest: bytes of the longest line that is taken.
 
         Raises:
-            ApiError: the API server refused.
+            ApiError: the API server rejected the request.
             ConnectionBroken: cut off in the middle, silent for too long, or a line that does not end.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=stall)

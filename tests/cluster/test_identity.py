@@ -87,10 +87,10 @@ async def stays_running(lab: Any, name: str) -> None:
     job = await lab.client.merge_patch(KAIWO_JOB, lab.namespace, name, {"spec": {"duration": "90m"}})
     generation = job["metadata"]["generation"]
 
-    def told(obj: Object | None) -> bool:
+    def reported(obj: Object | None) -> bool:
         return (obj or {}).get("status", {}).get("observedGeneration") == generation
 
-    found = await until(lab.client, KAIWO_JOB, lab.namespace, name, told)
+    found = await until(lab.client, KAIWO_JOB, lab.namespace, name, reported)
     assert found is not None
     status = found["status"]
     assert (status["status"], status["reason"]) == ("RUNNING", "Running")

@@ -1,4 +1,4 @@
-"""What the API server refuses, as others read it."""
+"""Rejections of the API server as exceptions: their class, message and field paths."""
 
 from __future__ import annotations
 

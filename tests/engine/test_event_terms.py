@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from kaiwo.engine.errors import NotLeading
+import pytest
+
+from kaiwo.engine.errors import ApiError, Forbidden, NotLeading
 from kaiwo.engine.event_recorder import EventRecorder
+from kaiwo.engine.metrics import Metrics
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
@@ -18,8 +21,9 @@ SUBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "n
 class EventServer:
     """Takes Events, if this process leads; holds requests back on demand."""
 
-    def __init__(self) -> None:
+    def __init__(self, rejection: ApiError | None = None) -> None:
         self.messages: list[str] = []
+        self.rejection = rejection
         self.leading = True
         self.answering = asyncio.Event()
         self.answering.set()
@@ -29,6 +33,8 @@ class EventServer:
         if not self.leading:
             raise NotLeading("held back")
         await self.answering.wait()
+        if self.rejection is not None:
+            raise self.rejection
         self.messages.append(obj["message"])
         return obj
 
@@ -92,6 +98,29 @@ async def test_a_repeated_event_after_a_leadership_change_is_counted() -> None:
     recorder.event(SUBJECT, "Normal", "Reason", "message")
     (waiting,) = recorder._waiting.values()
     assert waiting["count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "logged"),
+    [
+        ("unable to create new content in namespace ns because it is being terminated", False),
+        ("events is forbidden: User kaiwo cannot create resource events", True),
+    ],
+)
+async def test_a_missing_right_is_logged_and_a_namespace_that_goes_is_not(
+    caplog: pytest.LogCaptureFixture, message: str, *, logged: bool
+) -> None:
+    """Either way the event is dropped and counted; a right that is missing is for an administrator to see."""
+    metrics = Metrics()
+    server = EventServer(Forbidden(403, "Forbidden", message))
+    recorder = EventRecorder(cast("Client", server), component="kaiwo", instance="test", metrics=metrics)
+    recorder.event(SUBJECT, "Normal", "Started", "one")
+    await flush(recorder)
+    value = metrics.registry.get_sample_value("kaiwo_events_total", {"result": "dropped"})
+    assert (value, server.messages) == (1, [])
+    assert [record.message for record in caplog.records] == (
+        [f"event Started not sent: {message}"] if logged else []
+    )
 
 
 async def test_stopping_with_nothing_to_send_takes_no_time() -> None:

@@ -99,7 +99,7 @@ async def test_a_plugin_gets_its_settings_at_the_start_when_they_change_and_at_t
     assert plugin.calls.empty()
 
 
-async def test_settings_that_change_while_plugins_start_are_not_lost(plugin: Plugin) -> None:
+async def test_settings_that_change_while_plugins_start_take_effect(plugin: Plugin) -> None:
     """The change is reported after the start, not before it."""
     lifecycles = Lifecycles(CYCLES, lambda _: plugin.settings)
     starting = asyncio.create_task(lifecycles.start())

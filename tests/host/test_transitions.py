@@ -83,11 +83,11 @@ async def test_a_listener_with_settings_gets_those_of_the_moment(module: types.M
     """An edit of KaiwoConfig counts from the next transition on; without a model there is no argument."""
     heard: asyncio.Queue[tuple[str, Webhook | None]] = asyncio.Queue()
 
-    async def configured(told: Transition, settings: Webhook) -> None:
-        await heard.put((told.name, settings))
+    async def configured(transition: Transition, settings: Webhook) -> None:
+        await heard.put((transition.name, settings))
 
-    async def plain(told: Transition) -> None:
-        await heard.put((told.name, None))
+    async def plain(transition: Transition) -> None:
+        await heard.put((transition.name, None))
 
     module.configured, module.plain = configured, plain
     current = {"configured": Webhook(url="https://a")}

@@ -256,10 +256,10 @@ def test_an_image_that_does_not_exist_is_named_with_the_reason(
     """A registry that answers 404 is what users see most often."""
     lab.submit("typo", image="registry.sandbox/pyhton:3", entrypoint="true")
 
-    def told() -> bool:
+    def reported() -> bool:
         return "registry.sandbox/pyhton:3" in lab.status_of_job("typo").get("message", "")
 
-    wait_for("the image in the message", told)
+    wait_for("the image in the message", reported)
     assert lab.status_of_job("typo")["status"] == "STARTING"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import BaseModel
 
@@ -85,7 +85,9 @@ def test_kaiwo_download_sources(install: Callable[..., str]) -> None:
         ("KaiwoJob", "storage.data.download.oci"),
         ("KaiwoService", "storage.data.download.oci"),
     ]
-    assert all(issubclass(field.annotation.__args__[0], BaseModel) for field in plugins.fields())
+    for field in plugins.fields():
+        items, _ = get_args(field.annotation)
+        assert issubclass(get_args(items)[0], BaseModel)
 
 
 def test_kaiwo_gpu_vendors(install: Callable[..., str]) -> None:

@@ -38,7 +38,7 @@ def test_only_packages_with_missing_programs_are_named() -> None:
     assert found == {"containerd": ["ctr"]}
 
 
-def test_a_user_who_is_not_root_is_told_so_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_is_not_root_gets_an_error_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest of the requirements is of no use to them."""
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 1000)
     with pytest.raises(SandboxError, match="the real node needs root") as caught:

@@ -73,8 +73,8 @@ async def test_a_crash_loop_is_reported_with_its_exit_code(world: Any, form: Any
             via=(*form.passes, "READY"),
         )
         for count in (2, 5):
-            told = f"at least {count} restarts, last exited with code 3"
-            await story.sees("STARTING", "CrashLoopBackOff", message=told, times="kept")
+            restarts = f"at least {count} restarts, last exited with code 3"
+            await story.sees("STARTING", "CrashLoopBackOff", message=restarts, times="kept")
         assert len([status for status in story.history if status["reason"] == "CrashLoopBackOff"]) == 3
         async with world.healing(exit_code=None):
             await story.sees(*form.well, times="kept", via=form.passes)

@@ -148,7 +148,7 @@ def test_a_running_download_is_not_rendered_anew(fetching: World, monkeypatch: p
     monkeypatch.setattr("kaiwo.workload.download.job.prepare", None)
     running(fetching)
     fetching.settle()
-    assert told(fetching) == ("PENDING", "Downloading")
+    assert reported(fetching) == ("PENDING", "Downloading")
     key = (CONFIG_MAP, NAME)
     edited = {**fetching.facts.auxiliaries[key], "data": {}}
     fetching.set(auxiliaries={**fetching.facts.auxiliaries, key: edited})
@@ -302,7 +302,7 @@ def test_a_download_beyond_a_limit_names_the_limit_and_its_setting(
     fetching.set(download_pods=(failed_pod(2, report),))
     ended(fetching, "Failed", reason="PodFailurePolicy", message="Pod failed")
     fetching.settle()
-    assert told(fetching) == ("FAILED", "DownloadLimitExceeded")
+    assert reported(fetching) == ("FAILED", "DownloadLimitExceeded")
     assert fetching.status["message"] == (
         f"the download failed: {message.partition(';')[0]}; download less, or raise KaiwoConfig "
         f"storage.downloadLimits.{setting}"
@@ -314,7 +314,7 @@ def test_a_download_job_beyond_its_deadline_names_the_setting(fetching: World) -
     deadline = download(fetching)["spec"]["activeDeadlineSeconds"]
     ended(fetching, "Failed", reason="DeadlineExceeded", message="Job was active longer than ...")
     fetching.settle()
-    assert told(fetching) == ("FAILED", "DownloadLimitExceeded")
+    assert reported(fetching) == ("FAILED", "DownloadLimitExceeded")
     assert f"within {deadline} s" in fetching.status["message"]
     assert "KaiwoConfig storage.downloadLimits.timeout" in fetching.status["message"]
 
@@ -327,7 +327,7 @@ def test_a_download_pod_that_fills_its_node_names_the_setting(fetching: World) -
     fetching.set(download_pods=(evicted,))
     ended(fetching, "Failed", reason="BackoffLimitExceeded", message="x")
     fetching.settle()
-    assert told(fetching) == ("FAILED", "DownloadLimitExceeded")
+    assert reported(fetching) == ("FAILED", "DownloadLimitExceeded")
     assert "exceeds the total limit of containers 1Gi; " in fetching.status["message"]
     assert "storage.downloadResources.limits.ephemeral-storage" in fetching.status["message"]
 
@@ -341,7 +341,7 @@ def test_a_limit_of_an_earlier_try_is_not_the_cause_of_the_last_one(fetching: Wo
     fetching.set(download_pods=(first, last))
     ended(fetching, "Failed", reason="BackoffLimitExceeded", message="x")
     fetching.settle()
-    assert told(fetching) == ("FAILED", "DownloadUnreachable")
+    assert reported(fetching) == ("FAILED", "DownloadUnreachable")
 
 
 def test_words_that_are_no_json_are_reported_as_they_are(fetching: World) -> None:

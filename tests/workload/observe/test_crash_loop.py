@@ -96,12 +96,12 @@ def test_a_service_that_crashes_for_hours_is_not_ready_and_hardly_written(web: S
         web.runs(3)
         web.crashes(code, back_off=300)
     assert {item[:2] for item in web.written[before:]} == {("STARTING", "CrashLoopBackOff")}
-    told = [message.partition("CrashLoopBackOff, ")[2] for _, _, message in web.written[before - 1 :]]
-    assert [text.partition(",")[0] for text in told] == [
+    messages = [message.partition("CrashLoopBackOff, ")[2] for _, _, message in web.written[before - 1 :]]
+    assert [text.partition(",")[0] for text in messages] == [
         "1 restart",
         *(f"at least {count} restarts" for count in (2, 5, 10, 20, 50, 100)),
     ]
-    assert "exited with code 1" in told[0]
+    assert "exited with code 1" in messages[0]
 
 
 def test_a_service_that_stops_crashing_is_ready_after_a_while(web: Service) -> None:
@@ -139,6 +139,6 @@ def test_a_container_that_cannot_start_recovers_like_one_that_ran_for_no_time(we
      (9, "at least 5 restarts"), (49, "at least 20 restarts"), (12345, "at least 10000 restarts"),
      (None, ""), ("x", "")],
 )  # fmt: skip
-def test_restarts_are_told_in_steps(count: Any, text: str) -> None:
+def test_restarts_are_reported_in_steps(count: Any, text: str) -> None:
     """A number that grows for ever would be written for ever."""
     assert restarts({"restartCount": count}) == text

@@ -156,7 +156,7 @@ def test_a_container_that_the_runtime_could_not_start_has_no_start(world: World)
     pod["metadata"]["creationTimestamp"] = BEGUN
     world.set(pods=(pod,))
     judged(world, "Failed")
-    assert told(world) == ("FAILED", "ExitCode")
+    assert reported(world) == ("FAILED", "ExitCode")
     assert "/bin/bash" in world.status["message"]
     assert "startTime" not in world.status
     assert world.status["completionTime"] == ENDED
@@ -168,7 +168,7 @@ def test_a_start_by_the_clock_of_a_node_that_is_behind_is_kept(world: World) -> 
     pod = runs(world, at=BEGUN)
     pod["metadata"]["creationTimestamp"] = STARTED
     world.set(pods=(pod,))
-    told(world)
+    reported(world)
     assert world.status["startTime"] == BEGUN
 
 
