@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.api.crds import KAIWO_JOB, render_crds
+from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, render_crds
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, SECRET
@@ -210,6 +210,39 @@ async def nowhere(kubelet: Kubelet, process: OperatorProcess, ended: Any) -> Non
     assert {"ConfigMap tune-download", "Job tune-download", "KaiwoJob tune"} <= texts.keys()
     for where, text in texts.items():
         assert not [value for value in (*CANARIES.values(), "CANARYOTHER") if value in text], where
+
+
+@pytest.fixture
+async def two_files(operator: OperatorProcess, client: Client) -> AsyncIterator[None]:
+    """The administrator allows downloads of two files only; what an edit changes is in force at once."""
+    del operator
+
+    async def limit(limits: Object | None) -> None:
+        body = {"spec": {"storage": {"downloadLimits": limits}}}
+        changed = await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", body)
+        generation = changed["metadata"]["generation"]
+        await until(
+            client, KAIWO_CONFIG, None, "kaiwo",
+            lambda obj: (obj or {}).get("status", {}).get("observedGeneration", 0) >= generation,
+        )  # fmt: skip
+
+    await limit({"maxFiles": 2})
+    yield
+    await limit(None)
+
+
+@pytest.mark.usefixtures("login", "two_files")
+async def test_a_job_beyond_a_limit_names_the_setting(kubelet: Kubelet, moto: str, bucket: str) -> None:
+    """From KaiwoConfig to the Job's arguments, and from the program's own report to the status."""
+    await kubelet.submits(job(kubelet.namespace, s3=[s3(moto, bucket)]))
+    assert "--max-files=2" in kubelet.pod["spec"]["containers"][0]["args"]
+    ended = await kubelet.runs()
+    assert ended is not None
+    assert (ended.code, files(kubelet.root / "workload")) == (2, {})
+    status = await kubelet.gone_to("tune", "FAILED")
+    assert status["reason"] == "DownloadLimitExceeded"
+    assert "the download has more than 2 files" in status["message"]
+    assert status["message"].endswith("raise KaiwoConfig storage.downloadLimits.maxFiles")
 
 
 @pytest.mark.usefixtures("login")
