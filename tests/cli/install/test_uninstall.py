@@ -224,6 +224,28 @@ async def test_the_operator_alone_can_be_removed(
     assert await becomes(control_plane, before) == {}
 
 
+async def test_a_workload_that_nobody_runs_is_not_deleted_with_the_crds(
+    control_plane: Any, cli: Any, install: Any, admin: Client, namespace: str, team: str
+) -> None:
+    """An installation for one namespace is not removed while there is a workload in another one."""
+    before = await asyncio.to_thread(cluster_state, control_plane)
+    await asyncio.to_thread(install, namespace, "--watch-namespace", team)
+    elsewhere = {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": KAIWO_JOB.kind,
+        "metadata": {"name": "elsewhere", "namespace": namespace},
+        "spec": {"image": "registry.example/train:1"},
+    }
+    await admin.create(KAIWO_JOB, elsewhere)
+    refused = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes")
+    assert refused.code == 1
+    assert f"workloads exist: {namespace}/elsewhere" in refused.err
+    await admin.delete(KAIWO_JOB, namespace, "elsewhere")
+    result = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes")
+    assert result.code == 0, result.err
+    assert await becomes(control_plane, before) == {}
+
+
 async def test_handed_over_workloads_run_on_without_kaiwo(
     control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, team: str, tmp_path: Path
 ) -> None:
