@@ -10,7 +10,7 @@ from kaiwo.api.crd_compat import GROUPS
 from kaiwo.api.crds import WORKLOADS, render_crds
 from kaiwo.cli.failures import Failure
 from kaiwo.engine.errors import NotFound
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, LEASE
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from kaiwo.install.inventory import ROLE_BINDING, installed_objects, old_name
 from kaiwo.install.rendered_manifest import INSTANCE, OPERATOR, SCHEDULER, installed_name
 from kaiwo.install.roles import WORKLOAD_ROLE
@@ -120,6 +120,8 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
     items = installed_objects(plugins, request.namespace, mine.watched)
     if handed_over:
         items = [item for item in items if item.app != SCHEDULER]
+    if handed_over or request.operator_only:
+        items = [item for item in items if not item.is_history]
     objects, foreign = await _live(client, items, request.namespace, with_old_names=not others)
     crds, unknown = await _crds(client, plugins) if everything else ((), ())
     return UninstallPlan(
@@ -250,7 +252,7 @@ async def _live(
     notes: list[str] = []
     for item in items:
         obj = await _get(client, item)
-        if obj is not None and (item.resource == LEASE or _label(obj, INSTANCE) == installation):
+        if obj is not None and (item.is_kept_by_program or _label(obj, INSTANCE) == installation):
             found.append(Removal.of(item.resource, obj))
         elif obj is not None and item.namespace == installation and _label(obj, _PART_OF) == "kaiwo":
             found.append(Removal.of(item.resource, obj))  # rendered before objects had the label

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, KAIWO_SERVICE
+from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, NODE
+from kaiwo.engine.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, NODE
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ async def test_an_uninstallation_leaves_what_was_there_before(
     await asyncio.to_thread(control_plane.api.create, f"{RBAC}/clusterroles", old)
     async with installed.operating(tmp_path):
         await worked(installed)
+    assert await admin.get(CONFIG_MAP, namespace, HISTORY)
     nodes = [obj async for obj in admin.list(NODE)]
     assert any("taints" in obj["spec"] for obj in nodes)
     assert all(obj["metadata"]["labels"].get("kaiwo/worker") == "true" for obj in nodes)
