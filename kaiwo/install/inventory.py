@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, Resource
 from kaiwo.install.render import PARTS, InstallOptions, render
 from kaiwo.install.rendered_manifest import OPERATOR, SCHEDULER, installed_name
@@ -59,11 +60,23 @@ class InstalledObject:
     name: str
     app: str
 
+    @property
+    def is_kept_by_program(self) -> bool:
+        """Whether a program made it, so that it has no labels of the installation."""
+        return self.resource == LEASE or self.is_history
+
+    @property
+    def is_history(self) -> bool:
+        """Whether it is the record of the last specs of the KaiwoConfig."""
+        return self.resource == CONFIG_MAP and self.name == HISTORY
+
 
 def installed_objects(
     plugins: Plugins, installation: str, workload_namespace: str = ""
 ) -> list[InstalledObject]:
-    """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and the Leases: the programs first.
+    """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and what the programs keep beside it.
+
+    The programs come first.
 
     Args:
         plugins: loaded plugins.
@@ -83,7 +96,11 @@ def installed_objects(
         if obj["kind"] != "Namespace"
     ]
     found.sort(key=lambda item: item.resource != DEPLOYMENT)
-    return [*found, *(InstalledObject(LEASE, installation, name, name) for name in (OPERATOR, SCHEDULER))]
+    return [
+        *found,
+        *(InstalledObject(LEASE, installation, name, name) for name in (OPERATOR, SCHEDULER)),
+        InstalledObject(CONFIG_MAP, installation, HISTORY, OPERATOR),
+    ]
 
 
 def old_name(item: InstalledObject, installation: str) -> InstalledObject | None:

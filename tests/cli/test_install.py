@@ -227,7 +227,7 @@ def test_two_installations_share_no_object(cli: Cli) -> None:
 
 
 def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
-    """All that is installed but the namespace and the CRDs, and the Leases; the programs come first."""
+    """All that is installed but the namespace and the CRDs, and the programs' records; programs first."""
     options = ("--namespace", "ops", "--watch-namespace", "team")
     removed = documents(cli("manifests", "uninstall", *options).out)
     installed = documents(cli("manifests", "rbac", "operator", "scheduler", *options).out)
@@ -238,6 +238,7 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
     assert identities(removed) - identities(installed) == {
         ("Lease", "ops", "kaiwo-operator"),
         ("Lease", "ops", "kaiwo-scheduler"),
+        ("ConfigMap", "ops", "kaiwo-config-history"),
     }
     assert identities(installed) - identities(removed) == {("Namespace", None, "ops")}
     assert {o["kind"] for o in removed[:2]} == {"Deployment"}

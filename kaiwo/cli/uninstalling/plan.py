@@ -10,7 +10,7 @@ from kaiwo.api.crd_compat import GROUPS
 from kaiwo.api.crds import WORKLOADS, render_crds
 from kaiwo.cli.failures import Failure
 from kaiwo.engine.errors import NotFound
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, LEASE
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from kaiwo.install.inventory import ROLE_BINDING, installed_objects, old_name
 from kaiwo.install.rendered_manifest import INSTANCE, OPERATOR, SCHEDULER, installed_name
 from kaiwo.install.roles import WORKLOAD_ROLE
@@ -111,15 +111,17 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
     others = [item for item in operators if item.namespace != request.namespace]
     _require_plugins(mine, plugins)
     shared = bool(others) or request.operator_only
-    workloads = () if request.operator_only else tuple(await _workloads(client, mine, others))
+    workloads = () if request.operator_only else tuple(await abandoned_workloads(client, mine, others))
     if workloads and request.workloads is None:
-        raise _workloads_exist(workloads)
+        raise workloads_exist(workloads)
     handed_over = bool(workloads) and request.workloads == "hand-over"
     everything = not shared and not handed_over
     notes = _notes(request, others, handed_over=handed_over)
     items = installed_objects(plugins, request.namespace, mine.watched)
     if handed_over:
         items = [item for item in items if item.app != SCHEDULER]
+    if handed_over or request.operator_only:
+        items = [item for item in items if not item.is_history]
     objects, foreign = await _live(client, items, request.namespace, with_old_names=not others)
     crds, unknown = await _crds(client, plugins) if everything else ((), ())
     return UninstallPlan(
@@ -186,14 +188,25 @@ def _require_plugins(mine: OperatorFact, plugins: Plugins) -> None:
         )
 
 
-async def _workloads(client: Client, mine: OperatorFact, others: Sequence[OperatorFact]) -> list[Removal]:
-    """Workloads that no operator runs after this one is gone."""
+async def abandoned_workloads(
+    client: Client, mine: OperatorFact | None = None, others: Sequence[OperatorFact] = ()
+) -> list[Removal]:
+    """Workloads that no operator runs after this one is gone.
+
+    Without another installation all count, also those that nobody runs now: they go with the CRDs.
+
+    Args:
+        client: of the cluster.
+        mine: the operator that is removed.
+        others: operators that stay.
+    """
+    namespace = mine.watched or None if mine and others else None
     found: list[Removal] = []
     for kind in WORKLOADS.values():
         try:
             found += [
                 Removal.of(kind, obj)
-                async for obj in client.list(kind, mine.watched or None)
+                async for obj in client.list(kind, namespace)
                 if not any(other.runs(obj["metadata"]["namespace"]) for other in others)
             ]
         except NotFound:
@@ -201,7 +214,8 @@ async def _workloads(client: Client, mine: OperatorFact, others: Sequence[Operat
     return found
 
 
-def _workloads_exist(workloads: Sequence[Removal]) -> Failure:
+def workloads_exist(workloads: Sequence[Removal]) -> Failure:
+    """The refusal to remove anything under workloads."""
     named = ", ".join(f"{item.namespace}/{item.name}" for item in workloads[:_SHOWN])
     more = f" and {len(workloads) - _SHOWN} more" if len(workloads) > _SHOWN else ""
     return Failure(
@@ -238,7 +252,7 @@ async def _live(
     notes: list[str] = []
     for item in items:
         obj = await _get(client, item)
-        if obj is not None and (item.resource == LEASE or _label(obj, INSTANCE) == installation):
+        if obj is not None and (item.is_kept_by_program or _label(obj, INSTANCE) == installation):
             found.append(Removal.of(item.resource, obj))
         elif obj is not None and item.namespace == installation and _label(obj, _PART_OF) == "kaiwo":
             found.append(Removal.of(item.resource, obj))  # rendered before objects had the label

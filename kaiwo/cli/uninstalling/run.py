@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kaiwo.cli.failures import TIMED_OUT, Failure
-from kaiwo.cli.uninstalling.plan import marks, read_plan
+from kaiwo.cli.uninstalling.plan import abandoned_workloads, marks, read_plan, workloads_exist
 from kaiwo.engine.errors import Conflict, NotFound
 from kaiwo.engine.resource import LEASE, POD
 from kaiwo.install.rendered_manifest import OPERATOR
@@ -56,7 +56,7 @@ class Uninstallation:
             shown: what the user has agreed to.
 
         Raises:
-            Failure: a step took too long.
+            Failure: a step took too long, or somebody has created a workload meanwhile.
         """
         if shown.operator is not None:
             await self._remove([shown.operator], "Foreground")
@@ -69,7 +69,10 @@ class Uninstallation:
         if plan.marks:
             await self._remove_marks()
         await self._remove(plan.objects, "Background")
-        await self._remove(plan.crds, "Background")
+        if plan.crds:
+            if created := await abandoned_workloads(self._client):
+                raise workloads_exist(created)
+            await self._remove(plan.crds, "Background")
 
     async def _remove(self, removals: Sequence[Removal], propagation: Propagation) -> None:
         """Delete objects and wait until they are gone."""

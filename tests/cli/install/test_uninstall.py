@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, KAIWO_SERVICE
+from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, NODE
+from kaiwo.engine.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, NODE
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ async def test_an_uninstallation_leaves_what_was_there_before(
     await asyncio.to_thread(control_plane.api.create, f"{RBAC}/clusterroles", old)
     async with installed.operating(tmp_path):
         await worked(installed)
+    assert await admin.get(CONFIG_MAP, namespace, HISTORY)
     nodes = [obj async for obj in admin.list(NODE)]
     assert any("taints" in obj["spec"] for obj in nodes)
     assert all(obj["metadata"]["labels"].get("kaiwo/worker") == "true" for obj in nodes)
@@ -220,6 +222,28 @@ async def test_the_operator_alone_can_be_removed(
     left = await becomes(control_plane, before, timeout=5.0)
     assert {path.split("/")[-3] for path in left} == {"customresourcedefinitions"}
     result = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes", "--workloads=delete")
+    assert result.code == 0, result.err
+    assert await becomes(control_plane, before) == {}
+
+
+async def test_a_workload_that_nobody_runs_is_not_deleted_with_the_crds(
+    control_plane: Any, cli: Any, install: Any, admin: Client, namespace: str, team: str
+) -> None:
+    """An installation for one namespace is not removed while there is a workload in another one."""
+    before = await asyncio.to_thread(cluster_state, control_plane)
+    await asyncio.to_thread(install, namespace, "--watch-namespace", team)
+    elsewhere = {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": KAIWO_JOB.kind,
+        "metadata": {"name": "elsewhere", "namespace": namespace},
+        "spec": {"image": "registry.example/train:1"},
+    }
+    await admin.create(KAIWO_JOB, elsewhere)
+    refused = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes")
+    assert refused.code == 1
+    assert f"workloads exist: {namespace}/elsewhere" in refused.err
+    await admin.delete(KAIWO_JOB, namespace, "elsewhere")
+    result = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes")
     assert result.code == 0, result.err
     assert await becomes(control_plane, before) == {}
 
