@@ -39,7 +39,7 @@ SPACING = 0.05
 LONGEST_SLEEP = 1.0
 """Seconds after which new causes are taken into account at the latest."""
 
-_RECENT = 30.0  # seconds after its end in which a cause that comes back counts as one that never ended
+_RECENT = 30.0  # seconds in which a cause that comes back, without a write in between, has never ended
 _UNAUTHENTICATED, _FORBIDDEN, _TOO_MANY, _SERVER_ERROR = 401, 403, 429, 500
 _MISSING_RIGHT = re.compile(r"\bcannot \w+ resource\b")
 """How the API server's authorizer answers; what an admission plugin forbids has other words."""
@@ -83,7 +83,7 @@ class FailingWrites:
         self._send = send
         self._clock = clock
         self._failures: dict[WriteCause, _Failure] = {}
-        self._ended: dict[WriteCause, tuple[float, float]] = {}
+        self._ended: dict[WriteCause, tuple[float, _Failure]] = {}
         self._listeners: list[Callable[[frozenset[WriteCause]], None]] = []
         self._arrived = asyncio.Event()
 
@@ -112,7 +112,15 @@ class FailingWrites:
             if cause is not None:
                 error.write_cause = cause
                 self._record(cause, request, error)
-        elif self._failures:
+            return
+        if self._ended:  # a cause that this write met before has really ended
+            now = self._clock()
+            self._ended = {
+                cause: (at, it)
+                for cause, (at, it) in self._ended.items()
+                if now - at < _RECENT and not _proves(request, cause, it.request)
+            }
+        if self._failures:
             self._end([cause for cause, it in self._failures.items() if _proves(request, cause, it.request)])
 
     def _record(self, cause: WriteCause, request: HttpRequest, error: EngineError) -> None:
@@ -121,9 +129,11 @@ class FailingWrites:
         if known is not None:
             self._failures[cause] = replace(known, message=error.stable_message)
             return
-        ended, interval = self._ended.pop(cause, (-_RECENT, INTERVAL / 2))
-        # A dry run that succeeds where the write fails must not cause a write every few seconds.
-        interval = min(2 * interval, LONGEST_INTERVAL) if now - ended < _RECENT else INTERVAL
+        interval = INTERVAL
+        ended = self._ended.pop(cause, None)
+        if ended is not None and now - ended[0] < _RECENT:
+            # A dry run that succeeds where the write fails must not cause a write every few seconds.
+            interval = min(2 * ended[1].interval, LONGEST_INTERVAL)
         self._failures[cause] = _Failure(_dry_run(request), error.stable_message, now + interval, interval)
         _log.error("writes fail: %s", describe(cause, error.stable_message))
         self._arrived.set()
@@ -144,9 +154,7 @@ class FailingWrites:
                 ended += await self._try([cause for cause in self._failures if cause not in ended])
             now = self._clock()
             self._ended = {cause: known for cause, known in self._ended.items() if now - known[0] < _RECENT}
-            self._ended |= {
-                cause: (now, self._failures[cause].interval) for cause in ended if cause in self._failures
-            }
+            self._ended |= {cause: (now, self._failures[cause]) for cause in ended if cause in self._failures}
             self._end(ended)
 
     async def _try(self, causes: list[WriteCause]) -> list[WriteCause]:

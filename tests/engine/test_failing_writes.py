@@ -159,6 +159,16 @@ async def test_a_dry_run_that_succeeds_where_the_write_fails_is_sent_less_and_le
     assert pauses[-1] >= failing_writes.LONGEST_INTERVAL
 
 
+async def test_a_cause_that_really_ended_and_comes_back_is_a_new_one(server: Server) -> None:
+    """After a write that succeeded, the next outage is noticed to be over as soon as the first."""
+    async with server.probing():
+        for _ in range(3):
+            server.fail(create(), WEBHOOK)
+            await server.pass_time(failing_writes.INTERVAL)
+            assert not server.writes.messages
+            server.writes.on_write(create(), None)
+
+
 def test_a_write_that_succeeds_ends_its_cause_at_once(server: Server) -> None:
     """No dry run is needed to learn what is known; another namespace proves nothing about a right."""
     no_right, unreachable = server.fail(create(), NO_RIGHT), server.fail(create(), ConnectionBroken("reset"))
