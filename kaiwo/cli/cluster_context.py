@@ -14,8 +14,6 @@ from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.input_files.yaml_documents import parse
-from kaiwo.cli.input_files.yaml_scalars import DocumentError
 from kaiwo.cli.workload_kinds import KAIWO_CONFIG
 from kaiwo.engine.cached_object import managers_of
 from kaiwo.engine.errors import Forbidden, NotFound
@@ -26,6 +24,8 @@ from kaiwo.engine.resource import (
     PRIORITY_CLASS,
     STORAGE_CLASS,
 )
+from kaiwo.engine.yaml_reader import parse
+from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.vendors import NodeGpus

@@ -17,9 +17,9 @@ from pathlib import Path
 from kaiwo.api.errors import describe, not_a_string
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.input_files.yaml_documents import parse
-from kaiwo.cli.input_files.yaml_scalars import DocumentError
 from kaiwo.cli.options import settings
+from kaiwo.engine.yaml_reader import parse
+from kaiwo.engine.yaml_scalars import DocumentError
 
 VARIABLE = "KAIWOCONFIG"
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.yaml_reader import parse_value
+from kaiwo.engine.yaml_scalars import DocumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,12 +139,11 @@ def _pem(section: Object, field: str) -> str | None:
 
 def _load(path: Path) -> Object:
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        loaded = parse_value(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, DocumentError) as error:
         # A parser's message quotes the text around the mistake, and that may be a token.
-        detail = error.strerror if isinstance(error, OSError) else type(error).__name__
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
+        detail = error.strerror if isinstance(error, OSError) else "not YAML of a kubeconfig"
+        line = f", line {error.line}" if isinstance(error, DocumentError) else ""
         raise CredentialsError(f"kubeconfig {path}{line}: cannot be read: {detail}") from None
     if not isinstance(loaded, dict):
         raise CredentialsError(f"kubeconfig {path}: is empty or not a mapping")

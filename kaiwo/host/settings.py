@@ -333,15 +333,16 @@ def load(
 
 
 def _read(file: Path, problems: list[str]) -> dict[str, Any]:
-    import yaml
+    from kaiwo.engine.yaml_reader import parse_value
+    from kaiwo.engine.yaml_scalars import DocumentError
 
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = parse_value(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{file}: cannot be read: {error}; check its path and permissions")
         return {}
-    except (yaml.YAMLError, RecursionError) as error:
-        problems.append(f"{file}: invalid YAML: {' '.join(str(error).split())}")
+    except DocumentError as error:
+        problems.append(f"{file}:{error.line}:{error.column}: {error}")
         return {}
     if content is None:
         return {}

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 TEMPLATE_VERSION = 2
 """Version of the generated templates, raised when they change; an existing child keeps that of its creation.
 
-Since version 2, generated pods meet the Pod Security Standard ``restricted``."""
+Since version 2, generated pods meet the Pod Security Standard ``restricted``, and a Deployment selects its
+pods by the label of the run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import click
 from docs.generate.fields import of_config, of_kind
 from kaiwo import testing
 from kaiwo.api.validate import Validator
-from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.main import kaiwo
 from kaiwo.cli.user_config import KEYS
+from kaiwo.engine.yaml_reader import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.input_files.yaml_documents import parse
-from kaiwo.cli.input_files.yaml_scalars import DocumentError
+from kaiwo.engine.yaml_reader import parse
+from kaiwo.engine.yaml_scalars import DocumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

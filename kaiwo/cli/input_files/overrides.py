@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.input_files.field_paths import Path, format_path, parse_path
-from kaiwo.cli.input_files.yaml_documents import parse_value
-from kaiwo.cli.input_files.yaml_scalars import DocumentError
+from kaiwo.engine.field_paths import Path, format_path, parse_path
+from kaiwo.engine.yaml_reader import parse_value
+from kaiwo.engine.yaml_scalars import DocumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.api.errors import Problem, not_a_string
-from kaiwo.cli.input_files.field_paths import Path, parse_path, value_at
 from kaiwo.cli.input_files.problems import LocatedProblem
+from kaiwo.engine.field_paths import Path, parse_path, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.cli.input_files.yaml_documents import Document
     from kaiwo.engine.resource import Object
+    from kaiwo.engine.yaml_reader import Document
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.cli.input_files.field_paths import find_path
-from kaiwo.cli.input_files.yaml_documents import parse
 from kaiwo.cli.output.serialization import to_yaml
 from kaiwo.cli.terminal import clean
+from kaiwo.engine.field_paths import find_path
+from kaiwo.engine.yaml_reader import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

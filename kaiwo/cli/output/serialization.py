@@ -34,7 +34,7 @@ def to_yaml(value: Any, *, documents: bool = False) -> str:
     """
     import yaml
 
-    from kaiwo.cli.input_files.yaml_scalars import is_text
+    from kaiwo.engine.yaml_scalars import is_text
 
     class Dumper(yaml.SafeDumper):
         """Indents lists under their key and writes no aliases, as kubectl does."""

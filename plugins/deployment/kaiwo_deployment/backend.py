@@ -12,6 +12,7 @@ from kaiwo_deployment.render import BLOCK, render
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Object
     from kaiwo.plugin.facts import Allocation, Blocked
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
@@ -50,3 +51,10 @@ class DeploymentBackend(BackendBase):
     def observe(self, observation: Observation) -> Outcome:
         """The status of a Deployment."""
         return observe(observation)
+
+    def merge_live(self, desired: Object, live: Object) -> Object:
+        """The Deployment with the selector of the live one, which is immutable; its pods have all labels."""
+        selector = lenient_map(lenient_map(live.get("spec")).get("selector"))
+        if not selector or selector == desired["spec"]["selector"]:
+            return desired
+        return {**desired, "spec": {**desired["spec"], "selector": selector}}

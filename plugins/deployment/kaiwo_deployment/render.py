@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.gpus import allocation
 from kaiwo.workload.json_access import as_map, without_nulls
-from kaiwo.workload.metadata import child_metadata
+from kaiwo.workload.metadata import NAME, RUN_ID, child_metadata, system_labels
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.pods.template import PodRole, pod_template
 from kaiwo_deployment.service import service
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from kaiwo.plugin.rendering import RenderInput
 
 BLOCK = "spec.deployment"
-SELECTOR = "app"
-"""Label by which the Deployment and its Service find the pods; its value is the workload's name."""
+APP = "app"
+"""Label of the pods with the workload's name. Pods of others may have the same."""
+
+_SELECTS_RUN_SINCE = 2
+"""The first version of the generated templates whose selector is the label of the run."""
 
 
 def render(inp: RenderInput) -> Rendered:
@@ -40,8 +43,8 @@ def render(inp: RenderInput) -> Rendered:
         origins.note(f"{BLOCK}.spec.strategy", "default", "a rollout takes no GPUs beyond its own")
     role = PodRole(path=f"{BLOCK}.spec.template", restart_policy="Always")
     template, more = pod_template(inp, spec.get("template"), role, origins)
-    template["metadata"]["labels"][SELECTOR] = inp.workload.name
-    origins.note(f"{BLOCK}.spec.template.metadata.labels.{SELECTOR}", "system", "the Deployment's selector")
+    template["metadata"]["labels"][APP] = inp.workload.name
+    origins.note(f"{BLOCK}.spec.template.metadata.labels.{APP}", "system", "the workload's name")
     spec["template"] = template
     child = {
         "apiVersion": "apps/v1",
@@ -49,9 +52,7 @@ def render(inp: RenderInput) -> Rendered:
         "metadata": child_metadata(inp, block, BLOCK, origins),
         "spec": spec,
     }
-    secondary, port_warnings = service(
-        inp.workload, template["spec"]["containers"][0], {SELECTOR: inp.workload.name}
-    )
+    secondary, port_warnings = service(inp.workload, template["spec"]["containers"][0], _pod_labels(inp))
     return Rendered(
         child, warnings=(*warnings, *more, *port_warnings), origins=origins.known(), secondary=secondary
     )
@@ -66,10 +67,24 @@ def _replicas(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
     return [f"{BLOCK}.spec.replicas: {given} is not used, it is {wanted}; set spec.replicas instead"]
 
 
+def _pod_labels(inp: RenderInput) -> dict[str, str]:
+    """The labels by which the Deployment and its Service find the pods, and no pods of others.
+
+    A Deployment keeps its selector, which is immutable. A workload that was never sent to a cluster has no
+    uid yet: then its name takes the place.
+    """
+    if inp.resolved.template_version < _SELECTS_RUN_SINCE:
+        return {APP: inp.workload.name}
+    labels = system_labels(inp.workload)
+    key = RUN_ID if RUN_ID in labels else NAME
+    return {key: labels[key]}
+
+
 def _selector(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
-    wanted, given = {"matchLabels": {SELECTOR: inp.workload.name}}, spec.get("selector")
+    labels = _pod_labels(inp)
+    wanted, given = {"matchLabels": labels}, spec.get("selector")
     spec["selector"] = wanted
-    origins.note(f"{BLOCK}.spec.selector", "system", "the workload's name")
+    origins.note(f"{BLOCK}.spec.selector", "system", "a label that only pods of the workload have")
     if not given or given == wanted:
         return []
-    return [f"{BLOCK}.spec.selector is not used: pods are found by label {SELECTOR}: {inp.workload.name}"]
+    return [f"{BLOCK}.spec.selector is not used: pods are found by label {next(iter(labels))}"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import DEPLOYMENT, SERVICE
 from kaiwo.testing import assert_backend_contract, assert_golden, node, plugins, render, service
-from kaiwo.testing.builders import NOW
+from kaiwo.testing.builders import NOW, UID
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Apply, Facts, Registry
 from kaiwo.workload.plan import plan_object
@@ -71,6 +72,7 @@ EMBEDDED = service(
         },
     },
 )
+RUN_ID = "kaiwo.silogen.ai/run-id"
 SCALED = service(name="asleep", replicas=0, gpus=2)
 
 
@@ -117,15 +119,38 @@ def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:
     assert deployment(empty)["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
-def test_pods_are_found_by_the_workloads_name() -> None:
-    """Selector and pod label are `app: <name>`, whatever was embedded; a warning reports it."""
+def test_pods_are_found_by_a_label_that_no_others_have() -> None:
+    """The workload's uid selects, whatever was embedded; a warning reports it. Pods have `app: <name>`, too."""
     for obj in (MINIMAL, GPUS, EMBEDDED):
         made = deployment(obj)
-        assert made["spec"]["selector"] == {"matchLabels": {"app": "chat"}}
-        assert made["spec"]["template"]["metadata"]["labels"]["app"] == "chat"
+        labels = made["spec"]["template"]["metadata"]["labels"]
+        assert made["spec"]["selector"] == {"matchLabels": {RUN_ID: UID}}
+        assert (labels["app"], labels[RUN_ID]) == ("chat", UID)
     warnings = planned(EMBEDDED).warnings
     assert any("spec.deployment.spec.selector is not used" in text for text in warnings)
     assert any("spec.deployment.spec.replicas: 5 is not used, it is 2" in text for text in warnings)
+
+
+def test_a_service_that_was_never_sent_is_selected_by_its_name() -> None:
+    """`kaiwo plan` renders it without a uid; a selector cannot be empty."""
+    obj = {**MINIMAL, "metadata": {key: value for key, value in MINIMAL["metadata"].items() if key != "uid"}}
+    made = deployment(obj)
+    selector = made["spec"]["selector"]["matchLabels"]
+    assert selector == {"kaiwo.silogen.ai/name": "chat"}
+    assert selector.items() <= made["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_a_live_deployment_keeps_its_selector() -> None:
+    """It is immutable, also where somebody removed the record that says which templates it was made with."""
+    live = copy.deepcopy(deployment(MINIMAL))
+    live["metadata"] |= {"uid": "live", "resourceVersion": "7", "annotations": {}}
+    live["spec"]["selector"] = {"matchLabels": {"app": "chat"}}
+    obj = copy.deepcopy(MINIMAL)
+    obj["spec"]["image"] = "image:2"
+    obj["status"] = {"status": "READY", "childUID": "live"}
+    (write,) = planned(obj, live=live, made=frozenset({"live"})).writes
+    assert write.obj["spec"]["selector"] == {"matchLabels": {"app": "chat"}}
+    assert write.obj["spec"]["template"]["metadata"]["labels"]["app"] == "chat"
 
 
 def test_the_bookkeeping_of_a_pasted_object_stays_behind() -> None:
@@ -149,7 +174,7 @@ def test_declared_ports_get_a_service() -> None:
     made = write.obj
     assert made["metadata"]["name"] == "chat"
     assert made["spec"]["type"] == "ClusterIP"
-    assert made["spec"]["selector"] == {"app": "chat"}
+    assert made["spec"]["selector"] == {RUN_ID: UID}
     assert [(p["name"], p["port"], p["protocol"]) for p in made["spec"]["ports"]] == [
         ("web", 8000, "TCP"),
         ("port-9000", 9000, "TCP"),

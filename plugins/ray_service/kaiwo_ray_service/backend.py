@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import yaml
-
+from kaiwo.engine.yaml_reader import Limits, parse_value
+from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.json_access import as_map, kind_of, lenient_map
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.facts import Allocation, Blocked
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
+
+_SERVE_LIMITS = Limits(characters=256 * 1024, values=10_000)
+"""What is read of `serveConfigV2`: at every plan of a service, and far more than any service has."""
 
 _OTHER_POD_SETS = ("head",)
 """Kueue's name of the pod set beside the worker groups."""
@@ -109,9 +112,9 @@ def _check_serve_config(text: object, path: str) -> None:
     if not isinstance(text, str):
         raise SpecError(path, f"must be a text, not {kind_of(text)}; write it as a YAML block: {SERVE}: |")
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SpecError(path, f"is no YAML: {' '.join(str(error).split())[:300]}") from None
+        content = parse_value(text, _SERVE_LIMITS)
+    except DocumentError as error:
+        raise SpecError(path, f"line {error.line}, column {error.column}: {error}") from None
     if content is not None and not isinstance(content, dict):
         raise SpecError(path, f"must hold an object with 'applications', not {kind_of(content)}")
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -540,6 +541,31 @@ def bare_edited(**spec: Any) -> Any:
     obj = edited(MINIMAL, **spec)
     obj["status"]["allocation"] = {"backend": "ray_service_unwrapped"}
     return obj
+
+
+BOMB = "a: &a {x: 1}\n" + "".join(
+    f"{new}: &{new} {{<<: [{','.join([f'*{old}'] * 9)}]}}\n" for old, new in itertools.pairwise("abcdefghijk")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (BOMB, "line 5, column 25: the document with its aliases written out has more than 10000 values"),
+        ("- 1\n" * 20_000, "line 10000, column 3: the document has more than 10000 values"),
+        ("a: " + "x" * 300_000, "line 1, column 4: the document is larger than 256 KiB"),
+        ("[" * 200 + "]" * 200, "line 1, column 101: nested deeper than 100 levels"),
+        ("a: 1\na: 2", "line 2, column 1: a: the field is already given in line 1"),
+    ],
+    ids=["merge bomb", "values", "characters", "depth", "field twice"],
+)
+def test_applications_that_would_cost_much_are_refused_with_the_line(text: str, told: str) -> None:
+    """Some hundred bytes that cost a second at every reconciliation; the message names field and line."""
+    plan = planned(service(ray=True, image=IMAGE, serveConfigV2=text))
+    assert plan.writes == ()
+    status = plan.statuses[-1]
+    assert (status["status"], status["reason"]) == ("ERROR", "InvalidSpec")
+    assert f"spec.serveConfigV2: {told}" in status["message"]
 
 
 def test_what_the_queue_put_into_pods_stays() -> None:

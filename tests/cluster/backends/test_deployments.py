@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from kaiwo.engine.resource import DEPLOYMENT, POD, SERVICE
+from kaiwo.engine.resource import DEPLOYMENT, POD, SERVICE, Resource
+from kaiwo.testing.builders import UID
+from kaiwo.workload.applied_record import content, digest
+from kaiwo.workload.metadata import RESOLVED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
@@ -21,6 +26,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 PLUGINS = "deployment,gpu_amd,gpu_nvidia"
+RUN_ID = "kaiwo.silogen.ai/run-id"
+EARLIER = Path(__file__).parents[2] / "workload" / "plans" / "earlier" / "deployment-with-ports.yaml"
+ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 KIND = "KaiwoService"
 
 
@@ -50,7 +58,7 @@ async def test_a_service_gets_ready_and_scales_to_zero_and_back(operator: Start,
     service = await user.client.get(SERVICE, user.namespace, "chat")
     assert status["childUID"] == deployment["metadata"]["uid"]
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    assert service["spec"]["selector"] == {"app": "chat"}
+    assert service["spec"]["selector"] == {RUN_ID: created["metadata"]["uid"]}
     for obj in (deployment, service):
         assert obj["metadata"]["labels"]["kaiwo.silogen.ai/run-id"] == created["metadata"]["uid"]
         assert obj["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
@@ -198,3 +206,65 @@ async def test_a_service_at_rest_costs_no_write(
     await asyncio.sleep(4)
     touched = {write.path.rsplit("/", 3)[-3] for write in proxy.writes(beside="lease|events")[before:]}
     assert touched <= {"kaiwoservices"}
+
+
+async def test_pods_of_others_do_not_join_the_service(operator: Start, user: Any) -> None:
+    """A pod with the documented label `app: <name>` gets none of the requests for the KaiwoService."""
+    await operator(plugins=PLUGINS)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "other", "namespace": user.namespace, "labels": {"app": "chat"}},
+        "spec": {"containers": [{"name": "c", "image": "other:1"}]},
+    }
+    await user.client.create(POD, pod)
+    await user.sees(POD, "other", lambda obj: obj.get("status", {}).get("podIP"))
+    await user.submit(KIND, "chat", deployment=embedded({"kaiwo-sandbox/forever": "true"}, ports=(8000,)))
+    await user.reaches(KIND, "chat", "READY")
+    names: set[str] = set()
+    for _ in range(100):
+        slices = [obj async for obj in user.client.list(ENDPOINT_SLICE, user.namespace)]
+        names = {endpoint["targetRef"]["name"] for obj in slices for endpoint in obj.get("endpoints") or ()}
+        if names:
+            break
+        await asyncio.sleep(0.1)
+    assert [name.partition("-")[0] for name in names] == ["chat"]
+
+
+def made_earlier(namespace: str, workload: Any) -> tuple[Any, Any]:
+    """The Deployment and the Service that an earlier version made for a workload, hashes included."""
+    text = EARLIER.read_text(encoding="utf-8")
+    text = text.replace("namespace: default", f"namespace: {namespace}").replace(
+        UID, workload["metadata"]["uid"]
+    )
+    _, deployment, service = yaml.safe_load_all(text)
+    annotations = deployment["metadata"]["annotations"]
+    record = json.loads(annotations[RESOLVED])
+    record["content"] = content(deployment, record["labels"], (), ())
+    annotations[RESOLVED] = json.dumps(record, separators=(",", ":"))
+    rendered = {**service, "metadata": {"name": "chat", "namespace": namespace}}
+    service["metadata"]["annotations"] = {RESOLVED: digest(rendered)}
+    return deployment, service
+
+
+async def test_an_upgrade_leaves_a_running_service_as_it_is(operator: Start, user: Any) -> None:
+    """What an earlier version made is neither changed nor replaced, and a later edit rolls out in place."""
+    spec = next(yaml.safe_load_all(EARLIER.read_text(encoding="utf-8")))["spec"]
+    submitted = await user.submit(KIND, "chat", **spec)
+    deployment, service = made_earlier(user.namespace, submitted)
+    made = await user.client.apply(DEPLOYMENT, deployment, field_manager="kaiwo", force=True)
+    await user.client.apply(SERVICE, service, field_manager="kaiwo", force=True)
+
+    await operator(plugins=PLUGINS)
+    status = await user.reaches(KIND, "chat", "READY")
+    assert status["childUID"] == made["metadata"]["uid"]
+    live = await user.client.get(DEPLOYMENT, user.namespace, "chat")
+    assert (live["metadata"]["generation"], live["spec"]) == (1, made["spec"])
+    assert (await user.client.get(SERVICE, user.namespace, "chat"))["spec"]["selector"] == {"app": "chat"}
+
+    await user.edit(KIND, "chat", image="registry.example/serve:2")
+    await user.reaches(KIND, "chat", "READY", generation=2)
+    live = await user.client.get(DEPLOYMENT, user.namespace, "chat")
+    assert (live["metadata"]["uid"], live["metadata"]["generation"]) == (made["metadata"]["uid"], 2)
+    assert container_of(live)["image"] == "registry.example/serve:2"
+    assert live["spec"]["selector"] == made["spec"]["selector"]

@@ -1,4 +1,4 @@
-"""YAML text to plain JSON values, with the line and column of every field.
+"""The one reader of YAML that users write: text to plain JSON values, with line and column of every field.
 
 Scalars mean what they mean to kubectl: times stay text, ``1:30`` is text and not a number in base 60, an
 integer with a leading zero is octal, ``yes`` and ``on`` are booleans. The parser's events are folded here
@@ -11,26 +11,39 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from kaiwo.cli.input_files.field_paths import format_path
-from kaiwo.cli.input_files.yaml_scalars import TAG, DocumentError, fail, mark, scalar, short
+from kaiwo.engine.field_paths import format_path
+from kaiwo.engine.yaml_scalars import TAG, DocumentError, fail, mark, scalar, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kaiwo.cli.input_files.field_paths import Path
+    from kaiwo.engine.field_paths import Path
 
 MAX_DEPTH = 100
 """Deepest nesting; the deepest CRD schemas stay below 50."""
 
-MAX_WEIGHT = 3 * 1024 * 1024
-"""Characters and nodes of a document, its aliases written out: an API server takes 3 MiB a request."""
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be read of one stream, aliases and merged mappings written out.
+
+    Attributes:
+        characters: of one document; by default what an API server takes in a request.
+        values: of all documents together: scalars, lists and mappings. A manifest of that many has more than
+            two megabytes; reading them takes about a second.
+    """
+
+    characters: int = 3 * 1024 * 1024
+    values: int = 100_000
+
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_DEFAULT = Limits()
 _MERGE = "<<"
 _FOREIGN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What YAML 1.1 section 5.1 calls not printable."""
@@ -65,10 +78,11 @@ class Document:
 
 @dataclass(slots=True)
 class _Node:
-    """A value under construction or done, with its cost when written out."""
+    """A value under construction or done, with its characters and values when written out."""
 
     value: Any
     weight: int = 1
+    count: int = 1
     done: bool = False
     key: str | None = None
     key_mark: tuple[int, int] | None = None
@@ -76,8 +90,12 @@ class _Node:
     marks: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def parse(text: str) -> Iterator[Document]:
+def parse(text: str, limits: Limits = _DEFAULT) -> Iterator[Document]:
     """Yield the documents of a stream one by one; empty documents are left out.
+
+    Args:
+        text: the stream.
+        limits: what of it is read.
 
     Raises:
         DocumentError: at the first thing that is wrong; the documents before it have been yielded.
@@ -90,13 +108,16 @@ def parse(text: str) -> Iterator[Document]:
         name = f"U+{ord(foreign.group()):04X}"
         raise DocumentError(before.count("\n") + 1, column, f"the character {name} is not allowed in YAML")
     loader = _Loader(text)
+    values = 0
     try:
         while True:
             event = loader.get_event()
             if isinstance(event, yaml.StreamEndEvent):
                 return
             if isinstance(event, yaml.DocumentStartEvent):
-                document = _Fold(loader).document()
+                fold = _Fold(loader, limits, values)
+                document = fold.document()
+                values = fold.values
                 if document.value is not None:
                     yield document
     except yaml.MarkedYAMLError as error:
@@ -105,23 +126,29 @@ def parse(text: str) -> Iterator[Document]:
         loader.dispose()
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str, limits: Limits = _DEFAULT) -> Any:
     """One value as it would stand in a manifest: ``4``, ``[a, b]``, ``{cpu: 1}``, ``"4"`` for text.
 
     Raises:
         DocumentError: it is no YAML, or several documents.
     """
-    documents = list(parse(text))
+    documents = list(parse(text, limits))
     if len(documents) > 1:
         raise DocumentError(1, 1, "expected one value, got several documents")
     return documents[0].value if documents else None
 
 
 class _Fold:
-    """Folds the events of one document into a value."""
+    """Folds the events of one document into a value.
 
-    def __init__(self, loader: Any) -> None:
+    Attributes:
+        values: of this document and those before it, aliases written out.
+    """
+
+    def __init__(self, loader: Any, limits: Limits, values: int) -> None:
+        self.values = values
         self._loader = loader
+        self._limits = limits
         self._stack: list[_Node] = []
         self._path: list[str | int] = []
         self._anchors: dict[str, _Node] = {}
@@ -161,6 +188,7 @@ class _Fold:
             fail(event, f"nested deeper than {MAX_DEPTH} levels")
         self._enter(parent, event)
         node = _Node({} if is_map else [])
+        self._count(event, node)
         self._remember(event, node)
         self._stack.append(node)
         return None
@@ -184,6 +212,7 @@ class _Fold:
             return None
         value = scalar(event)
         node = _Node(value, weight=1 + len(event.value), done=True)
+        self._count(event, node)
         self._remember(event, node)
         return self._attach(node, event)
 
@@ -197,19 +226,19 @@ class _Fold:
         parent.key, parent.key_mark = name, where
         parent.marks[name] = where
         parent.weight += len(name)
+        self._count(event, _Node(name, len(name), 0))
 
     def _attach(self, node: _Node, event: Any) -> _Node | None:
         """Put a finished node into its parent. A container has entered its path, a scalar does it here."""
         parent = self._stack[-1] if self._stack else None
         if parent is None:
-            self._count(node.weight)
             return node
         if event is not None:
             self._enter(parent, event)
             if isinstance(event, yaml.ScalarEvent) and not isinstance(node.value, str):
                 self._document.written[tuple(self._path)] = event.value
-        self._count(node.weight if event is not None else 0)
         parent.weight += node.weight
+        parent.count += node.count
         if isinstance(parent.value, dict):
             key = str(parent.key)
             if key == _MERGE:
@@ -247,25 +276,32 @@ class _Fold:
             fail(event, f"no anchor &{event.anchor} before the alias *{event.anchor}")
         if not node.done:
             fail(event, f"the alias *{event.anchor} refers to itself")
-        if self._weight + node.weight > MAX_WEIGHT:
-            self._too_large(event)
-        return _Node(copy.deepcopy(node.value), weight=node.weight, done=True)
+        self._count(event, node)
+        return _Node(copy.deepcopy(node.value), node.weight, node.count, done=True)
 
     def _remember(self, event: Any, node: _Node) -> None:
         if event.anchor:
             self._anchors[event.anchor] = node
 
-    def _count(self, weight: int) -> None:
-        self._weight += weight
-        if self._weight > MAX_WEIGHT:
-            raise DocumentError(
-                *self._document.position(tuple(self._path)),
-                f"the document is larger than {MAX_WEIGHT >> 20} MiB, more than an API server takes; "
-                "put data into a volume or an image",
+    def _count(self, event: Any, node: _Node) -> None:
+        """Count a value that an event begins or an alias stands for; DocumentError if it is too much."""
+        self._weight += node.weight
+        self.values += node.count
+        too_long, too_many = self._weight > self._limits.characters, self.values > self._limits.values
+        if too_long or too_many:
+            what = "the document"
+            if isinstance(event, yaml.AliasEvent):
+                what += " with its aliases written out"
+            limit = (
+                f"is larger than {_size(self._limits.characters)}"
+                if too_long
+                else f"has more than {self._limits.values} values"
             )
+            fail(event, f"{what} {limit}; split it, or put data into a volume or an image")
 
-    def _too_large(self, event: Any) -> NoReturn:
-        fail(event, f"the document with its aliases written out is larger than {MAX_WEIGHT >> 20} MiB")
+
+def _size(characters: int) -> str:
+    return f"{characters >> 20} MiB" if characters >> 20 else f"{characters >> 10} KiB"
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> DocumentError:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.cli.input_files.field_paths import format_path, parse_path
-from kaiwo.cli.input_files.yaml_documents import MAX_DEPTH, parse, parse_value
-from kaiwo.cli.input_files.yaml_scalars import DocumentError
 from kaiwo.cli.output.serialization import to_yaml
+from kaiwo.engine.field_paths import format_path, parse_path
+from kaiwo.engine.yaml_reader import MAX_DEPTH, Limits, parse, parse_value
+from kaiwo.engine.yaml_scalars import DocumentError
 
 
 def values(text: str) -> list[Any]:
@@ -165,7 +167,7 @@ def test_aliases_cannot_multiply_without_bound() -> None:
     """Ten levels of ten references each are ten billion values; they are refused at once."""
     lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 11)]
-    with pytest.raises(DocumentError, match="aliases written out is larger than 3 MiB"):
+    with pytest.raises(DocumentError, match="aliases written out has more than 100000 values"):
         values("\n".join(lines))
 
 
@@ -186,7 +188,9 @@ def test_nesting_has_a_limit() -> None:
 
 def test_a_large_document_is_refused() -> None:
     """An API server takes no request over 3 MiB."""
-    with pytest.raises(DocumentError, match="larger than 3 MiB, more than an API server takes"):
+    with pytest.raises(
+        DocumentError, match="larger than 3 MiB; split it, or put data into a volume or an image"
+    ):
         values("a: |\n" + "  xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n" * 60_000)
 
 
@@ -234,3 +238,55 @@ def test_what_is_no_path_is_none(text: str) -> None:
 def test_text_that_resembles_another_type_stays_text(text: str) -> None:
     """A version "1e3" is quoted when written, so that neither kaiwo nor kubectl takes it for a number."""
     assert parse_value(to_yaml({"version": text})) == {"version": text}
+
+
+MANY = 120_000
+MAPPING = "a: &a {" + ",".join(f"k{n}: 1" for n in range(1000)) + "}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + "1," * MANY + "1]",
+        "[" + "[]," * MANY + "[]]",
+        "[" + ("[" * 95 + "]" * 95 + ",") * (MANY // 95) + "1]",
+        "{" + ",".join(f"k{n}: 1" for n in range(MANY)) + "}",
+        "a: &a [1]\nb: [" + "*a," * MANY + "*a]",
+        "1\n---\n" * MANY,
+        MAPPING + "".join(f"m{n}: {{<<: *a}}\n" for n in range(MANY // 1000)),
+    ],
+    ids=["numbers", "empty lists", "nested lists", "fields", "aliases", "documents", "merged mappings"],
+)
+def test_a_stream_has_a_limited_number_of_values(text: str) -> None:
+    """However few characters it has: three megabytes of brackets took ten seconds and a gigabyte."""
+    problem = refusal(text)
+    assert problem is not None
+    assert "more than 100000 values; split it" in problem.message
+
+
+def test_a_reader_may_take_less() -> None:
+    """What is read often has lower limits; the message names the limit in force."""
+    limits = Limits(characters=2048, values=10)
+    assert parse_value("[1, 2, 3]", limits) == [1, 2, 3]
+    with pytest.raises(DocumentError, match="more than 10 values") as caught:
+        parse_value("- a\n" * 20, limits)
+    assert caught.value.line == 10
+    with pytest.raises(DocumentError, match="larger than 2 KiB"):
+        parse_value("a: " + "x" * 3000, limits)
+
+
+def test_all_yaml_of_users_has_one_reader() -> None:
+    """No other module of the host or a plugin loads YAML, but for the download program and the sandbox."""
+    root = Path(__file__).parents[2]
+    files = [*root.glob("kaiwo/**/*.py"), *root.glob("plugins/*/kaiwo_*/**/*.py")]
+    assert len(files) > 200
+    loading = {
+        str(file.relative_to(root))
+        for file in files
+        if re.search(r"yaml\.\w*load|SafeLoader", file.read_text(encoding="utf-8"))
+        and "kaiwo_sandbox" not in file.parts
+    }
+    assert loading == {
+        "kaiwo/engine/yaml_reader.py",
+        "plugins/storage_s3_gcs_azure_git_hf/kaiwo_storage_s3_gcs_azure_git_hf/download/main.py",
+    }
