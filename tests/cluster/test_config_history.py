@@ -104,7 +104,7 @@ async def warned(client: Client, uid: str) -> str:
     return message
 
 
-async def test_a_deleted_config_is_told_and_its_values_are_brought_back_by_the_printed_command(
+async def test_a_deleted_config_is_reported_and_its_values_are_brought_back_by_the_printed_command(
     operator: Start, client: Client, namespace: str
 ) -> None:
     """An event, a condition and a gauge; after the command the values are in force and all three are calm."""
@@ -119,13 +119,13 @@ async def test_a_deleted_config_is_told_and_its_values_are_brought_back_by_the_p
 
     made = await deleted(client)
     assert made["spec"]["ray"]["headPodMemory"] == "16Gi"
-    lost = condition(made, "Recreated")
-    assert (lost["status"], lost["reason"]) == ("True", "CreatedWithDefaults")
+    recreated = condition(made, "Recreated")
+    assert (recreated["status"], recreated["reason"]) == ("True", "CreatedWithDefaults")
     command = (
         f"kubectl -n {namespace} get configmap {HISTORY} -o jsonpath='{{.data.latest\\.yaml}}' | "
         "kubectl apply --server-side --force-conflicts -f -"
     )
-    assert command in lost["message"]
+    assert command in recreated["message"]
     assert command in await warned(client, made["metadata"]["uid"])
     assert process.metrics()["kaiwo_config_recreated"] == 1
 
@@ -164,7 +164,7 @@ async def test_the_last_five_specs_are_kept_and_a_restart_writes_none(
     assert [spec["ray"]["headPodMemory"] for spec in specs] == ["8Gi", "7Gi", "6Gi", "5Gi", "4Gi"]
 
 
-async def test_a_deletion_while_no_operator_runs_is_told_when_one_starts(
+async def test_a_deletion_while_no_operator_runs_is_reported_when_one_starts(
     operator: Start, client: Client, namespace: str
 ) -> None:
     """The ConfigMap remembers that there were values; a default that was never changed is not lost."""

@@ -125,7 +125,7 @@ async def test_an_applied_spec_stays_as_it_was_written(
     await lab.reaches("runs", "COMPLETE")
 
 
-async def test_a_default_queue_that_does_not_exist_is_told_in_kaiwoconfig(
+async def test_a_default_queue_that_does_not_exist_is_reported_in_kaiwoconfig(
     operator: Start, admin: Any, quota: Callable[..., Object]
 ) -> None:
     """Workloads that name no queue would all fail; the condition goes when the queue is listed."""
@@ -134,20 +134,20 @@ async def test_a_default_queue_that_does_not_exist_is_told_in_kaiwoconfig(
     await operator()
     await admin.status("READY")
 
-    def told(obj: Object | None) -> Object:
+    def reported(obj: Object | None) -> Object:
         conditions = ((obj or {}).get("status") or {}).get("conditions", ())
         return next((item for item in conditions if item["type"] == "DefaultQueueFound"), {})
 
-    found = told(await admin.sees(KAIWO_CONFIG, "kaiwo", told))
+    found = reported(await admin.sees(KAIWO_CONFIG, "kaiwo", reported))
     assert (found["status"], found["reason"]) == ("False", "QueueNotFound")
     assert found["message"].startswith('spec.defaultClusterQueueName: queue "kaiwo" does not exist')
     await admin.set(defaultClusterQueueName="team")
-    await admin.sees(KAIWO_CONFIG, "kaiwo", lambda obj: obj and not told(obj))
+    await admin.sees(KAIWO_CONFIG, "kaiwo", lambda obj: obj and not reported(obj))
     await admin.set(defaultClusterQueueName="later")
-    await admin.sees(KAIWO_CONFIG, "kaiwo", told)
+    await admin.sees(KAIWO_CONFIG, "kaiwo", reported)
     spec["clusterQueues"].append({"name": "later", "spec": quota()})
     await admin.configure(**spec)
-    await admin.sees(KAIWO_CONFIG, "kaiwo", lambda obj: obj and not told(obj))
+    await admin.sees(KAIWO_CONFIG, "kaiwo", lambda obj: obj and not reported(obj))
 
 
 async def test_objects_heal_and_go_with_their_entries(
