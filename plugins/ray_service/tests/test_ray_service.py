@@ -549,7 +549,7 @@ BOMB = "a: &a {x: 1}\n" + "".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         (BOMB, "line 5, column 25: the document with its aliases written out has more than 10000 values"),
         ("- 1\n" * 20_000, "line 10000, column 3: the document has more than 10000 values"),
@@ -559,13 +559,13 @@ BOMB = "a: &a {x: 1}\n" + "".join(
     ],
     ids=["merge bomb", "values", "characters", "depth", "field twice"],
 )
-def test_applications_that_would_cost_much_are_refused_with_the_line(text: str, told: str) -> None:
+def test_applications_that_would_cost_much_are_refused_with_the_line(text: str, reported: str) -> None:
     """Some hundred bytes that cost a second at every reconciliation; the message names field and line."""
     plan = planned(service(ray=True, image=IMAGE, serveConfigV2=text))
     assert plan.writes == ()
     status = plan.statuses[-1]
     assert (status["status"], status["reason"]) == ("ERROR", "InvalidSpec")
-    assert f"spec.serveConfigV2: {told}" in status["message"]
+    assert f"spec.serveConfigV2: {reported}" in status["message"]
 
 
 def test_what_the_queue_put_into_pods_stays() -> None:
