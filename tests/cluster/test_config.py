@@ -122,6 +122,7 @@ async def test_a_taint_that_no_plugin_writes_is_reported(operator: Start, client
     assert (condition["status"], condition["reason"]) == ("False", "NodePoolsNotLoaded")
     assert "add node_pools" in condition["message"]
     assert conditions(found)["Ready"]["status"] == "True"
+    await asyncio.to_thread(process.wait_log, "GpuNodesTainted: NodePoolsNotLoaded")
     metrics = await asyncio.to_thread(process.metrics)
     labels = 'condition="GpuNodesTainted",kind="KaiwoConfig",status="False"'
     assert metrics[f"kaiwo_config_condition{{{labels}}}"] == 1

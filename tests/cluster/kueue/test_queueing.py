@@ -98,9 +98,9 @@ async def test_a_preempted_job_says_why_and_runs_again(
     assert "Preempted to accommodate a workload" in evicted["message"]
     assert evicted["message"].startswith(f"preempted by Job {lab.namespace}/urgent: ")
     assert condition(evicted, "Admitted")["status"] == "False"
+    await lab.reaches("urgent", "COMPLETE")
     metrics = await asyncio.to_thread(process.metrics)
     assert metrics['kaiwo_preemptions_total{kind="KaiwoJob",queue="kaiwo"}'] == 1
-    await lab.reaches("urgent", "COMPLETE")
     again = await lab.reaches("victim", "RUNNING")
     assert again["startTime"] >= before["startTime"]
     assert condition(again, "Admitted")["status"] == "True"
