@@ -206,6 +206,15 @@ def test_a_list_finds_deletes_that_nobody_reported() -> None:
     assert [(e.type, e.latest.name) for e in events] == [("DELETED", "b")]
 
 
+def test_a_list_of_the_same_version_changes_nothing() -> None:
+    """A quiet cluster is listed again without a reconciliation."""
+    cache = Cache()
+    store, events = filled(cache, job("a"), job("b"), version=10)
+    store.replace([store.decode(msgspec.json.encode(job(name))) for name in ("a", "b")], "10")
+    assert events == []
+    assert {entry.name for entry in cache.list(JOB)} == {"a", "b"}
+
+
 def test_a_witnessed_deletion_differs_from_an_inferred_one() -> None:
     """Only who saw the last state may say how a run ended."""
     cache = Cache()

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -57,3 +59,14 @@ def test_empty_fields_of_taints_and_tolerations_mean_none(wants: Wants) -> None:
         "nodeTaints": [{"key": "t", "effect": "NoSchedule"}],
         "tolerations": [{"key": "t"}, {"operator": "Exists"}],
     }
+
+
+@pytest.mark.parametrize(
+    ("count", "named"), [(5, "a0, a1, a2, a3, a4 does"), (7, "a0, a1, a2, a3, a4 and 2 more does")]
+)
+def test_of_many_missing_namespaces_five_are_named(wants: Wants, count: int, named: str) -> None:
+    """The message stays one line that can be read."""
+    namespaces = [f"a{number}" for number in range(count)]
+    asked = wants({"clusterQueues": [{"name": "q", "namespaces": namespaces}]}, namespaces=set())
+    (problem,) = [item for item in asked.problems if "does not exist" in item.message]
+    assert problem.message.startswith(f"ClusterQueue q: namespace {named} not exist; ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,6 +42,7 @@ def test_without_problems_every_kind_is_synced() -> None:
         ((WRONG,), "FAILED", "Invalid", CLUSTER_QUEUE),
         ((WAITS,), "PENDING", "Replacing", RESOURCE_FLAVOR),
         ((WAITS, WRONG), "FAILED", "Invalid", CLUSTER_QUEUE),
+        ((replace(WAITS, kind=CLUSTER_QUEUE), WRONG), "FAILED", "Invalid", CLUSTER_QUEUE),
     ],
 )
 def test_a_problem_is_reported_for_its_kind_and_the_worst_one_for_all(
