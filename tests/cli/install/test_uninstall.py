@@ -113,10 +113,16 @@ def cluster_state(control_plane: Any) -> dict[str, Object]:
             found[f"{path}/{metadata.get('namespace', '')}/{metadata['name']}"] = {
                 "labels": metadata.get("labels") or {},
                 "annotations": metadata.get("annotations") or {},
-                "taints": (obj.get("spec") or {}).get("taints") if path == f"{CORE}/nodes" else None,
+                "taints": taints(obj) if path == f"{CORE}/nodes" else None,
                 "rules": obj.get("rules"),
             }
     return found
+
+
+def taints(node: Object) -> list[Object]:
+    """Taints of a node but those by which Kubernetes itself reports its state."""
+    found = node["spec"].get("taints") or []
+    return [taint for taint in found if not taint["key"].startswith("node.kubernetes.io/")]
 
 
 async def becomes(control_plane: Any, before: dict[str, Object], timeout: float = 60.0) -> dict[str, Object]:
@@ -154,14 +160,14 @@ async def test_an_uninstallation_leaves_what_was_there_before(
     )
     before = await asyncio.to_thread(cluster_state, control_plane)
     installed = await site()
-    await admin.create(KAIWO_CONFIG, CONFIG)
+    await admin.create(KAIWO_CONFIG, CONFIG, field_manager="me")
     old = {"metadata": {"name": "kaiwo-view", "labels": {"app.kubernetes.io/part-of": "kaiwo"}}, "rules": []}
     await asyncio.to_thread(control_plane.api.create, f"{RBAC}/clusterroles", old)
     async with installed.operating(tmp_path):
         await worked(installed)
     assert await admin.get(CONFIG_MAP, namespace, HISTORY)
     nodes = [obj async for obj in admin.list(NODE)]
-    assert any("taints" in obj["spec"] for obj in nodes)
+    assert any(taints(obj) for obj in nodes)
     assert all(obj["metadata"]["labels"].get("kaiwo/worker") == "true" for obj in nodes)
     assert (await admin.get(NAMESPACE, None, team))["metadata"]["labels"]["kueue-managed"] == "true"
 
@@ -214,7 +220,7 @@ async def test_the_operator_alone_can_be_removed(
     before = await asyncio.to_thread(cluster_state, control_plane)
     installed = await site()
     await admin.create(KAIWO_JOB, installed.workload("KaiwoJob", "train"))
-    await admin.create(KAIWO_CONFIG, CONFIG)
+    await admin.create(KAIWO_CONFIG, CONFIG, field_manager="me")
     kept = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes", "--operator-only")
     assert kept.code == 0, kept.err
     assert await admin.get(KAIWO_JOB, team, "train")
