@@ -41,6 +41,11 @@ PROBLEMS = frozenset(
 _SKEW = 2.0
 """Seconds by which the clocks of two API servers may differ, whole seconds included."""
 
+_STEADY_SECONDS = 20.0
+"""Seconds that a container runs after a crash before it counts as recovered."""
+
+_CRASHES = "CrashLoopBackOff"
+
 _NODE_SKEW = 300.0
 """Seconds by which the clock of a node may be behind that of the API server."""
 
@@ -198,10 +203,14 @@ def _problems(pod: Object) -> Iterator[Finding]:
                 yield Finding(
                     reason, f"{what}{_PULLS}{container.get('image', '')!r} cannot be pulled{_why(waiting)}"
                 )
-            elif reason == "CrashLoopBackOff":
+            elif reason == _CRASHES:
                 yield Finding(reason, what + _last_exit(container))
             else:
                 yield Finding(reason, _line(what, waiting.get("message")))
+        elif _crashed(container, status):
+            # In its back-off a kubelet shows a container as waiting or as terminated.
+            ended = _exit(_state(container, "terminated") or {})
+            yield Finding(_CRASHES, f"container {container.get('name')} of pod {name}: {_CRASHES}, {ended}")
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             text = str(condition.get("message") or "")
@@ -210,6 +219,34 @@ def _problems(pod: Object) -> Iterator[Finding]:
                 "VolumeNotBound" if volume else "Unschedulable",
                 _line(f"pod {name} cannot be scheduled", text),
             )
+
+
+def _crashed(container: Object, status: Object) -> bool:
+    """Whether the container has ended with an error, and will be restarted as it was before."""
+    ended = _state(container, "terminated")
+    if ended is None or status.get("phase") not in ("Pending", "Running"):
+        return False
+    return bool(container.get("restartCount")) and bool(ended.get("exitCode"))
+
+
+def recovering(pods: Iterable[Object], now: datetime) -> tuple[Finding, float] | None:
+    """The crash after which a container runs again for a short time only, and seconds until that is over.
+
+    Without a readiness probe such a container is ready at once, and between two crashes it means nothing.
+    """
+    found = [
+        (Finding(_CRASHES, f"container {container.get('name')} of pod {pod_name(pod)}: {_exit(last)}"), left)
+        for pod in pods
+        for container in containers(pod)
+        if container.get("restartCount") and (last := _last(container)).get("exitCode")
+        if (left := _left(container, now)) > 0
+    ]
+    return max(found, key=lambda each: each[1], default=None)
+
+
+def _left(container: Object, now: datetime) -> float:
+    since = parse_time((_state(container, "running") or {}).get("startedAt"))
+    return 0.0 if since is None else _STEADY_SECONDS - (now - since).total_seconds()
 
 
 def _rejection(pod: Object) -> Finding | None:

@@ -51,7 +51,8 @@ def observe(seen: Observation) -> Outcome:
     queued = _queued(seen, pods, serving, name)
     if queued is not None and not serving and all(pod_status.gated(pod) for pod in pods):
         return queued
-    if known and _is_ready(status, wanted):
+    recovering = pod_status.recovering(pods, seen.now)
+    if known and _is_ready(status, wanted) and recovering is None:
         return Outcome("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
     stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
     left: float | None = None
@@ -59,7 +60,7 @@ def observe(seen: Observation) -> Outcome:
         left = _until_deadline(seen, spec)
         if left is None:
             return _stuck(seen, pods, name, spec, started)
-    return _active(seen, pods, wanted, queued, left)
+    return _active(seen, pods, wanted, queued, left, recovering=recovering)
 
 
 def _count(value: object, absent: int = 0) -> int:
@@ -142,10 +143,15 @@ def _active(
     wanted: int,
     queued: Outcome | None,
     deadline_in: float | None,
+    *,
+    recovering: tuple[Finding, float] | None,
 ) -> Outcome:
     running = [pod for pod in pods if pod_status.runs(pod)]
     finding, requeue_after, _ = _check(seen, pods)
     delays = [deadline_in, requeue_after]
+    if finding is None and recovering is not None:
+        finding = recovering[0]
+        delays.append(recovering[1])
     if finding is None and queued is not None:
         finding = Finding(queued.reason, queued.message)
     refused = False

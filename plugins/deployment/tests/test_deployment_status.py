@@ -117,6 +117,45 @@ def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) ->
     assert "\n" not in found.message
 
 
+def crashing(state: Any, *, restarts: int = 4, code: int = 1) -> dict[str, Any]:
+    """A pod whose container has ended with a code before."""
+    found = pod("a", state=state)
+    found["status"]["phase"] = "Running"
+    last = {"terminated": {"exitCode": code, "reason": "Error", "startedAt": STARTED}}
+    found["status"]["containerStatuses"][0] |= {"restartCount": restarts, "lastState": last}
+    return found
+
+
+def ran(seconds: float) -> dict[str, Any]:
+    """The state of a container that has run for so long."""
+    return {"running": {"startedAt": (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")}}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"waiting": {"reason": "CrashLoopBackOff"}},
+        {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": STARTED}},
+    ],
+)
+def test_a_container_in_its_back_off_is_told_with_its_exit_code(state: Any) -> None:
+    """A kubelet shows it as waiting or as terminated, and the status must not change between the two."""
+    found = seen(status(1, 1, 0), crashing(state), replicas=1)
+    assert (found.status, found.reason) == ("STARTING", "CrashLoopBackOff")
+    assert found.message == "container c of pod a: CrashLoopBackOff, exited with code 1"
+
+
+def test_a_service_is_not_ready_between_its_crashes() -> None:
+    """Without a probe its container is ready as soon as it runs; it must have run for a while."""
+    found = seen(status(1, 1, 1), crashing(ran(2)), replicas=1)
+    assert (found.status, found.reason) == ("RUNNING", "CrashLoopBackOff")
+    assert "exited with code 1" in found.message
+    assert found.requeue_after == pytest.approx(18.0)
+    assert seen(status(1, 1, 1), crashing(ran(21)), replicas=1).status == "READY"
+    assert seen(status(1, 1, 1), crashing(ran(2), code=0), replicas=1).status == "READY"
+    assert seen(status(1, 1, 1), crashing(ran(2), restarts=0), replicas=1).status == "READY"
+
+
 def test_a_gated_pod_of_a_serving_service_is_reported_and_no_more() -> None:
     """The service continues; the reason is the queue's."""
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)
