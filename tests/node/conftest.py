@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import shutil
+import tempfile
 import time
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.client import CoreV1Api
+from kubernetes.config import new_client_from_config
+from kubernetes.stream import stream
 
-from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE, render_crds
+from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, KAIWO_SERVICE, render_crds
 from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess
+from kaiwo.testing.wheels import build_wheels, install
+from kaiwo_sandbox import process
+from kaiwo_sandbox.locks import locked
+from kaiwo_sandbox.paths import cache_dir
+from kaiwo_sandbox.real_node import namespaces
+from kaiwo_sandbox.real_node.configuration import CONTAINERD_SOCKET
+from kaiwo_sandbox.real_node.images import recipes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +35,7 @@ if TYPE_CHECKING:
     from kaiwo_sandbox.sandbox import Sandbox
 
 _HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
 _MOST_SECONDS = 300
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SMALL = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "2", "memory": "256Mi"}}
@@ -78,6 +93,58 @@ def operator(real_node: Sandbox, crds: None) -> Iterator[OperatorProcess]:
         process.wait_ready()
         yield process
     _log.warning("the operator's log:\n%s", process.log)
+
+
+def _environment(name: str, projects: list[Path], requirements: list[str]) -> Path:
+    """An environment with wheels of these projects, in the cache until a source of it changes."""
+    sources = [
+        file
+        for project in projects
+        for file in sorted([project / "pyproject.toml", *project.glob("kaiwo*/**/*")])
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+    digest = hashlib.sha256((_ROOT / "constraints.txt").read_bytes())
+    for file in sources:
+        digest.update(str(file.relative_to(_ROOT)).encode() + b"\0" + file.read_bytes())
+    root = cache_dir() / "environments"
+    target = root / f"{name}-{digest.hexdigest()[:16]}"
+    with locked(cache_dir() / "environments.lock"):
+        if not (target / "complete").exists():
+            for older in root.glob(f"{name}-*"):
+                shutil.rmtree(older)
+            target.mkdir(parents=True)
+            with tempfile.TemporaryDirectory() as temporary:
+                wheels = build_wheels(projects, Path(temporary))
+                install(wheels, requirements, _ROOT / "constraints.txt", target)
+            (target / "complete").touch()
+    return target / "venv"
+
+
+@pytest.fixture(scope="session")
+def operator_image(real_node: Sandbox) -> str:
+    """The operator's image, made by the steps of its recipe from this working tree."""
+    plugins = sorted(path.parent for path in _ROOT.glob("plugins/*/pyproject.toml"))
+    projects = [_ROOT, *(each for each in plugins if each.name != "sandbox")]
+    names = [tomllib.loads((each / "pyproject.toml").read_text())["project"]["name"] for each in projects]
+    return real_node.add_image(recipes.operator(_environment("operator", projects, names)))
+
+
+@pytest.fixture(scope="session")
+def download_image(real_node: Sandbox) -> str:
+    """The image of download pods, made by the steps of its recipe from this working tree."""
+    storage = _ROOT / "plugins" / "storage_s3_gcs_azure_git_hf"
+    requirements = ["kaiwo-storage-s3-gcs-azure-git-hf[download]"]
+    return real_node.add_image(recipes.downloader(_environment("download", [_ROOT, storage], requirements)))
+
+
+@pytest.fixture(scope="session")
+def downloads(real_node: Sandbox, operator: OperatorProcess, download_image: str) -> None:
+    """KaiwoConfig names the image of download pods, and requests few resources for them."""
+    del operator
+    storage = {"downloadImage": download_image, "downloadResources": SMALL}
+    path = f"/apis/{KAIWO_CONFIG.api_version}/{KAIWO_CONFIG.plural}/kaiwo"
+    body = {"spec": {"storage": storage}}
+    real_node.api.request("PATCH", path, body, content_type="application/merge-patch+json")
 
 
 class Lab:
@@ -156,6 +223,35 @@ class Lab:
         """What the only pod of a workload has written."""
         found: str = self.api.get(f"{self.core}/pods/{self.pod(workload)['metadata']['name']}/log")
         return found
+
+    def secret(self, name: str, **values: str) -> None:
+        """Create a Secret."""
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values}
+        self.api.create(f"{self.core}/secrets", body)
+
+    def kill(self, pod: Object) -> None:
+        """Kill the first container of a pod, as the kernel does when memory is short."""
+        container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+        init = process.recorded(self.sandbox.directory)["real-node"]
+        ctr = ["ctr", "--address", CONTAINERD_SOCKET, "--namespace", "k8s.io"]
+        namespaces.run(init.pid, [*ctr, "task", "kill", "--signal", "SIGKILL", container])
+
+    def execute(self, pod: Object, *command: str) -> str:
+        """Run a command in the first container of a pod; its output and its errors."""
+        name = pod["metadata"]["name"]
+        loaded = new_client_from_config(str(self.sandbox.kubeconfig))
+        with loaded as client:
+            output: str = stream(
+                CoreV1Api(client).connect_get_namespaced_pod_exec,
+                name,
+                self.namespace,
+                command=list(command),
+                stdout=True,
+                stderr=True,
+                stdin=False,
+                tty=False,
+            )
+        return output
 
     def terminated(self, workload: str) -> Object:
         """How the container of the only pod of a workload ended, as the kubelet reports it."""

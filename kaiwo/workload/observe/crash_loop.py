@@ -34,8 +34,9 @@ _EPOCH = 86400.0
 def looping(pod: Object, now: datetime, recorded: Finding | None) -> list[tuple[Object, float]]:
     """The containers of a pod that are in a crash loop, each with the seconds until it counts as recovered.
 
-    Infinite while it does not run. A crash loop begins when the kubelet says so. It lasts through the runs in
-    between, which the recorded status tells from other runs.
+    Infinite while it does not run. A crash loop begins when the kubelet says so, or when a container that
+    was restarted before has failed again: in its back-off a kubelet shows it as waiting or as terminated. It
+    lasts through the runs in between, which the recorded status tells from other runs.
 
     Args:
         pod: the pod.
@@ -44,13 +45,15 @@ def looping(pod: Object, now: datetime, recorded: Finding | None) -> list[tuple[
     """
     status, spec = lenient_map(pod.get("status")), lenient_map(pod.get("spec"))
     known = recorded is not None and (recorded.reason == CRASH_LOOP or f": {CRASH_LOOP}" in recorded.message)
+    restarted = status.get("phase") in ("Pending", "Running") and spec.get("restartPolicy") != "Never"
     found = []
     for name, ends in (
         ("initContainerStatuses", True),
         ("containerStatuses", spec.get("restartPolicy", "Always") != "Always"),
     ):
         for container in lenient_maps(status.get(name)):
-            left = _recovers_in(container, now, known=known, ends=ends)
+            left = math.inf if restarted and _failed_again(container) else 0.0
+            left = left or _recovers_in(container, now, known=known, ends=ends)
             if left > 0:
                 found.append((container, left))
     return found
@@ -80,6 +83,11 @@ def restarts(container: Object) -> str:
         return "1 restart"
     power = 10 ** (len(str(count)) - 1)
     return f"at least {next(step * power for step in (5, 2, 1) if step * power <= count)} restarts"
+
+
+def _failed_again(container: Object) -> bool:
+    ended = lenient_map(lenient_map(container.get("state")).get("terminated"))
+    return bool(container.get("restartCount")) and bool(ended.get("exitCode"))
 
 
 def _recovers_in(container: Object, now: datetime, *, known: bool, ends: bool) -> float:

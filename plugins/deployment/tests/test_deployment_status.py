@@ -117,6 +117,31 @@ def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) ->
     assert "\n" not in found.message
 
 
+def crashing(state: Any) -> dict[str, Any]:
+    """A pod whose container ended with exit code 1 and was restarted four times."""
+    found = pod("a", state=state)
+    found["status"]["phase"] = "Running"
+    last = {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": STARTED}}
+    found["status"]["containerStatuses"][0] |= {"restartCount": 4, "lastState": last}
+    return found
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"waiting": {"reason": "CrashLoopBackOff"}},
+        {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": STARTED}},
+    ],
+)
+def test_a_container_in_its_back_off_is_reported_with_its_exit_code(state: Any) -> None:
+    """A kubelet shows it as waiting or as terminated, and the status must not change between the two."""
+    found = seen(status(1, 1, 0), crashing(state), replicas=1)
+    assert (found.status, found.reason) == ("STARTING", "CrashLoopBackOff")
+    assert found.message == (
+        "container c of pod a: CrashLoopBackOff, at least 2 restarts, last exited with code 1"
+    )
+
+
 def test_a_gated_pod_of_a_serving_service_is_reported_and_no_more() -> None:
     """The service continues; the reason is the queue's."""
     found = seen(status(2, 2, 1), RUN, pod("g", state=WAITS, gated=True), queued=True, admission=QUOTA)

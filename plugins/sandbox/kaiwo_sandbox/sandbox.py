@@ -182,11 +182,14 @@ class Sandbox:
     def add_image(self, image: Image) -> str:
         """Make an image if it is not in the cache, serve it to the real node, and return its reference.
 
+        The reference has the digest, because a node does not pull a tag again that it has.
+
         Raises:
             SandboxError: a program that the image needs is not installed.
         """
-        registry.add(node.registry_root(self.directory), image.name, store.ensure(image))
-        return f"{recipes.REGISTRY}/{image.name}"
+        made = store.ensure(image)
+        registry.add(node.registry_root(self.directory), image.name, made)
+        return f"{recipes.REGISTRY}/{image.name}@{store.digest(made)}"
 
     def create_crds(self, definitions: Sequence[Object]) -> None:
         """Create CRDs and return when the API server serves them.

@@ -44,17 +44,18 @@ class DownloadServers:
         url: base of both.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, host: str = "127.0.0.1") -> None:
         """Bind the port.
 
         Args:
             directory: where the git repository is created.
+            host: the address to listen on.
         """
         self._directory = directory
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server = _Server((host, 0), _Handler)
         self._server.repositories = directory / "git"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http://{host}:{self._server.server_address[1]}"
 
     @property
     def changes(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.real_node.images.layers import Copy, Directory, Link, Text, Tree, copy_tree
+from kaiwo_sandbox.real_node.requirements import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,6 +94,36 @@ def python() -> Tree:
     tree |= programs([interpreter, *extensions])
     for name in ("python3", "python"):
         tree.setdefault(f"usr/bin/{name}", Link(str(interpreter)))
+    return tree
+
+
+def git() -> Tree:
+    """Git with its programs for http and https."""
+    listed = subprocess.run(
+        [path_of("git"), "--exec-path"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    core = Path(listed)
+    remote = [core / name for name in ("git-remote-http", "git-remote-https")]
+    tree = copy_tree(core, str(core).lstrip("/"))
+    return tree | programs([path_of("git"), *remote])
+
+
+def environment(directory: Path, target: str) -> Tree:
+    """A Python environment (venv) of this machine at another path, with the libraries that its modules load.
+
+    Its programs name the path of their interpreter in the first line, which becomes the one in the image.
+    """
+    tree = copy_tree(directory, target, skip=frozenset({"__pycache__"}))
+    for module in directory.rglob("*.so"):
+        for library in _libraries(module):
+            if not library.is_relative_to(directory):
+                tree[_place(library)] = Copy(Path(os.path.realpath(library)))
+    old, new = str(directory).encode(), f"/{target}".encode()
+    for script in (directory / "bin").iterdir():
+        if script.is_file() and not script.is_symlink():
+            content = script.read_bytes()
+            if old in content:
+                tree[f"{target}/bin/{script.name}"] = Text(content.replace(old, new), 0o755)
     return tree
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kaiwo_sandbox.real_node.images import machine, pause
 from kaiwo_sandbox.real_node.images.layers import Text
 from kaiwo_sandbox.real_node.images.store import Image
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kaiwo_sandbox.real_node.images.layers import Tree
 
 REGISTRY = "registry.sandbox"
 """The registry's name in image references; containerd is configured to find it."""
@@ -14,6 +21,43 @@ BUSYBOX = f"{REGISTRY}/busybox:1"
 PYTHON = f"{REGISTRY}/python:3"
 
 
+_VENV = "opt/kaiwo"
+_KAIWO_ENVIRONMENT = {
+    "PATH": "/opt/kaiwo/bin:/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",  # noqa: S108  a path in the image
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def operator(environment: Path) -> Image:
+    """The image of `deploy/operator/Containerfile`, from an environment with Kaiwo and its plugins."""
+    return Image(
+        "kaiwo-operator:1",
+        [_base(), machine.environment(environment, _VENV)],
+        entrypoint=("kaiwo",),
+        arguments=("operator", "run"),
+        environment=_KAIWO_ENVIRONMENT,
+        user="65532:65532",
+    )
+
+
+def downloader(environment: Path) -> Image:
+    """The image of `deploy/downloader/Containerfile`, from an environment with the download program."""
+    return Image(
+        "kaiwo-downloader:1",
+        [_base() | machine.git(), machine.environment(environment, _VENV)],
+        entrypoint=("kaiwo-download",),
+        arguments=("/config/config.yaml",),
+        environment=_KAIWO_ENVIRONMENT,
+        user="1000:1000",
+    )
+
+
+def _base() -> Tree:
+    """What stands for ``python:slim``."""
+    return machine.system() | machine.busybox() | machine.programs(["/bin/bash"]) | machine.python()
+
+
 def standard() -> list[Image]:
     """The images of every real node: pause, busybox, and python with bash."""
     return [
@@ -21,7 +65,7 @@ def standard() -> list[Image]:
         Image("busybox:1", [machine.system() | machine.busybox()], arguments=("sh",)),
         Image(
             "python:3",
-            [machine.system() | machine.busybox() | machine.programs(["/bin/bash"]), machine.python()],
+            [_base()],
             arguments=("python3",),
             environment={"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
         ),

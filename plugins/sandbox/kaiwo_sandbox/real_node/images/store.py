@@ -75,6 +75,11 @@ def ensure(image: Image) -> Path:
     return target
 
 
+def digest(directory: Path) -> str:
+    """The digest of the image in this directory, which is that of its manifest."""
+    return f"sha256:{hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()}"
+
+
 def _configuration(image: Image) -> dict[str, Any]:
     environment = {"PATH": _PATH, **image.environment}
     config: dict[str, Any] = {
@@ -97,10 +102,10 @@ def _write(image: Image, configuration: dict[str, Any], target: Path) -> None:
     descriptors = []
     for number, tree in enumerate(image.trees):
         temporary = blobs / f"layer-{number}"
-        digest, size = layers.write(tree, temporary)
-        temporary.rename(blobs / digest)
-        digests.append(f"sha256:{digest}")
-        descriptors.append({"mediaType": _LAYER_TYPE, "digest": f"sha256:{digest}", "size": size})
+        content, size = layers.write(tree, temporary)
+        temporary.rename(blobs / content)
+        digests.append(f"sha256:{content}")
+        descriptors.append({"mediaType": _LAYER_TYPE, "digest": f"sha256:{content}", "size": size})
     config = json.dumps(
         {
             "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
