@@ -78,8 +78,11 @@ def run() -> list[Figure]:
     resting: list[tuple[dict[str, Any], Facts]] = []
     for number, obj in enumerate(new):
         live = _live(plan_object(obj, registry, facts), number)
-        with_child = Facts(now=now, config=facts.config, nodes=nodes, live=live)
+        made = frozenset({live["metadata"]["uid"]})
+        with_child = Facts(now=now, config=facts.config, nodes=nodes, live=live, made=made)
         answer = plan_object(obj, registry, with_child)
+        if answer.child is None or answer.child.uid not in made:
+            raise RuntimeError(f"the child of {obj['metadata']['name']} is not its own")
         resting.append(({**obj, "status": answer.statuses[-1]}, with_child))
     by_hand = _per_second(
         lambda number: finished_job(f"plan-{number}", "team-a", new[number]["metadata"]["uid"])
