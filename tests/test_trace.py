@@ -23,6 +23,7 @@ from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.engine.controller import Watch
 from kaiwo.engine.resource import JOB, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.store import Cache
+from kaiwo.engine.turns import Turns
 from kaiwo.engine.writer import Writer
 from kaiwo.host.cluster_facts import ClusterFacts
 from kaiwo.host.kaiwoconfig import LiveConfig
@@ -116,6 +117,7 @@ class MemoryApi:
         self.on_unreadable_change = lambda _: None
         self.cache = Cache()
         self.client: Any = self
+        self.turns = Turns()
         self.writer = Writer(
             self.client, self.cache, field_manager="kaiwo", applied_annotation="kaiwo.silogen.ai/applied"
         )

@@ -111,7 +111,7 @@ _MESSAGES: dict[str, tuple[str, str]] = {
     "string_too_short": ("is empty", "give at least {min_length} character(s)"),
     "string_too_long": ("{value} is longer than {max_length} characters", "shorten it"),
     "too_short": ("has {actual_length} items, fewer than {min_length}", "add an item, or remove the field"),
-    "too_long": ("has {actual_length} items, more than {max_length}", "remove some"),
+    "too_long": ("has more than {max_length} items", "remove some"),
 }
 
 _OTHER = ("{value} is not allowed here", "kubectl explain shows what the field takes")

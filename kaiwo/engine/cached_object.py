@@ -138,6 +138,11 @@ class CachedObject:
         return self.part("metadata", "creationTimestamp") or ""
 
     @property
+    def size(self) -> int:
+        """Bytes of its JSON, without what is not kept."""
+        return len(self.clean())
+
+    @property
     def undecodable(self) -> str:
         """Why the object cannot be decoded as a whole, with the path of the field; empty when it can."""
         return ", ".join(self._omitted.values())

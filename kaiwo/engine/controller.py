@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.errors import EngineError, NotLeading
 from kaiwo.engine.store import CacheEvent
+from kaiwo.engine.turns import SLICE
 from kaiwo.engine.workqueue import LOW, Key, WorkQueue
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-SLICE = 0.005
-"""Seconds that a worker runs without a pause before others (watches, the lease) get their turn."""
+SPARE_WORKERS = 4
+"""Workers beside those that keys of one namespace can occupy, so that another namespace finds one free."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Controller:
             watches: what it reads.
             reconcile: brings the cluster to what one key wants. Returns seconds after which to reconcile
                 again without an event, or None. What it raises backs off this key alone.
-            workers: keys worked on at once.
+            workers: keys of one namespace worked on at once; all namespaces together have a few more.
             timeout: seconds after which a reconciliation is cancelled and counts as failed. Only one that
                 awaits can be cancelled; one that computes holds up the process.
             on_error: called with each failure, a cancelled reconciliation's TimeoutError included.
@@ -143,7 +144,7 @@ class Controller:
             metrics: counts reconciliations.
             grace: seconds that begun reconciliations have at the end.
         """
-        self.queue = WorkQueue()
+        self.queue = WorkQueue(per_namespace=self._workers)
         self._metrics = metrics
         self._running = True
         self._held.clear()
@@ -154,7 +155,8 @@ class Controller:
         for key in self._cached(cache):
             self.queue.add(key, LOW)
         workers = [
-            asyncio.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._workers)
+            asyncio.create_task(self._work(), name=f"{self.name}-{number}")
+            for number in range(self._workers + SPARE_WORKERS)
         ]
         try:
             await stop.wait()

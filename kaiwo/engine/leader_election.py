@@ -178,10 +178,8 @@ class LeaderElector:
             self._mine, self.problem = None, ""
             return False  # another process was quicker; the next read shows which
         except (EngineError, TimeoutError) as error:
-            before, self.problem = self.problem, str(error) or "timed out"
-            self._mine = None
-            level = logging.DEBUG if self.problem == before else logging.WARNING
-            _log.log(level, "lease %s/%s: %s", self._namespace, self._name, self.problem)
+            self._mine, self.problem = None, str(error) or "timed out"
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, self.problem)
             return False
         self.problem = ""
         if held:

@@ -14,6 +14,7 @@ from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.reader import STALL
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.store import Cache
+from kaiwo.engine.turns import Turns
 from kaiwo.engine.writer import Writer
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.controller import Controller, Watch
     from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.leader_election import LeaderElector
+    from kaiwo.engine.lease_thread import LeaseThread
     from kaiwo.engine.resource import Resource
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ class Manager:
         health: checks for /readyz, and for others to add to.
         conditions: the configuration objects whose conditions are shown as metrics.
         leader_elector: None to lead at once (a single process on a developer's machine).
+        turns: for what computes long in a reconciliation.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Manager:
         applied_annotation: str,
         component: str,
         instance: str = "",
-        leader_elector: LeaderElector | None = None,
+        leader_elector: LeaderElector | LeaseThread | None = None,
         metrics: Metrics | None = None,
         stall: float = STALL,
         grace: float = 10.0,
@@ -86,6 +89,7 @@ class Manager:
             HealthMetrics(self.metrics.prefix, self.health, lambda: client.failing_writes.messages)
         )
         self.metrics.registry.register(self.conditions)
+        self.turns = Turns()
         self.leader_elector = leader_elector
         self._stall = stall
         self._grace = grace

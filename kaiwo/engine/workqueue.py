@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
+from collections import Counter, deque
 from typing import NamedTuple, Protocol
 
 from kaiwo.engine.backoff import pause
+from kaiwo.engine.lanes import Lanes
 
 NORMAL = 0
 """Priority of what changes."""
@@ -58,7 +59,7 @@ class WorkQueue:
     * A key is never handed out twice at once: added while it is worked on, it waits again afterwards.
     * Keys of a higher priority come first. A key that is added again keeps the higher of its priorities.
     * Within one priority namespaces take turns, so that ten thousand keys of one do not hold up the one key
-      of another.
+      of another. Of one namespace no more than a number of keys are worked on at once.
     * Delayed keys come when due; of several delays of one key the earliest counts.
     * Failures are counted per key, and each key backs off on its own.
 
@@ -68,17 +69,23 @@ class WorkQueue:
         observer: called with each step of a key; None for no one.
     """
 
-    def __init__(self, *, first_pause: float = 0.05, longest_pause: float = 60.0) -> None:
+    def __init__(
+        self, *, per_namespace: int | None = None, first_pause: float = 0.05, longest_pause: float = 60.0
+    ) -> None:
         """Make an empty queue.
 
         Args:
+            per_namespace: keys of one namespace that are worked on at once; None for any number.
             first_pause: seconds of back-off after the first failure of a key.
             longest_pause: the most; doubled pauses are cut to it.
         """
         self.observer: QueueObserver | None = None
         self._first_pause = first_pause
         self._longest_pause = longest_pause
-        self._lanes: dict[int, _Lanes] = {}
+        self._lanes: dict[int, Lanes[Key]] = {}
+        self._per_namespace = per_namespace
+        self._busy: Counter[str] = Counter()  # keys that are worked on
+        self._full: set[str] = set()  # namespaces of which no more are
         self._waiting: dict[Key, int] = {}
         self._active: dict[Key, int] = {}
         self._again: dict[Key, int] = {}
@@ -155,7 +162,7 @@ class WorkQueue:
 
     async def get(self) -> Key | None:
         """The next key, which then counts as being worked on until `done`; None once the queue is shut."""
-        while not self._waiting:
+        while (key := self._take()) is None:
             if self._closed:
                 return None
             getter = asyncio.get_running_loop().create_future()
@@ -169,11 +176,12 @@ class WorkQueue:
                 elif getter in self._getters:
                     self._getters.remove(getter)
                 raise
-        return self._take()
+        return key
 
     def done(self, key: Key) -> None:
         """End the work on a key; if it was added meanwhile, it waits again."""
-        self._active.pop(key, None)
+        if self._active.pop(key, None) is not None:
+            self._release(key.namespace)
         if self.observer is not None:
             self.observer.finished(key)
         priority = self._again.pop(key, None)
@@ -204,26 +212,43 @@ class WorkQueue:
         self._waiting[key] = priority
         lanes = self._lanes.get(priority)
         if lanes is None:
-            lanes = self._lanes[priority] = _Lanes()
-        lanes.append(key)
+            lanes = self._lanes[priority] = Lanes()
+        lanes.append(key.namespace, key)
         if not raised:
             if self.observer is not None:
                 self.observer.added(key)
             self._notify()
 
-    def _take(self) -> Key:
-        while True:
-            priority = max(self._lanes)
+    def _take(self) -> Key | None:
+        """The next key whose namespace may have one more worked on, None when there is none."""
+        for priority in sorted(self._lanes, reverse=True):
             lanes = self._lanes[priority]
-            key = lanes.pop()
+            while (key := lanes.pop(self._full)) is not None:
+                if self._waiting.get(key) == priority:
+                    break
             if not lanes:
                 del self._lanes[priority]
-            if self._waiting.get(key) == priority:
+            if key is not None:
                 del self._waiting[key]
                 self._active[key] = priority
+                self._occupy(key.namespace)
                 if self.observer is not None:
                     self.observer.taken(key)
                 return key
+        return None
+
+    def _occupy(self, namespace: str) -> None:
+        self._busy[namespace] += 1
+        if self._busy[namespace] == self._per_namespace:
+            self._full.add(namespace)
+
+    def _release(self, namespace: str) -> None:
+        self._busy[namespace] -= 1
+        if not self._busy[namespace]:
+            del self._busy[namespace]
+        if namespace in self._full:
+            self._full.discard(namespace)
+            self._notify()
 
     def _notify(self) -> None:
         while self._getters:
@@ -255,32 +280,3 @@ class WorkQueue:
             del self._delayed[key]
             self.add(key, delayed.priority)
         self._set_timer()
-
-
-class _Lanes:
-    """Keys of one priority, first in, first out within a namespace; namespaces take turns."""
-
-    def __init__(self) -> None:
-        self._lanes: dict[str, deque[Key]] = {}
-        self._turns: deque[str] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._turns)
-
-    def append(self, key: Key) -> None:
-        lane = self._lanes.get(key.namespace)
-        if lane is None:
-            self._lanes[key.namespace] = deque((key,))
-            self._turns.append(key.namespace)
-        else:
-            lane.append(key)
-
-    def pop(self) -> Key:
-        namespace = self._turns.popleft()
-        lane = self._lanes[namespace]
-        key = lane.popleft()
-        if lane:
-            self._turns.append(namespace)
-        else:
-            del self._lanes[namespace]
-        return key

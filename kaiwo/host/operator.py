@@ -23,6 +23,7 @@ from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
 from kaiwo.engine.leader_election import LeaderElector
+from kaiwo.engine.lease_thread import LeaseThread
 from kaiwo.engine.manager import Manager
 from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
@@ -90,22 +91,28 @@ class Operator:
             connection, user_agent=f"kaiwo-operator/{version('kaiwo')}", metrics=self._metrics
         )
         self._namespace = settings.namespace or connection.namespace
-        lease = (
-            LeaderElector(self._client, self._namespace, settings.lease_name, identity)
-            if settings.leader_election
-            else None
-        )
+        self._lease = self._lease_thread(self._namespace, identity) if settings.leader_election else None
         self._manager = Manager(
             self._client,
             field_manager=MANAGER,
             applied_annotation=APPLIED,
             component="kaiwo",
             instance=identity,
-            leader_elector=lease,
+            leader_elector=self._lease,
             metrics=self._metrics,
         )
         self._workloads: list[WorkloadReconciler] = []
         self._wire()
+
+    def _lease_thread(self, namespace: str, identity: str) -> LeaseThread:
+        """The Lease with a connection of its own: the operator's may be busy or full."""
+        settings = self._settings
+        client = Client(
+            credentials.load(settings.kubeconfig, settings.context),
+            user_agent=f"kaiwo-operator/{version('kaiwo')}",
+            metrics=self._metrics,
+        )
+        return LeaseThread(LeaderElector(client, namespace, settings.lease_name, identity), client)
 
     def _wire(self) -> None:
         manager, settings, plugins = self._manager, self._settings, self._plugins
@@ -143,7 +150,7 @@ class Operator:
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
-                on_transition=self._transition, workers=settings.workers,
+                on_transition=self._transition, planning=self._limit.planning, workers=settings.workers,
                 namespace=settings.watch_namespace or None,
             )  # fmt: skip
             manager.add(workloads.controller)
@@ -224,6 +231,8 @@ class Operator:
                 await self._listeners.close()
                 await endpoint.close()
                 await self._client.close()
+                if self._lease is not None:
+                    await self._lease.close()
         _log.info("operator stopped")
 
     def _ready(self) -> tuple[bool, Object]:

@@ -9,19 +9,22 @@ returns to Python; the liveness probe restarts such a process.
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from kaiwo.engine.workqueue import Key
 from kaiwo.plugin.backend_base import BACKEND_METHODS
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.workload.model import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
     from pydantic import ValidationError
@@ -35,11 +38,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SUSPECT_SECONDS = 600.0
-"""How long a plugin that hung gets only the short limit."""
+"""How long a plugin that hung for a workload gets only the short limit for it."""
 
 SHORT = 0.05
-"""Share of the limit for such a plugin: a thousand workloads that make it hang must not stop all others, and
-its other workloads must not fail. A call takes under a millisecond, so it is still generous."""
+"""Share of the limit for such a workload. A call takes under a millisecond, so it is still generous."""
+
+MANY = 3
+"""Workloads of one namespace that made a plugin hang, after which all of that namespace get the short limit:
+a thousand of them must not stop the operator. Other namespaces are not concerned."""
+
+
+_NOBODY = Key("", "")
+"""Who calls of no plan are for: they read nodes or the configuration."""
+
+_LEAST = 0.001  # seconds of a call for a plan whose time is used up
 
 
 class PluginHung(TimeoutError):
@@ -51,7 +63,7 @@ class _Interrupt(BaseException):
 
 
 class TimeLimit:
-    """Guards calls, one plugin at a time.
+    """Guards calls, one plugin at a time, and all calls for one plan together.
 
     Only the main thread can be interrupted, while the guard is entered; elsewhere calls run unguarded.
     """
@@ -68,7 +80,10 @@ class TimeLimit:
         self._armed = False
         self._alarms = 0
         self._active = False
-        self._suspects: dict[str, float] = {}  # plugin -> until when
+        self._subject = _NOBODY
+        self._deadline = math.inf
+        # plugin and namespace -> workload -> until when
+        self._suspects: dict[tuple[str, str], dict[str, float]] = {}
 
     def __enter__(self) -> Self:
         """Take over SIGALRM, if this is the main thread."""
@@ -83,9 +98,28 @@ class TimeLimit:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             self._active = False
 
+    @contextmanager
+    def planning(self, key: Key) -> Iterator[None]:
+        """Compute for a workload: its calls together may take as long as a single one."""
+        self._subject, self._deadline = key, self._clock() + self.seconds
+        try:
+            yield
+        finally:
+            self._subject, self._deadline = _NOBODY, math.inf
+
     def limit_of(self, plugin: str) -> float:
         """Seconds that a call of the plugin may take now."""
-        return self.seconds * (SHORT if self._clock() < self._suspects.get(plugin, 0.0) else 1.0)
+        seconds = self.seconds * (SHORT if self._suspected(plugin) else 1.0)
+        return max(_LEAST, min(seconds, self._deadline - self._clock()))
+
+    def _suspected(self, plugin: str) -> bool:
+        namespace, name = self._subject
+        found = self._suspects.get((plugin, namespace))
+        if not found:
+            return False
+        now = self._clock()
+        found = self._suspects[plugin, namespace] = {n: until for n, until in found.items() if now < until}
+        return name in found or len(found) >= MANY
 
     def wrap(self, plugin: str, what: str, function: Callable[..., T]) -> Callable[..., T]:
         """The function under the time limit.
@@ -100,7 +134,7 @@ class TimeLimit:
             if not self._active or self._armed:
                 return function(*args, **kwargs)
             seconds = self.limit_of(plugin)
-            text = f"{what} did not return within {seconds:g} s"
+            text = f"{what} did not return within {seconds:.2g} s"
             self._alarms = 0
             # The timer may go off between any two steps, also while it is being disarmed. It raises twice at
             # most (see `_on_alarm`), so two levels around the call are enough to catch whatever comes late.
@@ -120,7 +154,9 @@ class TimeLimit:
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
                 if self._alarms:
-                    self._suspects[plugin] = self._clock() + SUSPECT_SECONDS
+                    namespace, name = self._subject
+                    suspects = self._suspects.setdefault((plugin, namespace), {})
+                    suspects[name] = self._clock() + SUSPECT_SECONDS
 
         return guarded
 

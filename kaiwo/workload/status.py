@@ -131,7 +131,8 @@ def _document(
         "message": _cut(outcome.message, _MAX_MESSAGE),
     }
     given = {condition.type for condition in outcome.conditions}
-    planned = _PLANNED if requested.wants(workload) else (*_PLANNED, requested.CONDITION)
+    downloads = workload.spec.storage is not None and requested.wants(workload)
+    planned = _PLANNED if downloads else (*_PLANNED, requested.CONDITION)
     drop = [name for name in planned if name not in given]
     if conditions := merge_conditions(before.get("conditions", []), outcome.conditions, now, drop):
         final["conditions"] = conditions

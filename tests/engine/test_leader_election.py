@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -95,27 +94,6 @@ async def test_the_first_candidate_leads_and_the_second_waits(server: LeaseServe
     assert a.valid()
     assert not b.valid()
     assert b.holder == "a"
-
-
-async def test_a_process_without_the_lease_says_why_and_once(
-    server: LeaseServer, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A standby is well while it waits, not while the API server is away; a cause that stays is one line."""
-    a, b = candidate(server, clock, "a"), candidate(server, clock, "b")
-    await a._attempt()
-    await b._attempt()
-    assert a.health() == (True, "this process leads")
-    assert b.health() == (True, "waits for lease ns/kaiwo, held by a")
-    server.away = True
-    for _ in range(5):
-        await b._attempt()
-    assert b.health() == (False, "lease ns/kaiwo: away")
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "lease ns/kaiwo: away"
-    ]
-    server.away = False
-    await b._attempt()
-    assert b.health()[0]
 
 
 async def test_writing_ends_before_the_lease_does(server: LeaseServer, clock: Clock) -> None:

@@ -217,3 +217,64 @@ async def test_a_cancelled_getter_passes_its_turn_on() -> None:
     first.cancel()
     assert await asyncio.wait_for(second, 1) == A
     await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_one_namespace_cannot_occupy_all_workers() -> None:
+    """Keys of a namespace wait while it has its share, and another namespace's key is taken at once."""
+    queue = WorkQueue(per_namespace=2)
+    for number in range(5):
+        queue.add(Key("busy", str(number)))
+    assert [await queue.get(), await queue.get()] == [Key("busy", "0"), Key("busy", "1")]
+    getter = asyncio.create_task(queue.get())
+    await asyncio.sleep(0.01)
+    assert not getter.done()
+    assert len(queue) == 3
+    queue.add(Key("other", "x"), LOW)
+    assert await getter == Key("other", "x")
+    getter = asyncio.create_task(queue.get())
+    await asyncio.sleep(0.01)
+    assert not getter.done()
+    queue.add(Key("busy", "0"))
+    queue.done(Key("busy", "0"))
+    assert await getter == Key("busy", "2")
+    queue.done(Key("busy", "1"))
+    assert [await queue.get()] == [Key("busy", "3")]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.sampled_from([NORMAL, LOW])), max_size=40
+    ),
+    st.integers(1, 3),
+)
+def test_every_key_is_worked_on_whatever_the_share_of_a_namespace(
+    added: list[tuple[str, int, int]], share: int
+) -> None:
+    """No key is lost or worked on twice, and no namespace has more than its share at once."""
+
+    async def run() -> None:
+        queue = WorkQueue(per_namespace=share)
+        seen: list[Key] = []
+        busy: dict[str, int] = {}
+
+        async def worker() -> None:
+            while (key := await queue.get()) is not None:
+                busy[key.namespace] = busy.get(key.namespace, 0) + 1
+                assert busy[key.namespace] <= share
+                await asyncio.sleep(0)
+                seen.append(key)
+                busy[key.namespace] -= 1
+                queue.done(key)
+
+        workers = [asyncio.create_task(worker()) for _ in range(5)]
+        keys = {Key(namespace, str(number)) for namespace, number, _ in added}
+        for namespace, number, priority in added:
+            queue.add(Key(namespace, str(number)), priority)
+        async with asyncio.timeout(5):
+            while len(seen) < len(keys) or queue.active:
+                await asyncio.sleep(0)
+        assert sorted(seen) == sorted(keys)
+        queue.shut_down()
+        await asyncio.gather(*workers)
+
+    asyncio.run(run())

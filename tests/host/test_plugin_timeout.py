@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kaiwo.host.plugin_timeout import SUSPECT_SECONDS, PluginHung, TimeLimit
+from kaiwo.engine.workqueue import Key
+from kaiwo.host.plugin_timeout import MANY, SUSPECT_SECONDS, PluginHung, TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,23 +63,63 @@ def test_results_and_errors_pass_through(limit: TimeLimit) -> None:
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
-def test_a_plugin_that_hung_gets_a_short_limit_for_a_while(limit: TimeLimit, clock: list[float]) -> None:
-    """Many workloads that make it hang cost little; its healthy workloads go on; trust comes back."""
-    hanging = limit.wrap("acme", "render", loop_for_ever)
-    healthy = limit.wrap("acme", "render", lambda: "fine")
-    full = limit.limit_of("acme")
-    with pytest.raises(PluginHung):
-        hanging()
+BAD, GOOD, FOREIGN = Key("team", "bad"), Key("team", "good"), Key("other", "bad")
+
+
+def hang(limit: TimeLimit, key: Key) -> None:
+    """Let plugin acme hang while it renders a workload."""
+    with limit.planning(key), pytest.raises(PluginHung):
+        limit.wrap("acme", "render", loop_for_ever)()
+
+
+def limit_for(limit: TimeLimit, key: Key, plugin: str = "acme") -> float:
+    """Seconds that a plugin has for a workload."""
+    with limit.planning(key):
+        return limit.limit_of(plugin)
+
+
+def test_a_workload_that_made_a_plugin_hang_gets_a_short_limit_for_a_while(
+    limit: TimeLimit, clock: list[float]
+) -> None:
+    """It costs little each time it is tried again; no other workload is concerned; trust comes back."""
+    full = limit_for(limit, BAD)
+    hang(limit, BAD)
     started = time.monotonic()
     for _ in range(20):
-        with pytest.raises(PluginHung):
-            hanging()
-        assert healthy() == "fine"
+        hang(limit, BAD)
     assert time.monotonic() - started < 20 * full
-    assert limit.limit_of("acme") < full
-    assert limit.limit_of("other") == full
+    assert limit_for(limit, BAD) < full
+    assert [limit_for(limit, key) for key in (GOOD, FOREIGN)] == pytest.approx([full, full])
+    assert limit_for(limit, BAD, "other") == pytest.approx(full)
     clock[0] += SUSPECT_SECONDS
-    assert limit.limit_of("acme") == full
+    assert limit_for(limit, BAD) == pytest.approx(full)
+
+
+def test_many_workloads_that_make_a_plugin_hang_shorten_the_limit_of_their_namespace_alone(
+    limit: TimeLimit,
+) -> None:
+    """A thousand of them must not stop the operator, nor take anything from another tenant."""
+    full = limit_for(limit, GOOD)
+    for number in range(MANY):
+        assert limit_for(limit, GOOD) == pytest.approx(full)
+        hang(limit, Key("team", f"bad-{number}"))
+    assert limit_for(limit, GOOD) < full
+    assert limit_for(limit, FOREIGN) == pytest.approx(full)
+
+
+def test_all_calls_for_one_plan_share_one_limit(limit: TimeLimit, clock: list[float]) -> None:
+    """A thousand slow calls for a thousand items do not take a thousand times as long as one."""
+
+    def slow() -> None:
+        clock[0] += 0.04
+
+    call = limit.wrap("acme", "check", slow)
+    with limit.planning(BAD):
+        call()
+        assert limit.limit_of("acme") == pytest.approx(0.01)
+        call()
+        assert limit.limit_of("acme") == pytest.approx(0.001)
+    assert limit_for(limit, BAD) == pytest.approx(0.05)
 
 
 def test_a_guarded_call_inside_another_runs_under_the_outer_limit(limit: TimeLimit) -> None:

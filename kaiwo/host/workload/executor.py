@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -29,6 +30,12 @@ _REJECTIONS = frozenset({400, 403, 404, 413, 422})
 404 is the answer for a kind that is not served."""
 
 _GONE = 404
+
+LARGE = 1 << 16
+"""Bytes of an object of which each write costs the API server so much that only a few are sent at once."""
+
+LARGE_WRITES = 2
+"""Statuses of large objects that are written at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +85,7 @@ class PlanExecutor:
         self._manager = manager
         self._kind = kind
         self._on_transition = on_transition
+        self._large = asyncio.Semaphore(LARGE_WRITES)
 
     async def run(self, writes: Iterable[Write], snapshot: Snapshot) -> list[str]:
         """Execute writes in order.
@@ -156,6 +164,13 @@ class PlanExecutor:
             StaleSnapshot: the workload changed or vanished meanwhile.
             Conflict: likewise.
         """
+        if not plan.statuses or entry.size <= LARGE:
+            return await self._report(entry, plan, now)
+        # The API server checks the whole object each time; sixteen at once leave it no time for others.
+        async with self._large:
+            return await self._report(entry, plan, now)
+
+    async def _report(self, entry: CachedObject, plan: Plan, now: datetime) -> str:
         version = entry.resource_version
         latest = entry
         for status in plan.statuses:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ from kaiwo.workload.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
@@ -68,6 +70,7 @@ class WorkloadReconciler:
         registry: Registry,
         *,
         on_transition: Callable[[Transition], None],
+        planning: Callable[[Key], AbstractContextManager[object]] = nullcontext,
         workers: int = 16,
         namespace: str | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -80,6 +83,7 @@ class WorkloadReconciler:
             reader: reads snapshots from the cache.
             registry: loaded declarations.
             on_transition: called with each status change that was written.
+            planning: entered around each computation for a workload; it limits the time.
             workers: workloads reconciled at the same time.
             namespace: the only namespace to watch, None for all.
             clock: monotonic seconds.
@@ -90,6 +94,7 @@ class WorkloadReconciler:
         self._reader = reader
         self._registry = registry
         self._clock = clock
+        self._planning = planning
         self._states = ReconcileStates()
         self._executor = PlanExecutor(manager, kind, on_transition)
         owners = reader.pod_owners
@@ -183,11 +188,13 @@ class WorkloadReconciler:
     ) -> float | None:
         # What is read after this may be newer than what was planned from; then the next one is not skipped.
         since, clock, now = self._states.requeues, self._clock(), datetime.now(UTC)
-        workload = Workload.from_live(entry.readable(), entry.undecodable)
         unreadable = {
             kind: words for kind, words in self._manager.unreadable.items() if kind in self._watched
         }
-        snapshot = self._reader.read(entry, workload, now, unreadable)
+        async with self._manager.turns.turn(key.namespace):
+            with self._planning(key):
+                workload = Workload.from_live(entry.readable(), entry.undecodable)
+                snapshot = self._reader.read(entry, workload, now, unreadable)
         decided = await self._plan_and_write(key, snapshot, state)
         try:
             version = await self._executor.report(entry, decided, now)
@@ -224,7 +231,9 @@ class WorkloadReconciler:
                 warning_event=state.warning_event,
                 warning_event_uid=state.warning_event_uid,
             )
-            decided = plan(workload, self._registry, facts, snapshot.choice)
+            async with self._manager.turns.turn(key.namespace):
+                with self._planning(key):
+                    decided = plan(workload, self._registry, facts, snapshot.choice)
             if not decided.writes and await self._read_events(decided, state):
                 continue
             if not decided.writes:

@@ -14,7 +14,6 @@ from kaiwo.workload.status import recorded_conditions
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Resource
     from kaiwo.plugin.backends import Backend
     from kaiwo.workload.model import ApiRejection, ChildRecord, Facts, Registry
 
@@ -106,15 +105,10 @@ def plan_without_rights(
     return plan_blocked(workload, blocked, backend=backend.name)
 
 
-def _kinds(backend: Backend) -> tuple[Resource, ...]:
-    """The kinds of objects that a backend's workloads have, and of the controllers of their pods."""
-    return (backend.child, *backend.secondary, *backend.pod_owners)
-
-
 def _missing_right(workload: Workload, registry: Registry, facts: Facts, backend: Backend) -> Blocked | None:
     """Which kinds cannot be listed; those that only other backends need do not matter."""
-    own = {*_kinds(backend), *((JOB,) if requested.wants(workload) else ())}
-    others = {kind for other in registry.backends for kind in _kinds(other)} - own
+    own = {backend.child, *backend.secondary, *((JOB,) if requested.wants(workload) else ())}
+    others = {kind for other in registry.backends for kind in (other.child, *other.secondary)} - own
     needed = {kind: words for kind, words in facts.unreadable.items() if kind not in others}
     if not needed:
         return None

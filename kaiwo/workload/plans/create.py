@@ -16,7 +16,7 @@ from kaiwo.workload.backend_selection import ignored_blocks
 from kaiwo.workload.defaults import resolve, with_settings
 from kaiwo.workload.download import requested
 from kaiwo.workload.download import state as download
-from kaiwo.workload.download.step import is_requested, missing_source, next_step
+from kaiwo.workload.download.step import Step, is_requested, missing_source, next_step
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.metadata import GPU_MODEL, label_value, name_problem, owned
 from kaiwo.workload.missing_queue import recorded_queue
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.facts import Allocation
     from kaiwo.plugin.queues import QueueAssignment
     from kaiwo.plugin.rendering import Resolved
-    from kaiwo.workload.download.step import Step
     from kaiwo.workload.model import Facts, PlanContext, Registry
 
 
@@ -139,11 +138,12 @@ def plan_create(case: PlanContext) -> Plan:
         return _blocked(case, answer, warnings)
     resolved, queue = answer
     made = make(case, resolved, queue)
-    storage = claims.reconcile_claims(case, resolved)
+    stored = case.workload.spec.storage is not None
+    storage = claims.reconcile_claims(case, resolved) if stored else claims.ClaimWrites()
     warnings += [*storage.warnings, *made.warnings]
     if blocked := storage.blocked or secondary_resources.taken(case, made):
         return _blocked(case, blocked, warnings)
-    step = next_step(case, resolved, made.child)
+    step = next_step(case, resolved, made.child) if stored else Step()
     if isinstance(step, Blocked):
         return _blocked(case, step, warnings)
     if case.facts.rejection is not None and not step.failed:

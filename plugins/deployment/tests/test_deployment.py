@@ -120,7 +120,7 @@ def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:
 
 
 def test_pods_are_found_by_a_label_that_no_others_have() -> None:
-    """The workload's uid selects, whatever was embedded; a warning reports it. `app` is one more label."""
+    """The workload's uid selects, whatever was embedded; a warning reports it."""
     for obj in (MINIMAL, GPUS, EMBEDDED):
         made = deployment(obj)
         labels = made["spec"]["template"]["metadata"]["labels"]

@@ -138,8 +138,6 @@ def test_the_default_queue_follows_the_nodes_and_nothing_else(
     spec["clusterQueues"][0]["namespaces"] = ["a"]
     spec["clusterQueues"].insert(0, MINE)
     spec["resourceFlavors"].append({"name": "own", "nodeLabels": {"pool": "own"}})
-    for flavor in spec["resourceFlavors"]:
-        flavor["topologyName"] = "racks"
     spec["workloadPriorityClasses"] = [{"metadata": {"name": "high"}, "value": 1}]
     after = quota_pools([labelled_node(item, vendors) for item in cluster[:2]])
     new = follow_pools(spec, after, "kaiwo", "kaiwo")
@@ -149,7 +147,6 @@ def test_the_default_queue_follows_the_nodes_and_nothing_else(
     assert default["spec"]["preemption"] == {"withinClusterQueue": "LowerPriority"}
     gpus = default["spec"]["resourceGroups"][0]["flavors"][1]["resources"][3]
     assert gpus == {"name": "amd.com/gpu", "nominalQuota": "8"}
-    assert [flavor["topologyName"] for flavor in new["resourceFlavors"]] == ["racks"] * 3
     assert follow_pools(new, after, "kaiwo", "kaiwo") == new
     gone = follow_pools(new, quota_pools([labelled_node(cluster[0], vendors)]), "kaiwo", "kaiwo")
     assert [item["name"] for item in gone["resourceFlavors"]] == [CPU_POOL, "own"]

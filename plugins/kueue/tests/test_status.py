@@ -83,18 +83,3 @@ def test_conditions_of_the_past_go_and_those_of_others_stay() -> None:
         "Ready": "NotTheSingleton",
         "Theirs": "Old",
     }
-
-
-def test_of_many_problems_five_are_named() -> None:
-    """The same sentence once; the rest is a count."""
-    many = [SyncProblem(CLUSTER_QUEUE, f"q{n}", "Invalid", f"problem {n}") for n in (1, 1, 2, 3, 4, 5, 6, 7)]
-    document = status((), many, generation=1, now=NOW)
-    messages = {c["type"]: c["message"] for c in document["conditions"]}
-    assert messages["Ready"] == ("problem 1; problem 2; problem 3; problem 4; problem 5; and 2 more")
-    assert messages["Ready"] == messages[CONDITIONS[CLUSTER_QUEUE]]
-    (ready,) = [
-        c["message"]
-        for c in status((), many[:2], generation=1, now=NOW)["conditions"]
-        if c["type"] == "Ready"
-    ]
-    assert ready == "problem 1"

@@ -9,15 +9,14 @@ import pytest
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 import kaiwo_ray_job.plugin
-from kaiwo.engine.resource import JOB, POD
+from kaiwo.engine.resource import JOB, POD, Resource
 from kaiwo.testing import job, plugins
 from kaiwo.workload.model import Registry
-from kaiwo_ray_job.plugin import RAY_CLUSTER, RAY_JOB
 
 if TYPE_CHECKING:
     from conftest import World
-    from kaiwo.engine.resource import Resource
 
+RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
 WORDS = 'User "kaiwo-operator" cannot list it'
 
 
@@ -28,19 +27,17 @@ def both(world: World) -> World:
     return world
 
 
-@pytest.mark.parametrize("kind", [RAY_JOB, RAY_CLUSTER])
-def test_a_kind_of_another_backend_does_not_matter(both: World, kind: Resource) -> None:
-    """One missing right does not stop the whole operator, also one to the controllers of pods."""
-    both.set(unreadable={kind: WORDS})
+def test_a_kind_of_another_backend_does_not_matter(both: World) -> None:
+    """One missing right does not stop the whole operator."""
+    both.set(unreadable={RAY_JOB: WORDS})
     both.settle()
     assert both.status["status"] == "STARTING"
 
 
-@pytest.mark.parametrize("kind", [RAY_JOB, RAY_CLUSTER])
-def test_a_kind_of_the_backend_stops_it(both: World, kind: Resource) -> None:
+def test_a_kind_of_the_backend_stops_it(both: World) -> None:
     """Nothing is created beside a child that cannot be seen; the message has the API server's words."""
     both.obj = job(image="image:1", ray=True, entrypoint="python main.py")
-    both.set(unreadable={kind: WORDS})
+    both.set(unreadable={RAY_JOB: WORDS})
     both.settle()
     assert not both.writes
     assert (both.status["status"], both.status["reason"]) == ("ERROR", "BackendUnavailable")
