@@ -1,11 +1,24 @@
-"""The order of all tests: what needs no control plane comes first, so that plain mistakes show at once."""
+"""What holds for all tests: their order, and the settings of Hypothesis.
+
+What needs no control plane comes first, so that plain mistakes show at once.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypothesis import HealthCheck, settings
+
 if TYPE_CHECKING:
     import pytest
+
+# A busy machine is no defect, and what a fixture holds may be used for all examples of a test.
+settings.register_profile(
+    "kaiwo",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("kaiwo")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -202,7 +202,7 @@ ANYTHING = st.recursive(
 
 
 @pytest.mark.parametrize(("hook", "declaration"), [(hook, type_) for hook, (_, type_) in HOOKS.items()])
-@settings(deadline=None, max_examples=50)  # a busy machine is no defect
+@settings(max_examples=50)
 @given(data=st.data())
 def test_a_declaration_of_anything_is_taken_or_refused_and_never_crashes(
     data: st.DataObject, hook: str, declaration: type

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.plugin.selection import PluginSelection, SelectionError
@@ -50,7 +50,6 @@ def test_a_list_that_is_none_is_an_error_with_place_and_example(value: object) -
         PluginSelection.of(settings={"pluginsDisabled": value}, where="operator.yaml")
 
 
-@settings(deadline=None)  # a busy machine is no defect
 @given(
     st.lists(st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True), unique=True),
     st.sampled_from([",", " ", ", "]),

@@ -111,7 +111,6 @@ specs = st.builds(
 )
 MANY = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
         HealthCheck.too_slow,

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.plugin.facts import Allocation, Blocked
@@ -53,12 +53,8 @@ anything = st.recursive(
     ),
     max_leaves=25,
 )
-RELAXED = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
-)
 
 
-@RELAXED
 @given(spec=st.dictionaries(st.sampled_from(SPEC_FIELDS), anything, max_size=5))
 def test_any_spec_gets_a_status(world: World, spec: dict[str, Any]) -> None:
     """A workload with any spec is created, waits or is refused, and its status says which."""
@@ -69,7 +65,6 @@ def test_any_spec_gets_a_status(world: World, spec: dict[str, Any]) -> None:
     assert status["message"]
 
 
-@RELAXED
 @given(embedded=anything, gpus=st.integers(0, 8))
 def test_any_embedded_job_gets_a_status(world: World, embedded: object, gpus: int) -> None:
     """Lists where maps belong, numbers where texts belong: the field is named."""
@@ -83,7 +78,6 @@ def test_any_embedded_job_gets_a_status(world: World, embedded: object, gpus: in
             assert status["reason"] in ("InvalidSpec", "GPUsExceedNode", "InsufficientGPUs")
 
 
-@RELAXED
 @given(status=anything, pod=anything, metadata=anything, before=anything)
 def test_any_state_of_child_and_pods_gets_a_status(
     world: World, status: object, pod: object, metadata: object, before: object

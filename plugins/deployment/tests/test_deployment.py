@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kaiwo_deployment.plugin
@@ -268,7 +268,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
     """Whatever JSON is embedded: an object is created, or the status is ERROR with the reason."""

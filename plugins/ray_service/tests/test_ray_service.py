@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -616,7 +616,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(block=JSON, config=JSON, gpus=st.integers(0, 3))
 def test_no_embedded_block_crashes_a_plan(block: Any, config: Any, gpus: int) -> None:
     """Whatever JSON is embedded or comes back: an object is created, or the status is ERROR."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo_sandbox import nodes
@@ -78,7 +78,6 @@ def test_a_wrong_preset_names_the_right_ones() -> None:
         nodes.load("amd-nvida")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200))
 def test_no_file_can_crash_it(tmp_path: Path, data: bytes) -> None:
     """Whatever a file holds, the answer is nodes or a SandboxError."""

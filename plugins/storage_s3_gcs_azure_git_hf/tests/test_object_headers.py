@@ -224,7 +224,7 @@ def test_no_answer_crashes(serve: Any, ask: Any) -> None:
     server = serve()
     reader = ask(f"http://127.0.0.1:{server.port}")
 
-    @settings(deadline=None, max_examples=50)
+    @settings(max_examples=50)
     @given(st.binary(max_size=200), st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 302 Found\r\n"]))
     def sent(data: bytes, first: bytes) -> None:
         server.answers.append(first + data + b"\r\n\r\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.cli import kit
@@ -249,7 +249,6 @@ objects = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine is no defect
 @given(objects, texts)
 def test_comments_never_change_what_is_meant(obj: dict[str, Any], words: str) -> None:
     """Whatever an object holds and a plugin says of it, the annotated YAML reads back as the object."""

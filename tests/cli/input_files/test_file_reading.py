@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaiwo.api.validate import Validator
@@ -325,7 +325,7 @@ def test_what_the_server_added_is_not_sent_back(cli: Cli) -> None:
 texts = st.text(max_size=300).map(lambda text: (HEAD + text).encode("utf-8", "replace"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.binary(max_size=300) | st.text(max_size=300).map(lambda text: (HEAD + text).encode("utf-8", "replace"))
 )
@@ -387,7 +387,6 @@ def validator() -> Validator:
     return Validator(load().fields())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(wild_objects)
 def test_no_object_crashes_the_checks(tmp_path: Path, validator: Validator, obj: dict[str, Any]) -> None:
     """Whatever stands where, the answer is yes or a list of problems, each at a line of the file."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kaiwo_batch_job.plugin
@@ -201,7 +201,6 @@ ODD = st.recursive(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(of_job=ODD, spec=ODD, of_pod=ODD, of_claim=ODD)
 def test_any_state_of_what_downloads_gets_a_status(
     world: World, of_job: object, spec: object, of_pod: object, of_claim: object
