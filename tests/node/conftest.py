@@ -80,7 +80,7 @@ def crds(real_node: Sandbox) -> None:
     real_node.create_crds(definitions)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def operator(real_node: Sandbox, crds: None) -> Iterator[OperatorProcess]:
     """The operator for all namespaces, as a process of this machine, without queues."""
     del crds
@@ -137,7 +137,7 @@ def download_image(real_node: Sandbox) -> str:
     return real_node.add_image(recipes.downloader(_environment("download", [_ROOT, storage], requirements)))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def downloads(real_node: Sandbox, operator: OperatorProcess, download_image: str) -> None:
     """KaiwoConfig names the image of download pods, and requests few resources for them."""
     del operator
@@ -258,6 +258,12 @@ class Lab:
         (container,) = self.pod(workload)["status"]["containerStatuses"]
         found: Object = container["state"]["terminated"]
         return found
+
+
+@pytest.fixture
+def bare_lab(real_node: Sandbox, node_namespace: str) -> Lab:
+    """The user's side, without an operator on this machine."""
+    return Lab(real_node, node_namespace)
 
 
 @pytest.fixture
