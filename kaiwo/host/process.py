@@ -78,7 +78,13 @@ async def _operate(kopf: Any, task: asyncio.Future[None], stop: asyncio.Event) -
     kopf.on.cleanup(registry=registry, id="engine")(cleanup)
     operator = asyncio.ensure_future(
         kopf.operator(
-            registry=registry, settings=settings, clusterwide=True, standalone=True, stop_flag=ended
+            registry=registry,
+            settings=settings,
+            clusterwide=True,
+            standalone=True,
+            stop_flag=ended,
+            # For peering, which is off. Otherwise kopf reads the user's name, which a container may not have.
+            identity="kaiwo-operator",
         )
     )
     await asyncio.wait({task, operator}, return_when=asyncio.FIRST_COMPLETED)

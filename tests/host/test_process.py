@@ -11,13 +11,19 @@ import time
 import pytest
 
 PROGRAM = """
-    import asyncio, socket, sys
+    import asyncio, getpass, socket, sys
     from kaiwo.host import process
 
     def no_network(*args, **kwargs):
         raise AssertionError("kopf opened a connection")
 
     socket.socket.connect = no_network
+
+    def no_user():
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    if "nobody" in sys.argv:
+        getpass.getuser = no_user
 
     async def work(stop):
         child = None
@@ -60,6 +66,16 @@ def test_a_signal_lets_the_work_finish(number: signal.Signals) -> None:
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "ended in order\n", "")
     assert time.monotonic() - began < 5
+
+
+def test_a_user_without_a_name_can_run_it() -> None:
+    """The operator's pods run as user 65532, which is in no list of users of the image."""
+    with start("nobody") as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["started\n", "running\n"]
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "ended in order\n", "")
 
 
 def test_work_that_ends_by_itself_ends_the_process() -> None:
