@@ -78,7 +78,10 @@ class Document:
 
 @dataclass(slots=True)
 class _Node:
-    """A value under construction or done, with its characters and values when written out."""
+    """A value under construction or done, with its characters and values when written out.
+
+    A mapping has the key that waits for its value; it merges where that key is ``<<`` without quotes.
+    """
 
     value: Any
     weight: int = 1
@@ -86,6 +89,7 @@ class _Node:
     done: bool = False
     key: str | None = None
     key_mark: tuple[int, int] | None = None
+    merges: bool = False
     merged: dict[str, Any] = field(default_factory=dict)
     marks: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -224,6 +228,7 @@ class _Fold:
             dotted = format_path((*self._path, name))
             fail(event, f"{dotted}: the field is already given in {there}; remove one of them")
         parent.key, parent.key_mark = name, where
+        parent.merges = name == _MERGE and event.implicit[0]
         parent.marks[name] = where
         parent.weight += len(name)
         self._count(event, _Node(name, len(name), 0))
@@ -241,7 +246,7 @@ class _Fold:
         parent.count += node.count
         if isinstance(parent.value, dict):
             key = str(parent.key)
-            if key == _MERGE:
+            if parent.merges:
                 self._merge(parent, node)
             else:
                 parent.value[key] = node.value

@@ -17,6 +17,8 @@ from kaiwo.api.errors import join_path
 from kaiwo.api.kaiwoconfig import HISTORY, SINGLETON
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CONFIG_MAP
+from kaiwo.engine.yaml_reader import parse_value
+from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
@@ -195,8 +197,8 @@ def _manifest(spec: Object, left_out: Iterable[str], generation: int, now: datet
 def _spec_of(text: str) -> Object | None:
     """The spec in a manifest; None where somebody made the text unreadable."""
     try:
-        obj = yaml.safe_load(text)
-    except yaml.YAMLError:
+        obj = parse_value(text)
+    except DocumentError:
         return None
     return lenient_map(obj["spec"]) if isinstance(obj, dict) and "spec" in obj else None
 

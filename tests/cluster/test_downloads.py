@@ -292,4 +292,4 @@ async def test_a_changed_download_is_begun_anew(operator: Start, lab: Any) -> No
         lambda job: job is not None and job["metadata"]["uid"] != first["metadata"]["uid"],
     )  # fmt: skip
     config = await lab.client.get(CONFIG_MAP, lab.namespace, "changes-download")
-    assert "targetPath: other" in config["data"]["config.yaml"]
+    assert '"targetPath": "other"' in config["data"]["config.yaml"]

@@ -163,6 +163,11 @@ def test_an_alias_is_a_copy() -> None:
     assert value["b"] == {"k": 1}
 
 
+def test_a_quoted_merge_key_is_a_name() -> None:
+    """Without quotes ``<<`` merges; with them it is a field like any other, as the writer means it."""
+    assert parse_value('{"<<": "x", a: 1}') == {"<<": "x", "a": 1}
+
+
 def test_aliases_cannot_multiply_without_bound() -> None:
     """Ten levels of ten references each are ten billion values; they are refused at once."""
     lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]

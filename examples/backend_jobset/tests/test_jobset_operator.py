@@ -24,7 +24,7 @@ class User:
         self.api = api
         self.workloads = f"/apis/kaiwo.silogen.ai/v1alpha1/namespaces/{namespace}/kaiwojobs"
         self.jobsets = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets"
-        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
 
     def submit(self, name: str, **spec: Any) -> None:
         """Create a KaiwoJob."""
@@ -80,14 +80,17 @@ def test_a_jobset_is_created_and_its_end_is_the_workloads(user: User) -> None:
     assert (workers["name"], workers["template"]["spec"]["parallelism"]) == ("workers", 2)
     assert user.reaches("train", "STARTING")["reason"] == "Starting"
 
-    template = workers["template"]["spec"]["template"]
+    controller = {"kind": JOB_SET.kind, "name": "train", "uid": jobset["metadata"]["uid"], "controller": True}
     user.api.create(
-        user.pods,
+        user.jobs,
         {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "train-workers-0-0", "labels": template["metadata"]["labels"]},
-            "spec": template["spec"],
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": "train-workers-0",
+                "ownerReferences": [{"apiVersion": JOB_SET.api_version, **controller}],
+            },
+            "spec": workers["template"]["spec"],
         },
     )
     assert user.reaches("train", "RUNNING")["message"] == "JobSet train runs"

@@ -41,6 +41,15 @@ CLUSTER_SCOPED = {
     "ValidatingAdmissionPolicyBinding",
 }
 
+CLUSTER_WIDE = (
+    *(f"/apis/{RBAC}/v1/{plural}" for plural in ("clusterrolebindings", "clusterroles")),
+    *(
+        f"/apis/admissionregistration.k8s.io/v1/{plural}"
+        for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies")
+    ),
+)
+"""Collections of what an installation has outside its namespace, but for CRDs."""
+
 BACK_ENDS = "batch_job,deployment,gpu_amd,gpu_nvidia,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
 
 
@@ -171,11 +180,16 @@ def selection(control_plane: Sandbox) -> str:
 @pytest.fixture
 def install(
     cli: Cli, control_plane: Sandbox, selection: str, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[Object, ...]]:
-    """Apply all that is rendered for a namespace, in the printed order, to a cluster that serves it then."""
+) -> Iterator[Callable[..., tuple[Object, ...]]]:
+    """Apply all that is rendered for a namespace, in the printed order, to a cluster that serves it then.
+
+    At the end, roles and policies of the whole cluster are removed: other tests use this cluster as well.
+    """
+    namespaces: list[str] = []
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
 
     def apply(namespace: str, *options: str) -> tuple[Object, ...]:
+        namespaces.append(namespace)
         result = cli(
             "manifests", "--from-cluster", "--plugins", selection, "--namespace", namespace, *options
         )
@@ -187,7 +201,11 @@ def install(
             until_served(control_plane, kind.path())
         return objects
 
-    return apply
+    yield apply
+    for namespace in namespaces:
+        for collection in CLUSTER_WIDE:
+            query = f"labelSelector=app.kubernetes.io/instance%3D{namespace}"
+            control_plane.api.request("DELETE", f"{collection}?{query}")
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def cluster_state(control_plane: Any) -> dict[str, Object]:
     for path in COLLECTIONS:
         for obj in control_plane.api.get(path)["items"]:
             metadata = obj["metadata"]
-            if metadata.get("namespace", metadata["name"]) in going:
+            if metadata.get("namespace", metadata["name"]) in going or is_identity(obj):
                 continue
             found[f"{path}/{metadata.get('namespace', '')}/{metadata['name']}"] = {
                 "labels": metadata.get("labels") or {},
@@ -117,6 +117,11 @@ def cluster_state(control_plane: Any) -> dict[str, Object]:
                 "rules": obj.get("rules"),
             }
     return found
+
+
+def is_identity(obj: Object) -> bool:
+    """Whether it is the Lease by which an API server says that it runs; it writes it when it has started."""
+    return (obj["metadata"].get("labels") or {}).get("apiserver.kubernetes.io/identity") is not None
 
 
 def taints(node: Object) -> list[Object]:
