@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -22,6 +23,7 @@ from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess
 from kaiwo.testing.wheels import build_wheels, install
 from kaiwo_sandbox import process
+from kaiwo_sandbox.api import SandboxApiError
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import cache_dir
 from kaiwo_sandbox.real_node import namespaces
@@ -144,7 +146,15 @@ def downloads(real_node: Sandbox, operator: OperatorProcess, download_image: str
     storage = {"downloadImage": download_image, "downloadResources": SMALL}
     path = f"/apis/{KAIWO_CONFIG.api_version}/{KAIWO_CONFIG.plural}/kaiwo"
     body = {"spec": {"storage": storage}}
-    real_node.api.request("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def patched() -> bool:
+        # The operator creates the object a moment after it is ready.
+        with contextlib.suppress(SandboxApiError):
+            real_node.api.request("PATCH", path, body, content_type="application/merge-patch+json")
+            return True
+        return False
+
+    wait_for("KaiwoConfig", patched)
 
 
 class Lab:
