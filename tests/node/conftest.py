@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _MOST_SECONDS = 300
+_OWN_NODES = "test_machine.py"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SMALL = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "2", "memory": "256Mi"}}
 """The default of two CPUs and 16 GiB would let one workload run at a time, or none."""
@@ -46,7 +47,11 @@ _log = logging.getLogger(__name__)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests here need the real node, and wait for containers."""
+    """All tests here need the real node, and wait for containers.
+
+    Those that start a node of their own come first: a machine runs one, and the others share one.
+    """
+    items.sort(key=lambda item: item.path.is_relative_to(_HERE) and item.path.name != _OWN_NODES)
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.node)
