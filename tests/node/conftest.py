@@ -256,7 +256,7 @@ class Lab:
         name = pod["metadata"]["name"]
         loaded = new_client_from_config(str(self.sandbox.kubeconfig))
         with loaded as client:
-            output: str = stream(
+            running = stream(
                 CoreV1Api(client).connect_get_namespaced_pod_exec,
                 name,
                 self.namespace,
@@ -265,7 +265,11 @@ class Lab:
                 stderr=True,
                 stdin=False,
                 tty=False,
+                _preload_content=False,  # else the connection stays open
             )
+            running.run_forever(timeout=60)
+            output: str = running.read_all()
+            running.close()
         return output
 
     def terminated(self, workload: str) -> Object:
