@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -22,6 +23,7 @@ from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess
 from kaiwo.testing.wheels import build_wheels, install
 from kaiwo_sandbox import process
+from kaiwo_sandbox.api import SandboxApiError
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import cache_dir
 from kaiwo_sandbox.real_node import namespaces
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _MOST_SECONDS = 300
+_OWN_NODES = "test_machine.py"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SMALL = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "2", "memory": "256Mi"}}
 """The default of two CPUs and 16 GiB would let one workload run at a time, or none."""
@@ -44,7 +47,11 @@ _log = logging.getLogger(__name__)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests here need the real node, and wait for containers."""
+    """All tests here need the real node, and wait for containers.
+
+    Those that start a node of their own come first: a machine runs one, and the others share one.
+    """
+    items.sort(key=lambda item: item.path.is_relative_to(_HERE) and item.path.name != _OWN_NODES)
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.node)
@@ -144,7 +151,15 @@ def downloads(real_node: Sandbox, operator: OperatorProcess, download_image: str
     storage = {"downloadImage": download_image, "downloadResources": SMALL}
     path = f"/apis/{KAIWO_CONFIG.api_version}/{KAIWO_CONFIG.plural}/kaiwo"
     body = {"spec": {"storage": storage}}
-    real_node.api.request("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def patched() -> bool:
+        # The operator creates the object a moment after it is ready.
+        with contextlib.suppress(SandboxApiError):
+            real_node.api.request("PATCH", path, body, content_type="application/merge-patch+json")
+            return True
+        return False
+
+    wait_for("KaiwoConfig", patched)
 
 
 class Lab:
@@ -241,7 +256,7 @@ class Lab:
         name = pod["metadata"]["name"]
         loaded = new_client_from_config(str(self.sandbox.kubeconfig))
         with loaded as client:
-            output: str = stream(
+            running = stream(
                 CoreV1Api(client).connect_get_namespaced_pod_exec,
                 name,
                 self.namespace,
@@ -250,7 +265,11 @@ class Lab:
                 stderr=True,
                 stdin=False,
                 tty=False,
+                _preload_content=False,  # else the connection stays open
             )
+            running.run_forever(timeout=60)
+            output: str = running.read_all()
+            running.close()
         return output
 
     def terminated(self, workload: str) -> Object:
