@@ -14,6 +14,8 @@ from kaiwo.api.spec_rules import MAX_SPEC_VALUES, SPEC_SIZE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_CONTAINERS = (dict, list)  # a tuple: ``dict | list`` would be built anew for each value of each workload
+
 
 def count_values(value: Any, limit: int = MAX_SPEC_VALUES) -> int:
     """Members of maps and items of lists at any depth; any number above the limit once it is reached."""
@@ -22,10 +24,10 @@ def count_values(value: Any, limit: int = MAX_SPEC_VALUES) -> int:
         item = waiting.pop()
         if isinstance(item, dict):
             total += len(item)
-            waiting += [part for part in item.values() if isinstance(part, dict | list)]
+            waiting += [part for part in item.values() if isinstance(part, _CONTAINERS)]
         elif isinstance(item, list | tuple):
             total += len(item)
-            waiting += [part for part in item if isinstance(part, dict | list)]
+            waiting += [part for part in item if isinstance(part, _CONTAINERS)]
     return total
 
 

@@ -23,6 +23,7 @@ from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
+from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -355,5 +356,4 @@ def _some(sentences: Sequence[str]) -> str:
 
 
 def _conditions(entry: CachedObject) -> list[Object]:
-    found = entry.part("status", "conditions")
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return lenient_maps(entry.part("status", "conditions"))

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.workload import GROUP
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
-from kaiwo.install.write_policy import API_VERSION, NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
+from kaiwo.install.admission_policy import denying_policy
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, installed_name
+from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
 from kaiwo.workload.metadata import RUN_ID
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ def _policy(
     variables: list[Object] | None = None,
 ) -> list[RenderedManifest]:
     full = installed_name(name, installation)
-    policy = head(API_VERSION, "ValidatingAdmissionPolicy", full, app=OPERATOR, installation=installation)
-    policy["spec"] = {
+    spec: Object = {
         "failurePolicy": "Fail",
         "matchConstraints": {
             "namespaceSelector": {
@@ -85,11 +85,7 @@ def _policy(
         **({"variables": variables} if variables else {}),
         "validations": validations,
     }
-    binding = head(
-        API_VERSION, "ValidatingAdmissionPolicyBinding", full, app=OPERATOR, installation=installation
-    )
-    binding["spec"] = {"policyName": full, "validationActions": ["Deny"]}
-    return [RenderedManifest(policy), RenderedManifest(binding)]
+    return denying_policy(full, spec, app=OPERATOR, installation=installation)
 
 
 def _own() -> Object:

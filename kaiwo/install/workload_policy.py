@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
-from kaiwo.install.rendered_manifest import RenderedManifest, head, installed_name
+from kaiwo.install.admission_policy import denying_policy
+from kaiwo.install.rendered_manifest import RenderedManifest, installed_name
 from kaiwo.install.restrictions import restriction_validations, restriction_variables
 from kaiwo.install.template_rules import (
     ALLOW_PRIVILEGED,
@@ -18,7 +19,6 @@ from kaiwo.install.template_rules import (
     TemplateRule,
     written,
 )
-from kaiwo.install.write_policy import API_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -56,8 +56,7 @@ def workload_policy(
     templates = [(backend.kind, path) for backend in chosen for path in backend.pod_templates]
     lists = [_TemplateList(kind, path) for kind, path in templates if "*" in path]
     name = installed_name(WORKLOAD_POLICY, installation)
-    policy = head(API_VERSION, "ValidatingAdmissionPolicy", name, app="kaiwo", installation=installation)
-    policy["spec"] = {
+    spec: Object = {
         "failurePolicy": "Fail",
         "matchConstraints": {
             "resourceRules": [
@@ -111,11 +110,7 @@ def workload_policy(
             *restriction_validations(_embedded_labels(chosen)),
         ],
     }
-    binding: Object = head(
-        API_VERSION, "ValidatingAdmissionPolicyBinding", name, app="kaiwo", installation=installation
-    )
-    binding["spec"] = {"policyName": name, "validationActions": ["Deny"]}
-    return [RenderedManifest(policy), RenderedManifest(binding)]
+    return denying_policy(name, spec, app="kaiwo", installation=installation)
 
 
 class _TemplateList:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.api.kaiwoconfig import HISTORY
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
+from kaiwo.install.admission_policy import denying_policy
+from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, installed_name
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
-
-API_VERSION: Final = "admissionregistration.k8s.io/v1"
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 
@@ -38,8 +37,7 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
         namespace: of the operator.
     """
     name = installed_name(OPERATOR, namespace)
-    policy = head(API_VERSION, "ValidatingAdmissionPolicy", name, app=OPERATOR, installation=namespace)
-    policy["spec"] = {
+    spec: Object = {
         "failurePolicy": "Fail",
         "matchConstraints": {
             "namespaceSelector": {
@@ -66,11 +64,7 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
             }
         ],
     }
-    binding: Object = head(
-        API_VERSION, "ValidatingAdmissionPolicyBinding", name, app=OPERATOR, installation=namespace
-    )
-    binding["spec"] = {"policyName": name, "validationActions": ["Deny"]}
-    return [RenderedManifest(policy), RenderedManifest(binding)]
+    return denying_policy(name, spec, app=OPERATOR, installation=namespace)
 
 
 def is_operator(namespace: str) -> Object:

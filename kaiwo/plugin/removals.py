@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,3 +36,10 @@ class Removal:
         """The deletion of a live object."""
         metadata = obj["metadata"]
         return cls(resource, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+
+    @classmethod
+    def change(cls, resource: Resource, obj: Object, what: str, patch: Object) -> Removal:
+        """The change of a live object, as it was read, that takes back what Kaiwo wrote on it."""
+        return replace(
+            cls.of(resource, obj), what=what, patch=patch, resource_version=obj["metadata"]["resourceVersion"]
+        )

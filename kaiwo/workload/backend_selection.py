@@ -132,12 +132,16 @@ def _has_run(workload: Workload) -> bool:
 
 def _gone(workload: Workload, registry: Registry, recorded: str) -> Blocked:
     """Why nothing is decided about a child whose backend is not loaded any more."""
-    loaded = ", ".join(sorted(backend.name for backend in registry.built(workload.kind))) or "none"
     return Blocked(
         "BackendNotLoaded",
-        f"backend {recorded}, which created the running object, is not loaded; loaded for this kind: "
-        f"{loaded}. The object is left as it is; load the plugin again to continue",
+        f"backend {recorded}, which created the running object, is not loaded; "
+        f"{_loaded(workload, registry)}. The object is left as it is; load the plugin again to continue",
     )
+
+
+def _loaded(workload: Workload, registry: Registry) -> str:
+    names = ", ".join(sorted(backend.name for backend in registry.built(workload.kind)))
+    return f"loaded for this kind: {names or 'none'}"
 
 
 def _variant(chosen: Backend, registry: Registry, inp: VariantInput) -> Backend:
@@ -185,8 +189,7 @@ def _not_loaded(workload: Workload, registry: Registry, declared: Backend | None
     if wanted not in workload.blocks:
         what = f"a {workload.kind} with spec.ray: true" if workload.spec.ray else f"a plain {workload.kind}"
         what += f" (spec.{wanted})"
-    loaded = ", ".join(sorted(backend.name for backend in registry.built(workload.kind)))
-    text = f"no loaded backend runs {what}; loaded for this kind: {loaded or 'none'}"
+    text = f"no loaded backend runs {what}; {_loaded(workload, registry)}"
     if declared is not None:
         return Blocked("BackendNotLoaded", f"{text}; backend {declared.name} is declared, but not built yet")
     if broken := registry.broken.get((workload.kind, wanted)):

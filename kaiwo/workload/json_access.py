@@ -116,6 +116,11 @@ def lenient_maps(value: Any) -> list[Object]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def one_line(text: Any) -> str:
+    """A text that somebody else wrote, line breaks and other spaces as one space each; empty for nothing."""
+    return " ".join(str(text or "").split())
+
+
 def holding(conditions: Any) -> dict[str, Object]:
     """The conditions of a status that are true, by type; odd values count as absent."""
     return {str(item.get("type")): item for item in lenient_maps(conditions) if item.get("status") == "True"}

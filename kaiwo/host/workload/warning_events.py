@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.errors import EngineError
 from kaiwo.engine.resource import EVENT
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, one_line
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
@@ -47,7 +47,7 @@ async def newest(client: Client, obj: Object, owner: tuple[str, str] | None = No
     if not events:
         return None
     last = max(events, key=_when)
-    text = " ".join(str(last.get("message") or "").split())
+    text = one_line(last.get("message"))
     return Finding(str(last.get("reason") or "Warning"), text)
 
 

@@ -11,7 +11,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.download.job import LIMIT_SETTINGS, SCRATCH_SETTING, name_of
 from kaiwo.workload.download.requested import CONDITION
-from kaiwo.workload.json_access import holding, lenient_map, lenient_maps
+from kaiwo.workload.json_access import holding, lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import (
     NOTHING_FOUND,
@@ -173,13 +173,13 @@ def _beyond_limit(owned: list[Object], failed: Object, job: Object) -> Finding |
     last = _newest_first(owned)[:1]
     for pod in last:
         status = lenient_map(pod.get("status"))
-        text = " ".join(str(status.get("message") or "").split()).rstrip(" .")
+        text = one_line(status.get("message")).rstrip(" .")
         if status.get("reason") == "Evicted" and "ephemeral" in text:
             return _limit(text, SCRATCH_SETTING)
     for state in _ends(last):
         record = _record(state)
         if setting := LIMIT_SETTINGS.get(str(record.get("limit"))):
-            message = " ".join(str(record.get("message") or "").split())
+            message = one_line(record.get("message"))
             return _limit(message.partition("; ")[0], setting)
     return None
 
@@ -204,7 +204,7 @@ def _record(state: Object) -> Object:
 def _failure(owned: list[Object], failed: Object, name: str) -> Finding:
     """Why the downloads failed for good, with the last message of the download program where there is one."""
     code = _code(owned)
-    line = last_line(owned) or " ".join(str(failed.get("message") or "").split()) or f"Job {name} failed"
+    line = last_line(owned) or one_line(failed.get("message")) or f"Job {name} failed"
     text = f"the download failed: {line}"
     if code is not None:
         text = f"{text} (exit code {code})"
@@ -266,4 +266,4 @@ def _message(line: str) -> str:
         found = msgspec.json.decode(line)
     except msgspec.DecodeError:
         return line
-    return " ".join(str(lenient_map(found).get("message") or "").split())
+    return one_line(lenient_map(found).get("message"))

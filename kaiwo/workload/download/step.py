@@ -132,13 +132,16 @@ def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Bloc
 
     A Job that was created needs no source in the operator: the download program has its own.
     """
+    blocked = requested.unserved(workload, registry)
+    if blocked is None:
+        return None
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     fingerprint = requested.fingerprint(workload)
     if live is not None and not _is_deleting(live):
         created = _fetched(live) == fingerprint and is_ours(live, workload, facts.made)
     else:
         created = _was_downloaded(workload, config_map, fingerprint, facts.made)
-    return None if created else requested.unserved(workload, registry)
+    return None if created else blocked
 
 
 def is_requested(workload: Workload) -> bool:

@@ -52,8 +52,8 @@ def looping(pod: Object, now: datetime, recorded: Finding | None) -> list[tuple[
         ("containerStatuses", spec.get("restartPolicy", "Always") != "Always"),
     ):
         for container in lenient_maps(status.get(name)):
-            left = math.inf if restarted and _failed_again(container) else 0.0
-            left = left or _recovers_in(container, now, known=known, ends=ends)
+            broken = _in_back_off(container) or (restarted and _failed_again(container))
+            left = math.inf if broken else _recovers_in(container, now, known=known, ends=ends)
             if left > 0:
                 found.append((container, left))
     return found
@@ -85,13 +85,18 @@ def restarts(container: Object) -> str:
     return f"at least {next(step * power for step in (5, 2, 1) if step * power <= count)} restarts"
 
 
+def _in_back_off(container: Object) -> bool:
+    waiting = lenient_map(lenient_map(container.get("state")).get("waiting"))
+    return waiting.get("reason") == CRASH_LOOP
+
+
 def _failed_again(container: Object) -> bool:
     ended = lenient_map(lenient_map(container.get("state")).get("terminated"))
     return bool(container.get("restartCount")) and bool(ended.get("exitCode"))
 
 
 def _recovers_in(container: Object, now: datetime, *, known: bool, ends: bool) -> float:
-    """Seconds until a container counts as recovered; 0 without a crash loop.
+    """Seconds until a container that runs again counts as recovered; 0 without a crash loop.
 
     Args:
         container: the container's status.
@@ -100,8 +105,6 @@ def _recovers_in(container: Object, now: datetime, *, known: bool, ends: bool) -
         ends: whether the container ends for good when it succeeds.
     """
     state, last = lenient_map(container.get("state")), lenient_map(container.get("lastState"))
-    if lenient_map(state.get("waiting")).get("reason") == CRASH_LOOP:
-        return math.inf
     ended = lenient_map(state.get("terminated")) or lenient_map(last.get("terminated"))
     if not known or not container.get("restartCount") or not ended:
         return 0.0

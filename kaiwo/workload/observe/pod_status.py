@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe.crash_loop import CRASH_LOOP, looping, restarts
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def _exit(terminated: Object) -> str:
 
 
 def _line(text: str, detail: object) -> str:
-    detail = " ".join(str(detail or "").split())
+    detail = one_line(detail)
     return f"{text}: {detail}" if detail else text
 
 

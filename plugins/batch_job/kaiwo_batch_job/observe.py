@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
-from kaiwo.workload.json_access import holding, lenient_map
+from kaiwo.workload.json_access import holding, lenient_map, one_line
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.crash_loop import works
 from kaiwo.workload.observe.waiting import check_pods, waiting
@@ -116,7 +116,7 @@ def _kept(seen: Observation, begun: datetime | None, name: str) -> Outcome:
 
 
 def _failure(seen: Observation, failed: Object, name: str) -> Finding:
-    text = " ".join(str(failed.get("message") or "").split())
+    text = one_line(failed.get("message"))
     reason = str(failed.get("reason") or "Failed")
     if reason == _DEADLINE:
         return Finding(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.workload.json_access import lenient_maps
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.kinds import LOCAL_QUEUE, WORKLOAD
 
@@ -96,8 +97,7 @@ class QueueUse:
 
 def conditions_of(entry: CachedObject) -> list[Object]:
     """The conditions of an object; what is no mapping is left out."""
-    found = entry.part("status", "conditions")
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return lenient_maps(entry.part("status", "conditions"))
 
 
 def _counted(entry: CachedObject) -> int:

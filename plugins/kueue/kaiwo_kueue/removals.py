@@ -54,14 +54,16 @@ def of_queue_object(kind: Resource, obj: Object) -> list[Removal]:
     patch = {
         "metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)},
     }
-    return [_change(kind, obj, ", ".join([*labels, *annotations]), patch)]
+    return [Removal.change(kind, obj, ", ".join([*labels, *annotations]), patch)]
 
 
 def of_namespace(obj: Object) -> list[Removal]:
     """The change that removes the label for Kueue, where the operator set it and nobody else did."""
     if NAMESPACE_LABEL not in lenient_map(obj["metadata"].get("labels")) or not _only_ours(obj):
         return []
-    return [_change(NAMESPACE, obj, NAMESPACE_LABEL, {"metadata": {"labels": {NAMESPACE_LABEL: None}}})]
+    return [
+        Removal.change(NAMESPACE, obj, NAMESPACE_LABEL, {"metadata": {"labels": {NAMESPACE_LABEL: None}}})
+    ]
 
 
 def _only_ours(obj: Object) -> bool:
@@ -73,16 +75,3 @@ def _only_ours(obj: Object) -> bool:
         in lenient_map(lenient_map(lenient_map(entry.get("fieldsV1")).get("f:metadata")).get("f:labels"))
     }
     return managers == {FIELD_MANAGER}
-
-
-def _change(kind: Resource, obj: Object, what: str, patch: Object) -> Removal:
-    metadata = obj["metadata"]
-    return Removal(
-        kind,
-        metadata.get("namespace", ""),
-        metadata["name"],
-        metadata["uid"],
-        what,
-        patch,
-        metadata["resourceVersion"],
-    )

@@ -27,16 +27,7 @@ def removal(node: Object) -> Removal | None:
     patch = node_patch(entry, "", "")
     if not patch:
         return None
-    metadata = node["metadata"]
     changes = lenient_map(patch.get("metadata"))
     keys = [key for name in ("labels", "annotations") for key in lenient_map(changes.get(name))]
     taint = [f"taint {entry.written.get('taint')}"] if "spec" in patch else []
-    return Removal(
-        NODE,
-        "",
-        metadata["name"],
-        metadata["uid"],
-        what=", ".join([*keys, *taint]),
-        patch=patch,
-        resource_version=metadata["resourceVersion"],
-    )
+    return Removal.change(NODE, node, ", ".join([*keys, *taint]), patch)

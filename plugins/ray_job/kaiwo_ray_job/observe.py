@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, one_line
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.crash_loop import works
 from kaiwo.workload.observe.waiting import WARNING_TIMEOUT, check_pods, ray_cluster, waiting
@@ -77,7 +77,7 @@ def _without_status(seen: Observation, metadata: Object, name: str) -> Outcome:
 
 
 def _said(text: str, status: Object) -> str:
-    message = " ".join(str(status.get("message") or "").split())
+    message = one_line(status.get("message"))
     return f"{text}: {message}" if message else text
 
 

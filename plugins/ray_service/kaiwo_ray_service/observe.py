@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Outcome
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.crash_loop import looping, works
 from kaiwo.workload.observe.waiting import check_pods, ray_cluster, waiting
@@ -94,7 +94,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
     apps = applications(service)
     for app, item in apps.items():
         if item.get("status") in _UNHEALTHY:
-            text = " ".join(str(item.get("message") or "").split())
+            text = one_line(item.get("message"))
             said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
             return Outcome("ERROR", "ApplicationUnhealthy", said, started=started)
     finding, requeue_after, needs_events = check_pods(
