@@ -34,7 +34,7 @@ test-node: $(STAMP)
 	$(BIN)/kaiwo sandbox build --real-node
 	$(BIN)/python -m pytest -m node --durations 15
 
-# Everything that needs no control plane, and neither wheels nor many processes: about a minute on two cores.
+# Everything that needs no control plane, and neither wheels nor many processes: about two minutes on two cores.
 test-pure: $(STAMP)
 	$(PYTEST) -m "not cluster and not node and not slow"
 
