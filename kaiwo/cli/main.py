@@ -27,6 +27,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "kaiwo.cli.commands.status:status", "Show one workload: state, reason, objects, pods, events."
     ),
     "describe": CommandEntry("kaiwo.cli.commands.status:status", "The same as status.", hidden=True),
+    "why": CommandEntry(
+        "kaiwo.cli.commands.why:why", "Say why a workload does not run, and what to do next."
+    ),
     "delete": CommandEntry("kaiwo.cli.commands.delete:delete", "Delete workloads."),
     "cancel": CommandEntry("kaiwo.cli.commands.delete:delete", "The same as delete.", hidden=True),
     "plan": CommandEntry(

@@ -9,7 +9,7 @@ import click
 
 from kaiwo.cli import kit, options, user_config
 from kaiwo.cli.output import detail_view, watching
-from kaiwo.cli.workload_details import created_kinds, read_details
+from kaiwo.cli.workload_details import read_details
 from kaiwo.cli.workload_kinds import WORKLOADS
 from kaiwo.cli.workload_lookup import find_one
 
@@ -37,6 +37,8 @@ def status(*, name: str, config: str | None) -> None:
             if kit.settings().output not in (None, "table", "wide"):
                 return workload, None
             if not kinds:
+                from kaiwo.client.created_kinds import created_kinds
+
                 kinds.extend(created_kinds(workload, kit.plugins()))
             return workload, read_details(cluster, workload, kinds)
 

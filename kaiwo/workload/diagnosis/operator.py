@@ -28,7 +28,8 @@ def deletion(facts: DiagnosisFacts) -> Iterator[Cause]:
     since = parse_time(facts.metadata.get("deletionTimestamp"))
     if not facts.metadata.get("deletionTimestamp"):
         return
-    holders = [text(item) for item in facts.metadata.get("finalizers") or () if text(item)]
+    listed = facts.metadata.get("finalizers")
+    holders = [text(item) for item in listed if text(item)] if isinstance(listed, list) else []
     waits = f"; it waits for {', '.join(holders)}" if holders else ""
     evidence = () if since is None else (f"deletion began {_ago(facts, since.timestamp())} ago",)
     yield Cause("Terminating", f"the workload is being deleted{waits}", "waits", evidence=evidence)
