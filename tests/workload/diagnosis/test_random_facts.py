@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from kaiwo.workload.diagnosis.rules import diagnose
 if TYPE_CHECKING:
     from conftest import Cluster
 
+NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 EXAMPLES = int(os.environ.get("KAIWO_EXAMPLES", "40"))
 # fmt: off
 KEYS = (
@@ -76,8 +79,6 @@ def test_no_object_makes_the_rules_fail(
     workload: Any, child: Any, others: Any, pods: Any, events: Any, config: Any, lease: Any, outcome: Any
 ) -> None:
     """Objects of newer schemas, of other controllers, or written by somebody who means ill."""
-    from conftest import NOW
-
     facts = DiagnosisFacts(
         workload=workload,
         now=NOW,
@@ -103,8 +104,6 @@ def test_no_object_makes_the_rules_fail(
 
 def test_thousand_pods_are_diagnosed_in_a_fraction_of_a_second(cluster: Cluster) -> None:
     """One pass over the pods for each rule, not one for each pair."""
-    import time
-
     waiting = {"reason": "ErrImagePull"}
     pods = [cluster.pod(f"p{n}", containerStatuses=cluster.container(waiting=waiting)) for n in range(1000)]
     facts = cluster.facts(pods=pods)
