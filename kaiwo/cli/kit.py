@@ -29,7 +29,7 @@ from kaiwo.cli.terminal import STATUS_COLORS, clean, styled_status
 from kaiwo.cli.workload_kinds import WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from kaiwo.engine.client import Client, Propagation
     from kaiwo.engine.credentials import Connection
@@ -201,12 +201,11 @@ def cluster(timeout: float = 30.0) -> Iterator[Cluster]:
             runner.run(client.close())
 
 
-def plugins(names: str | None = None, *, hooks: Collection[str] | None = None) -> Plugins:
+def plugins(names: str | None = None) -> Plugins:
     """Load the selected plugins (KAIWO_PLUGINS, KAIWO_PLUGINS_DISABLED).
 
     Args:
         names: a list that wins over the environment's, names separated by commas.
-        hooks: call only these hooks, for a command that needs few declarations; None for all.
 
     Raises:
         Failure: the selection cannot be read, or a required plugin is not loaded.
@@ -215,7 +214,7 @@ def plugins(names: str | None = None, *, hooks: Collection[str] | None = None) -
     from kaiwo.plugin.selection import PluginSelection, SelectionError
 
     try:
-        return load(PluginSelection.of(flag=names, environ=os.environ), hooks=hooks)
+        return load(PluginSelection.of(flag=names, environ=os.environ))
     except (SelectionError, RequiredPluginError) as error:
         raise Failure(str(error), "kaiwo plugins") from error
 

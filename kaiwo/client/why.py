@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kaiwo.client.chain_parts import has_rules, installed_parts
 from kaiwo.client.record import Record
-from kaiwo.client.why_facts import FactReader
+from kaiwo.client.why_facts import FactReader, queue_facts
 from kaiwo.plugin.diagnosis import ChainLink  # noqa: TC001 (a decoder reads the annotations)
-from kaiwo.workload.diagnosis.model import Cause  # noqa: TC001
+from kaiwo.workload.diagnosis import operator
+from kaiwo.workload.diagnosis.model import Cause, text
+from kaiwo.workload.diagnosis.rules import diagnose
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.diagnosis import QueueExplainer
     from kaiwo.plugin.registry import Plugins
+    from kaiwo.workload.diagnosis.model import DiagnosisFacts
 
 
 class Verdict(Record, frozen=True):
@@ -55,29 +64,35 @@ class Verdict(Record, frozen=True):
     unread: tuple[str, ...]
 
 
-async def why(api: Client, plugins: Plugins, workload: Object) -> Verdict:
+async def why(api: Client, plugins: Callable[[], Plugins], workload: Object) -> Verdict:
     """Why a workload is where it is.
+
+    The status has what the backend makes of the child, so plugins are not loaded for that; only where the
+    status is missing or old, or where a plugin has diagnosis rules.
 
     Args:
         api: reads the cluster.
-        plugins: loaded plugins; without the workload's backend less is known.
+        plugins: loads the plugins; called only if they are needed.
         workload: the live KaiwoJob or KaiwoService.
 
     Raises:
         EngineError: the API server does not answer. What may not be read is named in `Verdict.unread`.
     """
-    from kaiwo.workload.diagnosis.rules import diagnose
+    parts = installed_parts()
+    reader = FactReader(api, parts, workload)
+    facts = with_queue(await reader.read(), parts.queue, reader.queue_objects)
+    if has_rules() or operator.is_outdated(facts):
+        from kaiwo.client.why_outcomes import with_outcomes
 
-    reader = FactReader(api, plugins, workload)
-    facts = await reader.read()
+        facts = with_outcomes(facts, plugins(), parts.queue, reader.queue_objects)
     found = diagnose(facts)
     cause, status, metadata = found.verdict, facts.status, lenient_map(workload.get("metadata"))
     return Verdict(
-        kind=str(workload.get("kind", "")),
-        namespace=str(metadata.get("namespace", "")),
-        name=str(metadata.get("name", "")),
-        status=str(status.get("status") or ""),
-        reason=str(status.get("reason") or ""),
+        kind=text(workload.get("kind")),
+        namespace=text(metadata.get("namespace")),
+        name=text(metadata.get("name")),
+        status=text(status.get("status")),
+        reason=text(status.get("reason")),
         code=cause.code,
         message=cause.message,
         state=cause.state,
@@ -89,3 +104,16 @@ async def why(api: Client, plugins: Plugins, workload: Object) -> Verdict:
         chain=found.chain,
         unread=tuple(reader.unread),
     )
+
+
+def with_queue(
+    facts: DiagnosisFacts,
+    queue: QueueExplainer | None,
+    objects: Mapping[Resource, tuple[Object, ...]],
+) -> DiagnosisFacts:
+    """The facts with what the queue system says; without it where its code fails."""
+    if queue is None or facts.child is None:
+        return facts
+    with suppress(Exception):  # a plugin's code; an explanation that fails explains nothing
+        return replace(facts, queue=queue.explain(facts.child, queue_facts(facts, objects)))
+    return facts

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.client.created_kinds import possible_backends
 from kaiwo.engine.errors import ApiError, Forbidden, NotFound
 from kaiwo.engine.resource import (
     CONFIG_MAP,
@@ -21,6 +20,7 @@ from kaiwo.engine.resource import (
     STORAGE_CLASS,
     Resource,
 )
+from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload.diagnosis import questions
 from kaiwo.workload.diagnosis.model import DiagnosisFacts, log_key, text
 from kaiwo.workload.diagnosis.pods import downloads
@@ -30,9 +30,9 @@ from kaiwo.workload.storage.classes import storage_class
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kaiwo.client.chain_parts import ChainParts
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.registry import Plugins
 
 RUN_ID = "kaiwo.silogen.ai/run-id"
 LEASE_NAME = "kaiwo-operator"
@@ -51,25 +51,27 @@ class FactReader:
     """Reads what explains one workload.
 
     Attributes:
+        queue_objects: what the queue system explains from, by kind.
         unread: what may not be read, one sentence each, in the order of reading.
     """
 
-    def __init__(self, api: Client, plugins: Plugins, workload: Object) -> None:
+    def __init__(self, api: Client, parts: ChainParts, workload: Object) -> None:
         """Nothing is sent yet.
 
         Args:
             api: reads the cluster.
-            plugins: loaded plugins.
+            parts: what installed plugins say of their part of the chain.
             workload: the live KaiwoJob or KaiwoService.
         """
         self._api = api
-        self._plugins = plugins
+        self._queue = parts.queue
+        self._children = parts.children_of(workload)
         self._workload = workload
         metadata = lenient_map(workload.get("metadata"))
         self._namespace = text(metadata.get("namespace"))
         self._uid = text(metadata.get("uid"))
         self._name = text(metadata.get("name"))
-        self._backends = possible_backends(workload, plugins)
+        self.queue_objects: dict[Resource, tuple[Object, ...]] = {}
         self.unread: list[str] = []
 
     async def read(self) -> DiagnosisFacts:
@@ -77,7 +79,7 @@ class FactReader:
         status = lenient_map(self._workload.get("status"))
         ended = status.get("status") in _TERMINAL
         kinds = self._kinds()
-        lists, queue_objects, config, (lease, lease_read) = await asyncio.gather(
+        lists, self.queue_objects, config, (lease, lease_read) = await asyncio.gather(
             asyncio.gather(*(self._list(kind, label=f"{RUN_ID}={self._uid}") for kind in (*kinds, POD))),
             self._queue_objects([text(status.get("childUID"))]),
             self._config(ended=ended),
@@ -96,29 +98,21 @@ class FactReader:
             lease=lease,
             lease_read=lease_read,
         )
-        facts, queue_objects = await self._details(facts, queue_objects)
-        return await asyncio.to_thread(self._judged, facts, queue_objects)
+        return await self._with_details(facts)
 
     def _kinds(self) -> list[Resource]:
-        made = [
-            kind
-            for backend in self._backends
-            for kind in (backend.child, *backend.secondary, *backend.pod_owners)
-        ]
-        return list(dict.fromkeys([*made, PERSISTENT_VOLUME_CLAIM, JOB]))
+        return list(dict.fromkeys([*self._children, PERSISTENT_VOLUME_CLAIM, JOB]))
 
     def _child(self, made: Mapping[Resource, list[Object]]) -> Object | None:
         wanted = text(lenient_map(self._workload.get("status")).get("childUID"))
-        for backend in self._backends:
-            for obj in made.get(backend.child, ()):
+        for kind in self._children:
+            for obj in made.get(kind, ()):
                 metadata = lenient_map(obj.get("metadata"))
-                if metadata.get("name") == self._name and wanted in ("", metadata.get("uid")):
+                if metadata.get("uid") == wanted or (not wanted and metadata.get("name") == self._name):
                     return obj
         return None
 
-    async def _details(
-        self, facts: DiagnosisFacts, queue_objects: dict[Resource, tuple[Object, ...]]
-    ) -> tuple[DiagnosisFacts, dict[Resource, tuple[Object, ...]]]:
+    async def _with_details(self, facts: DiagnosisFacts) -> DiagnosisFacts:
         """The second step: events, logs, classes, references, and what the queue has of single pods."""
         subjects = questions.event_subjects(facts)
         wanted = questions.log_questions(facts)
@@ -128,8 +122,9 @@ class FactReader:
             asyncio.gather(*(self._log(question) for question in wanted)),
             asyncio.gather(*(self._is_missing(kind, name) for kind, name in references)),
             self._list(STORAGE_CLASS, everywhere=True) if questions.needs_classes(facts) else _nothing(),
-            self._of_pods(facts, queue_objects),
+            self._of_pods(facts),
         )
+        self.queue_objects |= more
         found = {}
         for question, lines in zip(wanted, logs, strict=True):
             found[log_key(question.pod, question.container)] = tuple(lines)
@@ -141,7 +136,7 @@ class FactReader:
             storage_classes=None
             if classes is None
             else {one.name: one for one in (storage_class(item) for item in classes)},
-        ), {**queue_objects, **more}
+        )
 
     async def _events(self, subject: Object) -> list[Object]:
         uid = text(lenient_map(subject.get("metadata")).get("uid"))
@@ -204,16 +199,15 @@ class FactReader:
 
     async def _queue_objects(self, uids: list[str]) -> dict[Resource, tuple[Object, ...]]:
         """What the queue system explains from; a kind that may not be read is not there at all."""
-        queue = self._plugins.queue_system
-        if queue is None or queue.explain is None:
+        queue = self._queue
+        if queue is None:
             return {}
         found: dict[Resource, tuple[Object, ...]] = {}
 
         async def read(kind: Resource) -> None:
             objects: list[Object] | None
             if kind in queue.owned:
-                selector = queue.owned_by(uids) if queue.owned_by is not None else None
-                objects = await self._list(kind, label=selector) if any(uids) else []
+                objects = await self._list(kind, label=queue.owned_by(uids)) if any(uids) else []
             elif kind == NAMESPACE:
                 objects = await self._list(kind, fields=f"metadata.name={self._namespace}", everywhere=True)
             else:
@@ -221,23 +215,21 @@ class FactReader:
             if objects is not None:
                 found[kind] = tuple(objects)
 
-        await asyncio.gather(*(read(kind) for kind in queue.explain_reads))
+        await asyncio.gather(*(read(kind) for kind in queue.reads))
         return found
 
-    async def _of_pods(
-        self, facts: DiagnosisFacts, queue_objects: Mapping[Resource, tuple[Object, ...]]
-    ) -> dict[Resource, tuple[Object, ...]]:
+    async def _of_pods(self, facts: DiagnosisFacts) -> dict[Resource, tuple[Object, ...]]:
         """What the queue system has of the pods, where it queues them one by one."""
-        queue = self._plugins.queue_system
-        if queue is None or queue.owned_by is None or facts.child is None:
+        if self._queue is None or facts.child is None:
             return {}
-        lacking = [kind for kind in queue.owned if kind in queue_objects and not queue_objects[kind]]
-        known = text(lenient_map(facts.child.get("metadata")).get("uid"))
+        known = self.queue_objects
+        lacking = [kind for kind in self._queue.owned if kind in known and not known[kind]]
+        child = text(lenient_map(facts.child.get("metadata")).get("uid"))
         pods = [text(lenient_map(pod.get("metadata")).get("uid")) for pod in facts.pods if not downloads(pod)]
-        uids = [uid for uid in (known, *pods) if uid]
+        uids = [uid for uid in (child, *pods) if uid]
         if not lacking or not uids:
             return {}
-        selector = queue.owned_by(uids)
+        selector = self._queue.owned_by(uids)
         lists = await asyncio.gather(*(self._list(kind, label=selector) for kind in lacking))
         return {kind: tuple(found or ()) for kind, found in zip(lacking, lists, strict=True)}
 
@@ -259,14 +251,12 @@ class FactReader:
         if sentence not in self.unread:
             self.unread.append(sentence)
 
-    def _judged(
-        self, facts: DiagnosisFacts, queue_objects: Mapping[Resource, tuple[Object, ...]]
-    ) -> DiagnosisFacts:
-        """The facts with what plugins make of them. In a thread: a plugin's code may take its time."""
-        from kaiwo.client.why_outcomes import with_outcomes
-
-        return with_outcomes(facts, self._plugins, self._backends, queue_objects)
-
 
 async def _nothing() -> None:
     return None
+
+
+def queue_facts(facts: DiagnosisFacts, objects: Mapping[Resource, tuple[Object, ...]]) -> QueueFacts:
+    """What a queue system explains from."""
+    pods = tuple(pod for pod in facts.pods if not downloads(pod))
+    return QueueFacts(objects=objects, default_queue="", pods=pods, now=facts.now)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import Workload
+from kaiwo.client.created_kinds import possible_backends
+from kaiwo.client.why_facts import queue_facts
 from kaiwo.plugin.observation import Observation
-from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.diagnosis.evidence import newest_warning
 from kaiwo.workload.diagnosis.model import text
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import Backend
-    from kaiwo.plugin.diagnosis import QueueExplanation
+    from kaiwo.plugin.diagnosis import QueueExplainer
     from kaiwo.plugin.observation import Outcome
     from kaiwo.plugin.queues import Admission
     from kaiwo.plugin.registry import Plugins
@@ -35,39 +36,50 @@ _UNREADABLE = (PluginError, SpecError, InvalidWorkload)
 def with_outcomes(
     facts: DiagnosisFacts,
     plugins: Plugins,
-    backends: Sequence[Backend],
-    queue_objects: Mapping[Resource, tuple[Object, ...]],
+    queue: QueueExplainer | None,
+    objects: Mapping[Resource, tuple[Object, ...]],
 ) -> DiagnosisFacts:
     """The facts with the outcomes that the operator would write now, by the same functions.
 
     Args:
         facts: what was read.
         plugins: loaded plugins.
-        backends: those that may run the workload.
-        queue_objects: what the queue system explains from, by kind.
+        queue: how the queue system explains where a child is.
+        objects: what it explains from, by kind.
     """
     with suppress(InvalidWorkload):
         workload = Workload.from_live(facts.workload)
         facts = replace(facts, download=_download(workload, facts))
         if facts.child is not None:
-            admission, explanation = _queue(facts.child, facts, plugins, queue_objects)
+            backends = possible_backends(facts.workload, plugins)
             seen = Observation(
                 workload=workload,
                 child=facts.child,
                 pods=pod_status.since([pod for pod in facts.pods if not downloads(pod)], facts.child),
-                admission=admission,
-                queued=explanation is not None,
+                admission=_admission(facts.child, facts, queue, objects),
+                queued=facts.queue is not None,
                 now=facts.now,
                 secondary=_secondary(facts, backends),
                 warning_event=newest_warning(facts, facts.child),
             )
             return replace(
                 facts,
-                queue=explanation,
                 outcome=_outcome(seen, backends),
                 findings=tuple(plugin_calls.findings(plugins.diagnosis_rules, seen)),
             )
     return facts
+
+
+def _admission(
+    child: Object,
+    facts: DiagnosisFacts,
+    queue: QueueExplainer | None,
+    objects: Mapping[Resource, tuple[Object, ...]],
+) -> Admission | None:
+    if queue is not None:
+        with suppress(Exception):  # a plugin's code
+            return queue.admission(child, queue_facts(facts, objects))
+    return None
 
 
 def _outcome(seen: Observation, backends: Sequence[Backend]) -> Outcome | None:
@@ -86,27 +98,6 @@ def _secondary(facts: DiagnosisFacts, backends: Sequence[Backend]) -> dict[Resou
         for obj in facts.objects
         if obj.get("kind") == kind.kind
     }
-
-
-def _queue(
-    child: Object,
-    facts: DiagnosisFacts,
-    plugins: Plugins,
-    queue_objects: Mapping[Resource, tuple[Object, ...]],
-) -> tuple[Admission | None, QueueExplanation | None]:
-    queue = plugins.queue_system
-    if queue is None:
-        return None, None
-    known = QueueFacts(
-        objects=queue_objects,
-        default_queue="",
-        pods=tuple(pod for pod in facts.pods if not downloads(pod)),
-        now=facts.now,
-    )
-    with suppress(*_UNREADABLE):
-        explanation = plugin_calls.explanation(queue, child, known)
-        return plugin_calls.admission(queue, child, known), explanation
-    return None, None
 
 
 def _download(workload: Workload, facts: DiagnosisFacts) -> Outcome | None:

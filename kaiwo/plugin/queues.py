@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from pydantic import BaseModel
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.cached_object import Projection
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.diagnosis import QueueExplanation
     from kaiwo.plugin.facts import Blocked
     from kaiwo.plugin.rbac import PolicyRule
 
@@ -113,13 +112,6 @@ class QueueSystem:
         queues: pure function: names of the queues that workloads can name, in any namespace; None where that
             is not known. Its facts have objects of all namespaces, and none that belong to a workload. By it
             the default queue in KaiwoConfig is checked.
-        explain: pure function: the chain of a live child through the queue system, and why the child is not
-            admitted; None for a child that is not queued. ``kaiwo why`` calls it. Its facts have objects of
-            the kinds in `explain_reads`, and no settings.
-        explain_reads: kinds that ``kaiwo why`` reads for `explain`: of those in ``owned`` the objects that
-            `owned_by` selects, of other namespaced kinds those of the workload's namespace, else all.
-        owned_by: the label selector of objects in ``owned`` that belong to objects with given uids; needed
-            with `explain`.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
@@ -133,9 +125,6 @@ class QueueSystem:
     urgent: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
-    explain: Callable[[Object, QueueFacts], QueueExplanation | None] | None = None
-    explain_reads: tuple[Resource, ...] = ()
-    owned_by: Callable[[Sequence[str]], str] | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None

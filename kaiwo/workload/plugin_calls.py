@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from kaiwo.api.status_words import Status
 from kaiwo.plugin.backend_base import BackendBase
-from kaiwo.plugin.diagnosis import QueueExplanation
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.plugin.queues import Admission, QueueAssignment
@@ -196,14 +195,6 @@ def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     """Whether the queue system queues objects of a kind by itself; False where it does not say."""
     decide = queue.manages
     return decide is not None and _checked(queue.name, "queue", (bool,), decide, kind, facts)
-
-
-def explanation(queue: QueueSystem, child: Object, facts: QueueFacts) -> QueueExplanation | None:
-    """The chain of a live child through the queue system; None where it does not say."""
-    if queue.explain is None:
-        return None
-    types = (QueueExplanation, NoneType)
-    return _checked(queue.name, "explain the admission of", types, queue.explain, child, facts)
 
 
 def findings(rules: Iterable[DiagnosisRule], seen: Observation) -> Iterator[tuple[str, Finding]]:

@@ -8,9 +8,6 @@ from kaiwo.cli import kit, options, user_config
 from kaiwo.cli.workload_kinds import WORKLOADS
 from kaiwo.cli.workload_lookup import find_one
 
-HOOKS = frozenset({"kaiwo_backends", "kaiwo_queue_systems", "kaiwo_diagnosis_rules"})
-"""What plugins are asked for; the others would only cost time."""
-
 
 @click.command()
 @click.argument("name", shell_complete=kit.complete_names(WORKLOADS))
@@ -27,13 +24,12 @@ def why(*, name: str, config: str | None) -> None:
     """
     options.one_namespace()
     user_config.use_configured_namespace(user_config.load(config))
-    plugins = kit.plugins(hooks=HOOKS)
     with kit.cluster() as cluster:
         _, workload = find_one(cluster, name)
         from kaiwo.cli.output import verdict_page
         from kaiwo.client.why import why as read_verdict
 
-        verdict = cluster.run(lambda client: read_verdict(client, plugins, workload))
+        verdict = cluster.run(lambda client: read_verdict(client, kit.plugins, workload))
     match kit.settings().output:
         case "json" | "yaml" as form:
             import msgspec

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.plugin.diagnosis import ChainLink
 from kaiwo.workload.diagnosis import operator, pods, preparation, status
 from kaiwo.workload.diagnosis.model import DiagnosisFacts, name_of, text
@@ -44,7 +45,8 @@ def _links(facts: DiagnosisFacts) -> Iterator[ChainLink]:
     if facts.child is not None:
         yield _object(facts.child)
     if facts.queue is not None:
-        yield from facts.queue.links
+        # Of one that has ended, the queue is of no interest any more.
+        yield from facts.queue.links[:1] if facts.word in TERMINAL else facts.queue.links
     for obj in facts.objects:
         if obj.get("kind") not in own and not (obj.get("kind") == "Job" and facts.download is not None):
             yield _object(obj)

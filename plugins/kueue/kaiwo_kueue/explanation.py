@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import Quantity, quantity
+from kaiwo.engine.quantity import NANO, Quantity, quantity
 from kaiwo.plugin.diagnosis import ChainLink, QueueExplanation
 from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
@@ -29,6 +29,8 @@ _STATES: dict[str, LinkState] = {
     "finished": "ok",
     "unmanaged": "failed",
 }
+_NOTHING = Quantity(0)
+_BYTES = ("memory", "ephemeral-storage")
 _MOST_FLAVORS = 4
 _MOST_SELECTED = 50
 
@@ -102,28 +104,35 @@ def _queue_link(kind: str, name: str, queue: Object | None) -> ChainLink:
 
 
 def _flavor_links(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Iterator[ChainLink]:
-    """The flavors of the requested resources, with what is used of them; the fullest first."""
-    known = facts.objects.get(RESOURCE_FLAVOR)
-    wanted, found = set(keys), []
-    used = _used(queue)
+    """The flavors that have all requested resources, with what is used of them; those with room first."""
+    known, wanted, used = facts.objects.get(RESOURCE_FLAVOR), list(keys), _used(queue)
+    found: list[tuple[bool, ChainLink]] = []
     for flavor in _flavors(queue):
         name = str(flavor.get("name"))
-        parts, full = [], False
-        for resource in lenient_maps(flavor.get("resources")):
-            key = resource.get("name")
-            nominal = quantity(resource.get("nominalQuota")) or Quantity(0)
-            if key not in wanted:
-                continue
-            now = used.get((name, str(key)), Quantity(0))
-            full = full or now >= nominal
-            parts.append(f"{key} {now} of {nominal} used")
+        quotas = {
+            str(resource.get("name")): quantity(resource.get("nominalQuota")) or _NOTHING
+            for resource in lenient_maps(flavor.get("resources"))
+        }
         if known is not None and _named(known, name) is None:
-            found.append((0, ChainLink("ResourceFlavor", name, "failed", "does not exist")))
-        elif parts:
-            state: LinkState = "waits" if full else "ok"
-            found.append((0 if full else 1, ChainLink("ResourceFlavor", name, state, ", ".join(parts))))
+            found.append((False, ChainLink("ResourceFlavor", name, "failed", "does not exist")))
+        elif wanted and all(quotas.get(key, _NOTHING) > _NOTHING for key in wanted):
+            amounts = [(key, used.get((name, key), _NOTHING), quotas[key]) for key in wanted]
+            full = any(now >= nominal for _, now, nominal in amounts)
+            text = ", ".join(_use(key, now, nominal) for key, now, nominal in amounts)
+            found.append((full, ChainLink("ResourceFlavor", name, "waits" if full else "ok", text)))
     found.sort(key=lambda item: item[0])
     yield from (link for _, link in found[:_MOST_FLAVORS])
+
+
+def _use(key: str, used: Quantity, nominal: Quantity) -> str:
+    return f"{key} {_amount(key, used)} of {_amount(key, nominal)} used"
+
+
+def _amount(key: str, amount: Quantity) -> str:
+    """An amount as people write it: of memory in Gi."""
+    if key not in _BYTES:
+        return str(amount)
+    return f"{amount.nano / NANO / 2**30:.0f}Gi"
 
 
 def _cohort_link(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Iterator[ChainLink]:
@@ -135,7 +144,7 @@ def _cohort_link(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Itera
     parts, full = [], False
     for key in keys:
         nominal = sum(
-            (quantity(resource.get("nominalQuota")) or Quantity(0)).nano
+            (quantity(resource.get("nominalQuota")) or _NOTHING).nano
             for member in members
             for flavor in _flavors(member)
             for resource in lenient_maps(flavor.get("resources"))
@@ -149,8 +158,9 @@ def _cohort_link(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Itera
         if not nominal:
             continue
         full = full or total >= nominal
-        by = ", ".join(f"{name} {Quantity(amount)}" for amount, name in sorted(held, reverse=True) if amount)
-        parts.append(f"{key} {Quantity(total)} of {Quantity(nominal)} used{f' ({by})' if by else ''}")
+        shares = sorted(((amount, name) for amount, name in held if amount), reverse=True)
+        by = ", ".join(f"{name} {_amount(key, Quantity(amount))}" for amount, name in shares)
+        parts.append(f"{_use(key, Quantity(total), Quantity(nominal))}{f' ({by})' if by else ''}")
     yield ChainLink("Cohort", cohort, "waits" if full else "ok", ", ".join(parts))
 
 
@@ -162,7 +172,7 @@ def _flavors(queue: Object) -> Iterator[Object]:
 def _used(queue: Object) -> dict[tuple[str, str], Quantity]:
     """What is reserved, by flavor and resource."""
     return {
-        (str(flavor.get("name")), str(resource.get("name"))): quantity(resource.get("total")) or Quantity(0)
+        (str(flavor.get("name")), str(resource.get("name"))): quantity(resource.get("total")) or _NOTHING
         for flavor in lenient_maps(lenient_map(queue.get("status")).get("flavorsReservation"))
         for resource in lenient_maps(flavor.get("resources"))
     }

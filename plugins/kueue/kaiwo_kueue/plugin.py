@@ -12,11 +12,8 @@ from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_kueue import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.diagnosis import QueueExplanation
     from kaiwo.plugin.facts import Blocked
     from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 
@@ -92,20 +89,6 @@ def manages(kind: Resource, facts: QueueFacts) -> bool:
     return manages_kind(kind, facts)
 
 
-def explain(child: Object, facts: QueueFacts) -> QueueExplanation | None:
-    """The chain of a live child through Kueue."""
-    from kaiwo_kueue.explanation import explain as explain_child
-
-    return explain_child(child, facts)
-
-
-def owned_by(uids: Sequence[str]) -> str:
-    """The label selector of the Workloads of objects with these uids."""
-    from kaiwo_kueue.explanation import owned_by as workloads_of
-
-    return workloads_of(uids)
-
-
 def queues(facts: QueueFacts) -> frozenset[str] | None:
     """Names of the queues that workloads can name."""
     from kaiwo_kueue.queue_assignment import queues as read_queues
@@ -126,9 +109,6 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             admission=admission,
             manages=manages,
             queues=queues,
-            explain=explain,
-            explain_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.RESOURCE_FLAVOR),
-            owned_by=owned_by,
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,
