@@ -57,6 +57,7 @@ class QueueCapacity:
         lent: unused quota of the queue's own that others hold, so that the queue cannot use it now.
         free: what a workload of the queue could get now without a preemption; None where that is not known.
         most: what the queue could have if nobody used anything; None where that is not known.
+        lendable: the part of `nominal` that others of the cohort may use while it is unused.
         pending: what pending workloads of the queue request of the resource, in whichever flavor.
     """
 
@@ -68,6 +69,7 @@ class QueueCapacity:
     lent: Quantity
     free: Quantity | None
     most: Quantity | None
+    lendable: Quantity
     pending: Quantity
 
 
@@ -103,6 +105,8 @@ class QueuedObject:
         user: whose it is; empty where nothing shows that.
         uid: of the object that the queue system keeps for it.
         child: kind and name of the object that is queued, where that is not the object itself.
+        run_id: uid of the Kaiwo workload, by the label on its pods, which anybody may have written; empty for
+            an object that is not Kaiwo's.
     """
 
     kind: str
@@ -111,6 +115,7 @@ class QueuedObject:
     user: str = ""
     uid: str = ""
     child: str = ""
+    run_id: str = ""
 
     def __str__(self) -> str:
         """``KaiwoJob team/train``."""
@@ -189,6 +194,7 @@ class QueuedWorkload:
         ordered_at: the time by which it is placed among those of its priority.
         ordered_by: what happened at that time: it was created, or evicted and so put behind later ones.
         state: ``pending``; ``inactive`` is held by its own spec or by its queue and takes no part.
+        runs_for: seconds after which it is ended once it runs; None without a limit.
         message: the queue system's own words about it.
         shortages: what it lacks now; empty when nothing is lacking or it is not known.
     """
@@ -204,6 +210,7 @@ class QueuedWorkload:
     ordered_at: datetime | None = None
     ordered_by: Literal["creation", "eviction"] = "creation"
     state: Literal["pending", "inactive"] = "pending"
+    runs_for: float | None = None
     message: str = ""
     shortages: tuple[QuotaShortage, ...] = ()
 
@@ -215,6 +222,7 @@ class QueueState:
     Attributes:
         name: what users write in ``clusterQueue``.
         cohort: the group of queues that lend quota to each other, empty for none.
+        cohort_root: the top of the tree of cohorts, the cohort itself where it has no parent.
         strict: the first one in the queue is waited for; otherwise later ones that fit go before it.
         stopped: why it admits nothing at all; empty when it works.
         capacities: its quotas, in the order in which flavors are tried.
@@ -228,6 +236,7 @@ class QueueState:
 
     name: str
     cohort: str = ""
+    cohort_root: str = ""
     strict: bool = False
     stopped: str = ""
     capacities: tuple[QueueCapacity, ...] = ()
@@ -256,3 +265,9 @@ class QueueUsage:
     def queue(self, name: str) -> QueueState | None:
         """The queue of a name."""
         return next((queue for queue in self.queues if queue.name == name), None)
+
+    def sharing(self, queue: QueueState) -> tuple[QueueState, ...]:
+        """The queue and those that share quota with it."""
+        if not queue.cohort_root:
+            return (queue,)
+        return tuple(other for other in self.queues if other.cohort_root == queue.cohort_root)

@@ -116,8 +116,8 @@ class QueueSystem:
         usage: pure function: quota, its holders and the order of those that wait, for the command line; None
             for a queue system that cannot tell.
         usage_reads: kinds that `usage` needs; who calls it reads them whole, as far as that is allowed.
-        usage_paths: pure function: paths of the API to GET besides, given what was read; for positions that
-            no object shows.
+        usage_paths: pure function: groups of API paths to GET besides, given what was read; of each group the
+            first that answers counts. They show what no object shows, for example positions.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
@@ -133,7 +133,7 @@ class QueueSystem:
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
     usage: Callable[[UsageFacts], QueueUsage] | None = None
     usage_reads: tuple[Resource, ...] = ()
-    usage_paths: Callable[[UsageFacts], tuple[str, ...]] | None = None
+    usage_paths: Callable[[UsageFacts], tuple[tuple[str, ...], ...]] | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
