@@ -171,6 +171,7 @@ class Reader:
         *,
         resource_version: str,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         stall: float = STALL,
     ) -> AsyncGenerator[tuple[str, msgspec.Raw], None]:
         """Changes after a version, as (ADDED | MODIFIED | DELETED | BOOKMARK, JSON of the object).
@@ -183,6 +184,7 @@ class Reader:
             namespace: None for all.
             resource_version: from a list, an object, or a bookmark.
             label_selector: as kubectl writes it.
+            field_selector: as kubectl writes it.
             stall: seconds of silence after which ConnectionBroken is raised.
         """
         query = {
@@ -194,6 +196,8 @@ class Reader:
         }
         if label_selector:
             query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
         path = object_path(self.in_use(resource), namespace) + "?" + urlencode(query)
         # Closed also when the reader raises: the garbage collector comes too late.
         async with aclosing(
