@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection
 
     import msgspec
+    from aiohttp import ClientWebSocketResponse
 
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.metrics import Metrics
@@ -226,6 +227,16 @@ class Reader:
         query = {"container": container, "follow": "true", "tailLines": str(tail)}
         path = object_path(POD, namespace, pod, "log") + "?" + urlencode(query)
         return self._transport.stream("pods/log", path, stall, longest=LONGEST_LOG_LINE)
+
+    def chunks(self, verb: str, resource: str, path: str, stall: float) -> AsyncGenerator[bytes, None]:
+        """The body of any answer as it comes in; see `kaiwo.engine.streaming`."""
+        return self._transport.chunks(verb, resource, path, stall)
+
+    async def websocket(
+        self, resource: str, path: str, protocols: tuple[str, ...]
+    ) -> ClientWebSocketResponse[bool]:
+        """A WebSocket to any path; see `kaiwo.engine.streaming`."""
+        return await self._transport.websocket(resource, path, protocols)
 
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
         """Which of the resources the API server serves now; not knowing a group is an answer too.
