@@ -26,8 +26,8 @@ class UsageFacts:
 
     Attributes:
         objects: objects of the kinds in `QueueSystem.usage_reads`, by resource.
-        namespace: the namespace to which namespaced kinds are limited, empty for all namespaces.
-        narrowed: kinds that may be listed in `namespace` only, although all namespaces were requested.
+        namespace: the user's namespace.
+        narrowed: kinds that may be listed in `namespace` only; `objects` has those of all namespaces else.
         hidden: kinds that may not be listed at all.
         missing: kinds that the cluster does not serve.
         documents: answers of the paths in `QueueSystem.usage_paths`; one that is not allowed or not served is
@@ -37,7 +37,7 @@ class UsageFacts:
 
     objects: Mapping[Resource, tuple[Object, ...]]
     now: datetime
-    namespace: str = ""
+    namespace: str
     narrowed: frozenset[Resource] = frozenset()
     hidden: frozenset[Resource] = frozenset()
     missing: frozenset[Resource] = frozenset()

@@ -232,5 +232,7 @@ def _never_ends(item: QueuedWorkload, unlimited: Mapping[FlavorResource, QuotaHo
     for shortage in item.shortages:
         key = (shortage.flavor, shortage.resource)
         if holder := unlimited.get(key):
-            return f"{holder.subject} holds {holder.amounts[key]} {shortage.resource} without a known time limit"
+            return (
+                f"{holder.subject} holds {holder.amounts[key]} {shortage.resource} without a known time limit"
+            )
     return "workloads without a known time limit hold the quota, or will"
