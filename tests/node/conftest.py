@@ -269,7 +269,7 @@ class Lab:
             )
             running.run_forever(timeout=60)
             output: str = running.read_all()
-            running.close()
+            running.sock.shutdown()  # its close() leaves the socket open if the server closed first
         return output
 
     def terminated(self, workload: str) -> Object:
