@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.client.chain_parts import has_rules, installed_parts
 from kaiwo.client.record import Record
 from kaiwo.client.why_facts import FactReader, queue_facts
-from kaiwo.plugin.diagnosis import ChainLink  # noqa: TC001 (a decoder reads the annotations)
+from kaiwo.plugin.diagnosis import ChainLink
 from kaiwo.workload.diagnosis import operator
 from kaiwo.workload.diagnosis.model import Cause, text
 from kaiwo.workload.diagnosis.rules import diagnose

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kaiwo.client.kinds import KAIWO_CONFIG
 from kaiwo.engine.errors import ApiError, Forbidden, NotFound
 from kaiwo.engine.resource import (
     CONFIG_MAP,
@@ -42,7 +43,6 @@ INSTALLED = "kaiwo-system"
 LOG_LINES = 5
 """Lines that are quoted of the log of a container that failed."""
 
-_CONFIG = Resource("config.kaiwo.silogen.ai", "v1alpha1", "KaiwoConfig", "kaiwoconfigs", namespaced=False)
 _TERMINAL = ("COMPLETE", "FAILED", "TERMINATED")
 _REFERENCES = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 
@@ -170,7 +170,7 @@ class FactReader:
         if ended:
             return None
         try:
-            return await self._api.get(_CONFIG, None, "kaiwo")
+            return await self._api.get(KAIWO_CONFIG, None, "kaiwo")
         except NotFound:
             return None
         except Forbidden as error:

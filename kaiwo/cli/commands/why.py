@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from kaiwo.cli import kit, options, user_config
-from kaiwo.cli.workload_kinds import WORKLOADS
-from kaiwo.cli.workload_lookup import find_one
+from kaiwo.cli import kit, options
+from kaiwo.client import user_config
+from kaiwo.client.kinds import WORKLOADS
+
+if TYPE_CHECKING:
+    from kaiwo.client.why import Verdict
+    from kaiwo.engine.client import Client
 
 
 @click.command()
@@ -23,13 +29,17 @@ def why(*, name: str, config: str | None) -> None:
     NAME is train, job/train or service/chat. The codes are explained in docs/status.md.
     """
     options.one_namespace()
-    user_config.use_configured_namespace(user_config.load(config))
+    options.use_configured_namespace(user_config.load(config))
     with kit.cluster() as cluster:
-        _, workload = find_one(cluster, name)
         from kaiwo.cli.output import verdict_page
+        from kaiwo.client.lookup import find_one
         from kaiwo.client.why import why as read_verdict
 
-        verdict = cluster.run(lambda client: read_verdict(client, kit.plugins, workload))
+        async def read(api: Client) -> Verdict:
+            _, workload = await find_one(api, cluster.namespace, name)
+            return await read_verdict(api, kit.plugins, workload)
+
+        verdict = cluster.run(read)
     match kit.settings().output:
         case "json" | "yaml" as form:
             import msgspec

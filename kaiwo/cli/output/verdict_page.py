@@ -11,7 +11,7 @@ import click
 
 from kaiwo.cli.options import settings
 from kaiwo.cli.terminal import clean, styled_status
-from kaiwo.cli.workload_kinds import SHORT
+from kaiwo.client.kinds import SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
