@@ -40,7 +40,7 @@ def events_about(facts: DiagnosisFacts, obj: Object) -> list[Object]:
 def newest_warning(facts: DiagnosisFacts, obj: Object) -> Finding | None:
     """Reason and message of the newest Warning event about an object."""
     for event in events_about(facts, obj)[:1]:
-        return Finding(text(event.get("reason")) or "Warning", one_line(event.get("message")))
+        return Finding(text(event.get("reason")), one_line(event.get("message")))
     return None
 
 
