@@ -13,10 +13,9 @@ from kaiwo.plugin.diagnosis import ChainLink
 from kaiwo.workload.diagnosis import operator
 from kaiwo.workload.diagnosis.model import Cause, text
 from kaiwo.workload.diagnosis.rules import diagnose
-from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
@@ -85,14 +84,24 @@ async def why(api: Client, plugins: Callable[[], Plugins], workload: Object) -> 
         from kaiwo.client.why_outcomes import with_outcomes
 
         facts = with_outcomes(facts, plugins(), parts.queue, reader.queue_objects)
+    return judge(facts, reader.unread)
+
+
+def judge(facts: DiagnosisFacts, unread: Sequence[str] = ()) -> Verdict:
+    """The verdict that follows from facts.
+
+    Args:
+        facts: what was read.
+        unread: what may not be read.
+    """
     found = diagnose(facts)
-    cause, status, metadata = found.verdict, facts.status, lenient_map(workload.get("metadata"))
+    cause = found.verdict
     return Verdict(
-        kind=text(workload.get("kind")),
-        namespace=text(metadata.get("namespace")),
-        name=text(metadata.get("name")),
-        status=text(status.get("status")),
-        reason=text(status.get("reason")),
+        kind=text(facts.workload.get("kind")),
+        namespace=text(facts.metadata.get("namespace")),
+        name=text(facts.metadata.get("name")),
+        status=text(facts.status.get("status")),
+        reason=text(facts.status.get("reason")),
         code=cause.code,
         message=cause.message,
         state=cause.state,
@@ -102,7 +111,7 @@ async def why(api: Client, plugins: Callable[[], Plugins], workload: Object) -> 
         rule=cause.rule,
         others=found.others,
         chain=found.chain,
-        unread=tuple(reader.unread),
+        unread=tuple(unread),
     )
 
 

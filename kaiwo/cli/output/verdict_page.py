@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.diagnosis import ChainLink
 
 _MARKS = {"ok": ("✔", "green"), "waits": ("…", "yellow"), "failed": ("✘", "red"), "unknown": ("?", "yellow")}
-_NARROWEST = 40
+_NARROWEST = 30
 _INDENT = "  "
 _WIDEST_NAME = 48
 
@@ -64,15 +64,16 @@ def _chain(links: Sequence[ChainLink]) -> None:
     click.echo("\nChain:")
     names = [clean(f"{link.kind} {link.name}") for link in links]
     width = min(_WIDEST_NAME, max(map(len, names)))
+    room = _width() - len(_INDENT) - 2 - width - 2
     for link, name in zip(links, names, strict=True):
-        rest = " " * (len(_INDENT) + 2 + width + 2)
-        if len(rest) + _NARROWEST > _width():
-            rest = _INDENT * 3
         first = f"{_INDENT}{_mark(link.state)} {name:<{width}}  "
-        if link.message:
-            _text(link.message, first=first, rest=rest)
-        else:
+        if not link.message:
             click.echo(first.rstrip())
+        elif room < _NARROWEST:
+            click.echo(first.rstrip())
+            _text(link.message, first=_INDENT * 3, rest=_INDENT * 3)
+        else:
+            _text(link.message, first=first, rest=" " * (len(_INDENT) + 2 + width + 2))
 
 
 def _text(text: str, *, first: str, rest: str, bold: str = "") -> None:

@@ -57,7 +57,7 @@ class Cluster:
         }
 
     def container(self, **state: Any) -> list[Object]:
-        """``containerStatuses`` of a container c; a field ``count`` is its restarts, ``last`` its last end."""
+        """``containerStatuses`` of a container c; ``count`` is its restarts, ``last`` its last end."""
         count, last = state.pop("count", 0), state.pop("last", None)
         found: Object = {"name": "c", "image": "registry/it:1", "restartCount": count, "state": state}
         return [{**found, "lastState": {"terminated": last}} if last else found]

@@ -22,18 +22,20 @@ NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 EXAMPLES = int(os.environ.get("KAIWO_EXAMPLES", "40"))
 # fmt: off
 KEYS = (
-    "metadata", "spec", "status", "conditions", "containerStatuses", "initContainerStatuses", "state", "lastState",
-    "waiting", "terminated", "running", "reason", "message", "type", "phase", "name", "kind", "uid", "labels",
-    "exitCode", "restartCount", "generation", "observedGeneration", "deletionTimestamp", "finalizers",
-    "creationTimestamp", "ownerReferences", "controller", "volumes", "secret", "secretName", "env", "valueFrom",
-    "secretKeyRef", "containers", "resources", "limits", "memory", "holderIdentity", "renewTime",
-    "leaseDurationSeconds", "involvedObject", "series", "count", "allocation", "queue", "storageClassName",
-    "nodeName", "schedulingGates", "suspend", "kaiwo.silogen.ai/type",
+    "metadata", "spec", "status", "conditions", "containerStatuses", "initContainerStatuses",
+    "state", "lastState", "waiting", "terminated", "running", "reason", "message", "type", "phase",
+    "name", "kind", "uid", "labels", "exitCode", "restartCount", "generation", "observedGeneration",
+    "deletionTimestamp", "finalizers", "creationTimestamp", "ownerReferences", "controller",
+    "volumes", "secret", "secretName", "env", "valueFrom", "secretKeyRef", "containers",
+    "resources", "limits", "memory", "holderIdentity", "renewTime", "leaseDurationSeconds",
+    "involvedObject", "series", "count", "allocation", "queue", "storageClassName", "nodeName",
+    "schedulingGates", "suspend", "kaiwo.silogen.ai/type",
 )
 TEXTS = (
-    "", "x", "True", "False", "Pending", "Running", "Failed", "PENDING", "RUNNING", "FAILED", "ERROR", "COMPLETE",
-    "Schedulable", "PodScheduled", "Unschedulable", "CrashLoopBackOff", "ImagePullBackOff", "OOMKilled", "Ready",
-    "2026-01-31T11:58:00Z", "2026-01-31", "PersistentVolumeClaim", "Pod", "Job", "downloader", "\x1b[31m", "é\u2028",
+    "", "x", "True", "False", "Pending", "Running", "Failed", "PENDING", "RUNNING", "FAILED",
+    "ERROR", "COMPLETE", "Schedulable", "PodScheduled", "Unschedulable", "CrashLoopBackOff",
+    "ImagePullBackOff", "OOMKilled", "Ready", "2026-01-31T11:58:00Z", "2026-01-31",
+    "PersistentVolumeClaim", "Pod", "Job", "downloader", "\x1b[31m", "é\u2028",
 )
 # fmt: on
 leaves = st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats() | st.sampled_from(TEXTS)

@@ -134,7 +134,11 @@ def _ray(c: Cluster) -> Object:
 
 
 def _plugin(c: Cluster) -> Object:
-    return {"child": _job(), "findings": (("xid", Finding("XidError", "GPU 3 fell off the bus")),)}
+    return {
+        "workload": c.workload(),
+        "child": _job(),
+        "findings": (("xid", Finding("XidError", "GPU 3 fell off the bus")),),
+    }
 
 
 def _plugin_error(c: Cluster) -> Object:
