@@ -35,6 +35,19 @@ STATUSES = (
 """Every status word that the operator writes."""
 
 
+class _StatusWord(click.Choice[str]):
+    """One of the status words, in any case."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As click's, but a misspelt word is answered with the nearest one."""
+        if value.upper() in STATUSES:
+            return value.upper()
+        from kaiwo.api.suggestion import did_you_mean
+
+        hint = did_you_mean(value, STATUSES) or f"known: {', '.join(STATUSES)}"
+        self.fail(f'unknown status "{value}"; {hint}', param, ctx)
+
+
 def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:
     if value is None:
         return WORKLOADS
@@ -53,7 +66,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     "--status",
     "words",
     multiple=True,
-    type=click.Choice(STATUSES, case_sensitive=False),
+    type=_StatusWord(STATUSES, case_sensitive=False),
     help="Only workloads in this state; may be given several times.",
 )
 @options.config_option

@@ -13,7 +13,7 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit
 from kaiwo.cli.api_rejections import exit_code, rejections
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import FAILED, USAGE, Failure
+from kaiwo.cli.failures import FAILED, INTERRUPTED, USAGE, Failure
 from kaiwo.cli.input_files import collect
 from kaiwo.cli.input_files.problems import InvalidInput
 from kaiwo.cli.output import workload_fields
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
     from kaiwo.cli.input_files.problems import LocatedProblem
     from kaiwo.cli.input_files.workload_file import WorkloadFile
+    from kaiwo.cli.kit import Cluster
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.registry import Plugins
 
 _UNSENT = "nothing was sent"
+
+_ANEW = "use another name, or --replace to delete it and create it anew"
 
 _DELETE_SECONDS = 120.0
 """How long ``--replace`` waits until the old workload is gone."""
@@ -102,10 +106,8 @@ def submit(
     manifests = collect.read_workloads(
         collect.InputOptions(**request), plugins, lambda: _context_namespace(dry_run), _UNSENT
     )
-    from kaiwo.cli.planning import warn_of_plans
-
-    warn_of_plans(manifests, plugins)
     if dry_run == "client":
+        _preview(manifests, plugins, None)
         for manifest in manifests:
             _report(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
         _write([manifest.obj for manifest in manifests])
@@ -114,6 +116,7 @@ def submit(
     with kit.cluster() as cluster:
         # One document that the API server rejects must not leave the others half sent.
         sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
+        _preview(manifests, plugins, cluster, sent)
         if not dry_run:
             _confirm([one for one in sent if one.change == "replaced"], yes=yes)
             sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=False))
@@ -121,9 +124,58 @@ def submit(
             _report(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
         _write([one.obj for one in sent])
         if wait and not dry_run:
-            from kaiwo.cli.waiting import wait_for
+            _wait(cluster, sent, timeout)
 
-            wait_for(cluster, [one.obj for one in sent], timeout)
+
+def _preview(
+    manifests: Sequence[WorkloadFile], plugins: Plugins, cluster: Cluster | None, sent: Sequence[_Sent] = ()
+) -> None:
+    """Say what ``kaiwo plan`` would say: what is ignored, and what would not run.
+
+    Raises:
+        InvalidInput: a change that would not be applied to what runs.
+    """
+    from kaiwo.api.errors import Problem
+    from kaiwo.cli.planning import Submission, plan_submitted
+
+    submissions = [Submission(one.manifest, _before(one), one.change == "replaced") for one in sent]
+    submissions = submissions or [Submission(manifest, manifest.obj) for manifest in manifests]
+    problems = []
+    for one in plan_submitted(submissions, plugins, cluster):
+        for warning in one.warnings:
+            kit.say(f"warning: {one.label}: {warning}")
+        if one.unapplied:
+            text = f"{one.label} would not be changed: {one.unapplied}"
+            problems.append(one.manifest.locate(Problem("", text, _ANEW)))
+        elif one.blocked and one.reported.get("status") not in TERMINAL:
+            kit.say(f"warning: {one.label}: would not run: {one.blocked}")
+    if problems:
+        raise InvalidInput(problems, _UNSENT, code=FAILED)
+
+
+def _before(sent: _Sent) -> Object:
+    """What a dry run returned; a new object without the identity and status that it will not have."""
+    if sent.change not in ("created", "replaced"):
+        return sent.obj
+    metadata = {key: value for key, value in sent.obj["metadata"].items() if key != "uid"}
+    return {**{key: value for key, value in sent.obj.items() if key != "status"}, "metadata": metadata}
+
+
+def _wait(cluster: Cluster, sent: Sequence[_Sent], timeout: float | None) -> None:
+    """Wait until all ended or are ready; Ctrl-C ends the waiting alone."""
+    from kaiwo.cli.waiting import wait_for
+
+    try:
+        wait_for(cluster, [one.obj for one in sent], timeout)
+    except KeyboardInterrupt:
+        names = [_label(one.manifest) for one in sent]
+        namespace = sent[0].obj["metadata"]["namespace"]
+        raise Failure(
+            f"interrupted; {', '.join(names)} {'goes' if len(names) == 1 else 'go'} on in the cluster",
+            f"kaiwo status {names[0]} -n {namespace} -w to come back, "
+            f"kaiwo delete {' '.join(names)} -n {namespace} to end",
+            code=INTERRUPTED,
+        ) from None
 
 
 def _context_namespace(dry_run: str | None) -> str:
@@ -152,6 +204,8 @@ async def _send(
     client: Client, manifests: Sequence[WorkloadFile], rules: _Rules, *, dry_run: bool
 ) -> list[_Sent]:
     """Apply all; every problem is collected before any is raised."""
+    from kaiwo.engine.errors import ConnectionBroken
+
     limit = asyncio.Semaphore(16)
 
     async def one(manifest: WorkloadFile) -> _Sent | Exception:
@@ -166,6 +220,8 @@ async def _send(
         if isinstance(result, BaseException):
             problems += rejections(manifest, result)
             codes.add(exit_code(result))
+    if results and all(isinstance(result, ConnectionBroken) for result in results):
+        raise results[0]  # type: ignore[misc]  # one of the errors that were just looked at
     if problems:
         done = ", ".join(_label(one.manifest) for one in sent)
         consequence = _UNSENT if dry_run or not done else f"sent all the same: {done}"
@@ -186,7 +242,7 @@ async def _apply(client: Client, manifest: WorkloadFile, rules: _Rules, *, dry_r
     if ended and dry_run and before.get("spec") != after.get("spec"):
         raise Failure(
             f"{_label(manifest)} has ended ({workload_fields.word(before)}); a change does not run it again",
-            "use another name, or --replace to delete it and create it anew",
+            _ANEW,
         )
     return _Sent(manifest, after, "unchanged" if _content(before) == _content(after) else "configured")
 
