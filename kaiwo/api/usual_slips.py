@@ -53,7 +53,8 @@ def _env(env: object) -> Iterator[Problem]:
     for index, item in enumerate(env if isinstance(env, list) else ()):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             continue
-        if item.get("value") is None and item.get("valueFrom") is None:
+        known = set(item) <= {"name", "value", "valueFrom"}  # a misspelt key is a problem of its own
+        if known and item.get("value") is None and item.get("valueFrom") is None:
             yield Problem(
                 f"spec.env[{index}]",
                 f"{item['name']} has neither value nor valueFrom and will be empty",

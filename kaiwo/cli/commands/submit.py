@@ -115,7 +115,11 @@ def submit(
     rules = _Rules(replace=replace, take_over=take_over)
     with kit.cluster() as cluster:
         # One document that the API server rejects must not leave the others half sent.
-        sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
+        try:
+            sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
+        except InvalidInput:
+            _preview(manifests, plugins, None)
+            raise
         _preview(manifests, plugins, cluster, sent)
         if not dry_run:
             _confirm([one for one in sent if one.change == "replaced"], yes=yes)

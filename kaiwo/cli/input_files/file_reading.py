@@ -120,7 +120,7 @@ def _files(source: str, problems: list[LocatedProblem]) -> list[FilePath]:
 def _unreadable(name: str, error: OSError | ValueError) -> LocatedProblem:
     reason = getattr(error, "strerror", None) or str(error)
     hint = ""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and not FilePath(name).is_symlink():
         folder = FilePath(name).parent
         with suppress(OSError):
             known = [entry.name for entry in folder.iterdir() if entry.suffix.lower() in SUFFIXES]
