@@ -17,7 +17,10 @@ _BASH = (
     (re.compile(r"(?<!\S)\[\[(?=\s)"), "[["),
     (re.compile(r"\bset\s+(?:-\S+\s+)*-\w*o\s+pipefail\b"), "pipefail"),
     (re.compile(r"(?:^|[\s;])\w+\+?=\(", re.MULTILINE), "an array"),
-    (re.compile(r"(?:^|[\s;])(?:declare|typeset|mapfile|readarray|shopt)\s", re.MULTILINE), "a command of bash"),
+    (
+        re.compile(r"(?:^|[\s;])(?:declare|typeset|mapfile|readarray|shopt)\s", re.MULTILINE),
+        "a command of bash",
+    ),
     (re.compile(r"(?:^|[;&|]|\bthen|\bdo)[ \t]*source\s", re.MULTILINE), "source"),
     (re.compile(r"(?:^|[\s;])function\s+\w+", re.MULTILINE), "function"),
     (re.compile(r"[<>]\("), "a process substitution"),

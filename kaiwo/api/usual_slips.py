@@ -46,7 +46,9 @@ def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:
     if found:
         line, what = found
         hint = "call bash: bash -c '...'" if on_ray else "make #!/bin/bash the first line"
-        yield Problem("spec.entrypoint", f"line {line} uses {what}; /bin/sh runs it and may not know that", hint)
+        yield Problem(
+            "spec.entrypoint", f"line {line} uses {what}; /bin/sh runs it and may not know that", hint
+        )
 
 
 def _env(env: object) -> Iterator[Problem]:

@@ -111,7 +111,7 @@ class Validator:
 
 
 def _hinted(problem: Problem, model: type[Model]) -> Problem:
-    """A problem about an unknown field with the field that was probably meant, at whatever level it stands."""
+    """A problem about an unknown field with the field that was probably meant, at any level."""
     path = parse_path(problem.path) if problem.message == UNKNOWN_FIELD else None
     hint = field_hint(model, path) if path else ""
     return replace(problem, hint=hint) if hint else problem

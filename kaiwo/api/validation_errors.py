@@ -84,7 +84,7 @@ def _problem(
 
 
 def _shape_hint(path: str, value: object) -> str:
-    """How to write a value whose shape is a usual slip; empty for other values, which are never shown here."""
+    """How to write a value whose shape is a usual slip, without the value; empty for other values."""
     if path.endswith("env") or ".env[" in path:
         return f"write each variable as {_VARIABLE}" if isinstance(value, str | dict | list) else ""
     if isinstance(value, str) and (key := _GLUED.match(value)):

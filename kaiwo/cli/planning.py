@@ -16,6 +16,7 @@ from kaiwo.cli.workload_lookup import not_installed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kaiwo.api.workload import Workload
     from kaiwo.cli.cluster_context import ClusterContext
     from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.cli.kit import Cluster
@@ -40,7 +41,7 @@ class PlannedWorkload:
         patches: changes to objects that exist.
         rejections: why the API server rejects objects, one problem each.
         reported: the status that the operator wrote last, empty for a new workload.
-        missing: Secrets and ConfigMaps that its pods need and that do not exist, a sentence each.
+        missing: what its pods and volumes name and does not exist, a sentence each.
     """
 
     manifest: WorkloadFile
@@ -71,6 +72,14 @@ class PlannedWorkload:
         if self.status.get("status") in BLOCKED_STATES:
             return f"{self.status.get('reason')}: {self.status.get('message')}"
         return "; ".join(f"InvalidSpec: {rejection}" for rejection in self.rejections)
+
+    @property
+    def waits(self) -> str:
+        """What nothing is created for now; empty when objects are created, changed or there already."""
+        status = self.status
+        if self.objects or self.reported or status.get("status") != "PENDING":
+            return ""
+        return f"{status.get('reason')}: {status.get('message')}"
 
     @property
     def label(self) -> str:
@@ -133,7 +142,9 @@ def plan_workloads(
                 found = around(cluster_context.read_context(cluster, plugins))
                 with _registry(plugins) as registry:
                     return [
-                        _plan(manifest, _as_stored(cluster, manifest), plugins, registry, found, cluster)
+                        _plan(
+                            manifest, _as_stored(cluster, manifest), plugins, registry, found, cluster=cluster
+                        )
                         for manifest in manifests
                     ]
         except (CredentialsError, ConnectionBroken, Forbidden) as error:
@@ -145,7 +156,7 @@ def plan_workloads(
     found = around(cluster_context.assumed_context(plugins))
     _warn_of_privileges(manifests, plugins)
     with _registry(plugins) as registry:
-        return [_plan(manifest, manifest.obj, plugins, registry, found, None) for manifest in manifests]
+        return [_plan(manifest, manifest.obj, plugins, registry, found) for manifest in manifests]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +194,9 @@ def plan_submitted(
     asked = cluster if len(submissions) <= _MANY else None
     with _registry(plugins) as registry:
         return [
-            _plan(one.manifest, one.stored, plugins, registry, found, asked, trial=False, anew=one.anew)
+            _plan(
+                one.manifest, one.stored, plugins, registry, found, cluster=asked, trial=False, anew=one.anew
+            )
             for one in submissions
         ]
 
@@ -203,8 +216,8 @@ def _plan(
     plugins: Plugins,
     registry: Registry,
     found: ClusterContext,
-    cluster: Cluster | None,
     *,
+    cluster: Cluster | None = None,
     trial: bool = True,
     anew: bool = False,
 ) -> PlannedWorkload:
@@ -254,7 +267,9 @@ def _plan(
         if isinstance(write, Patch)
     )
     rejections = _trial_rejections(cluster, outcome) if cluster is not None and trial else ()
-    missing = () if cluster is None else missing_objects(cluster, workload, [obj for obj, _ in rendered])
+    missing = _missing_class(workload, found)
+    if cluster is not None:
+        missing += missing_objects(cluster, workload, stored.get("spec"))
     reported = stored.get("status")
     return PlannedWorkload(
         manifest,
@@ -266,6 +281,19 @@ def _plan(
         reported if isinstance(reported, dict) else {},
         missing,
     )
+
+
+def _missing_class(workload: Workload, found: ClusterContext) -> tuple[str, ...]:
+    """A sentence about a StorageClass that does not exist; its volumes would wait for it."""
+    from kaiwo.api.suggestion import did_you_mean
+    from kaiwo.workload.storage.volumes import enabled
+
+    storage, classes = enabled(workload), found.storage_classes
+    name = storage.storage_class_name if storage else None
+    if not name or classes is None or name in classes:
+        return ()
+    hint = did_you_mean(name, classes) or f"known: {', '.join(sorted(classes)) or 'none'}"
+    return (f'StorageClass "{name}" not found; its volumes wait for it: {hint} (kubectl get storageclasses)',)
 
 
 def _trial_rejections(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
@@ -318,4 +346,3 @@ def _as_stored(cluster: Cluster, manifest: WorkloadFile) -> Object:
 def object_key(obj: Object) -> tuple[str, str, str]:
     """By which an object is found again: API version, kind and name."""
     return str(obj.get("apiVersion")), str(obj.get("kind")), str(obj["metadata"].get("name"))
-

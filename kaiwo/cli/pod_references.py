@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.engine.resource import CONFIG_MAP, SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from kaiwo.api.workload import Workload
     from kaiwo.cli.kit import Cluster
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.resource import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,50 +30,49 @@ class Reference:
     key: str = ""
 
 
-_BY_FIELD = {
-    "secretKeyRef": (SECRET, "name"),
-    "secretRef": (SECRET, "name"),
-    "secret": (SECRET, "secretName"),
-    "configMapKeyRef": (CONFIG_MAP, "name"),
-    "configMapRef": (CONFIG_MAP, "name"),
-    "configMap": (CONFIG_MAP, "name"),
-}
-"""Fields of pods that refer to a Secret or ConfigMap: its kind, and the field that has its name."""
+_SECRETS = ("secretKeyRef", "secretRef")
+_CONFIG_MAPS = ("configMapKeyRef", "configMapRef", "configMap")
 
 
-def references(objects: Iterable[Object]) -> list[Reference]:
-    """What the pod templates of some objects refer to, each once; what is optional is left out."""
-    made = {(obj.get("kind"), obj["metadata"].get("name")) for obj in objects}
-    found = dict.fromkeys(reference for obj in objects for reference in _within(obj))
-    return [reference for reference in found if (reference.kind.kind, reference.name) not in made]
+def references(spec: object) -> list[Reference]:
+    """What the ``spec`` of a workload, its embedded templates and its downloads refer to, each once.
+
+    References that are optional are left out.
+    """
+    return list(dict.fromkeys(_within(spec)))
 
 
 def _within(value: Any) -> Iterator[Reference]:
     if isinstance(value, list):
         for item in value:
             yield from _within(item)
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or value.get("optional") is True:
         return
+    if name := _text(value.get("secretName")):
+        # A secret volume of ours or of a pod, or the credentials of a download.
+        yield Reference(SECRET, name, _text(value.get("secretKey")) or _text(value.get("key")))
     for field, inner in value.items():
-        kind, name = _BY_FIELD.get(field, (None, ""))
-        if kind is not None and isinstance(inner, dict) and isinstance(inner.get(name), str):
-            if inner.get("optional") is not True:
-                key = inner.get("key")
-                yield Reference(kind, inner[name], key if isinstance(key, str) else "")
+        kind = SECRET if field in _SECRETS else CONFIG_MAP if field in _CONFIG_MAPS else None
+        if kind is not None and isinstance(inner, dict):
+            if inner.get("optional") is not True and (name := _text(inner.get("name"))):
+                yield Reference(kind, name, _text(inner.get("key")))
         elif field == "imagePullSecrets" and isinstance(inner, list):
-            for item in inner:
-                if isinstance(item, dict) and isinstance(item.get("name"), str):
-                    yield Reference(SECRET, item["name"])
+            names = [_text(item.get("name")) for item in inner if isinstance(item, dict)]
+            yield from (Reference(SECRET, name) for name in names if name)
         else:
             yield from _within(inner)
 
 
-def missing_objects(cluster: Cluster, workload: Workload, objects: Sequence[Object]) -> tuple[str, ...]:
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def missing_objects(cluster: Cluster, workload: Workload, spec: object) -> tuple[str, ...]:
     """What is referred to and does not exist, a sentence each; what may not be read is left out."""
     from kaiwo.engine.errors import Forbidden, NotFound
 
     found = []
-    for reference in references(objects):
+    for reference in references(spec):
         try:
             live = cluster.get(reference.kind, workload.namespace, reference.name)
         except NotFound:
@@ -81,7 +80,8 @@ def missing_objects(cluster: Cluster, workload: Workload, objects: Sequence[Obje
         except Forbidden:
             continue
         else:
-            if reference.key and reference.key not in {*(live.get("data") or {}), *(live.get("binaryData") or {})}:
+            keys = {*(live.get("data") or {}), *(live.get("binaryData") or {})}
+            if reference.key and reference.key not in keys:
                 found.append(
                     f'{reference.kind.kind} "{reference.name}" has no key "{reference.key}"; '
                     "pods that use it do not start"

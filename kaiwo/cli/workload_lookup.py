@@ -46,7 +46,9 @@ def find_one(cluster: Cluster, text: str) -> tuple[Resource, Object]:
     if not found:
         what = " or ".join(SHORT[resource.kind] for resource in kinds)
         raise Failure(
-            f'{what} "{name}" not found in namespace {cluster.namespace}', "kaiwo list -A", code=NOT_FOUND
+            f'{what} "{name}" not found in namespace {cluster.namespace}',
+            _near(cluster, kinds, name) or "kaiwo list -A",
+            code=NOT_FOUND,
         )
     if len(found) > 1:
         raise Failure(
@@ -55,6 +57,18 @@ def find_one(cluster: Cluster, text: str) -> tuple[Resource, Object]:
             code=USAGE,
         )
     return found[0]
+
+
+def _near(cluster: Cluster, kinds: tuple[Resource, ...], name: str) -> str:
+    """Which existing name was probably meant; empty when none is near."""
+    from kaiwo.api.suggestion import did_you_mean
+    from kaiwo.engine.errors import Forbidden
+
+    try:
+        names = {obj["metadata"]["name"] for kind in kinds for obj in cluster.list(kind, cluster.namespace)}
+    except Forbidden:
+        return ""
+    return did_you_mean(name, names)
 
 
 def find_all(cluster: Cluster, kinds: tuple[Resource, ...], name: str) -> list[tuple[Resource, Object]]:

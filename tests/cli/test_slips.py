@@ -86,7 +86,9 @@ FIELDS = (
         ("metadata.gpus: unknown field", "spec.gpus"),
     ),
     Slip("a name in spec", spec("name: train"), ("spec.name: unknown field", "metadata.name")),
-    Slip("a namespace in spec", spec("namespace: a"), ("spec.namespace: unknown field", "metadata.namespace")),
+    Slip(
+        "a namespace in spec", spec("namespace: a"), ("spec.namespace: unknown field", "metadata.namespace")
+    ),
     Slip(
         "a field of storage in spec",
         spec("storageClassName: fast"),
@@ -107,19 +109,37 @@ FIELDS = (
         spec("resources:\n  limits: {cpu: 1}\n  image: a/b:1"),
         ("spec.resources.image: unknown field", "spec.image"),
     ),
-    Slip("name missing", "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJob\nmetadata: {}\nspec: {}\n",
-         ("metadata.name: is required",)),
-    Slip("a name with capitals", spec("gpus: 1", HEAD.replace("train", "My_Train")), ("metadata.name", "lower-case")),
-    Slip("kind misspelt", spec("gpus: 1", HEAD.replace("KaiwoJob", "KaiwoJbo")),
-         ('kind: unknown kind "KaiwoJbo" (known: KaiwoJob, KaiwoService)', '"KaiwoJob"')),
-    Slip("a Job of Kubernetes", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n",
-         ('Job "a" (batch/v1) is not a Kaiwo workload', "kubectl apply --server-side -f job.yaml")),
-    Slip("no apiVersion", "kind: KaiwoJob\nmetadata: {name: a}\n",
-         ("apiVersion: is required", "kaiwo.silogen.ai/v1alpha1")),
-)  # fmt: skip
+    Slip(
+        "name missing",
+        "apiVersion: kaiwo.silogen.ai/v1alpha1\nkind: KaiwoJob\nmetadata: {}\nspec: {}\n",
+        ("metadata.name: is required",),
+    ),
+    Slip(
+        "a name with capitals",
+        spec("gpus: 1", HEAD.replace("train", "My_Train")),
+        ("metadata.name", "lower-case"),
+    ),
+    Slip(
+        "kind misspelt",
+        spec("gpus: 1", HEAD.replace("KaiwoJob", "KaiwoJbo")),
+        ('kind: unknown kind "KaiwoJbo" (known: KaiwoJob, KaiwoService)', '"KaiwoJob"'),
+    ),
+    Slip(
+        "a Job of Kubernetes",
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n",
+        ('Job "a" (batch/v1) is not a Kaiwo workload', "kubectl apply --server-side -f job.yaml"),
+    ),
+    Slip(
+        "no apiVersion",
+        "kind: KaiwoJob\nmetadata: {name: a}\n",
+        ("apiVersion: is required", "kaiwo.silogen.ai/v1alpha1"),
+    ),
+)
 
 VALUES = (
-    Slip("a number in quotes", spec('gpus: "2"'), ('spec.gpus: expected a whole number, got the string "2"',)),
+    Slip(
+        "a number in quotes", spec('gpus: "2"'), ('spec.gpus: expected a whole number, got the string "2"',)
+    ),
     Slip("a negative number", spec("gpus: -1"), ("spec.gpus: -1 is less than 0",)),
     Slip("half a GPU", spec("gpus: 0.5"), ("spec.gpus: expected a whole number, got the number 0.5",)),
     Slip("a duration without a unit", spec("duration: 12"), ("spec.duration", 'write "12s" or "12m"')),
@@ -157,8 +177,14 @@ VALUES = (
         spec("env:\n- name: A\n  value: no"),
         ('spec.env[0].value: expected a string, got the boolean no; quote it: "no"',),
     ),
-    Slip("env as a mapping", spec("env:\n  A: b"), ("spec.env: expected a list, got a mapping", "- name: NAME")),
-    Slip("env as in a shell", spec("env:\n- A=b"), ("spec.env[0]: expected a mapping", "- name: NAME", "value: VALUE")),
+    Slip(
+        "env as a mapping", spec("env:\n  A: b"), ("spec.env: expected a list, got a mapping", "- name: NAME")
+    ),
+    Slip(
+        "env as in a shell",
+        spec("env:\n- A=b"),
+        ("spec.env[0]: expected a mapping", "- name: NAME", "value: VALUE"),
+    ),
     Slip(
         "env without a value",
         spec("env:\n- name: TOKEN"),
@@ -176,7 +202,9 @@ VALUES = (
         ("spec.image:", "docker run", '"rocm/pytorch:latest"'),
     ),
     Slip("an image with capitals", spec("image: Team/Train:1"), ("spec.image:", '"team/train:1"')),
-    Slip("an image as a URL", spec("image: https://hub.docker.com/r/rocm/pytorch"), ("spec.image:", "https://")),
+    Slip(
+        "an image as a URL", spec("image: https://hub.docker.com/r/rocm/pytorch"), ("spec.image:", "https://")
+    ),
     Slip(
         "a vendor misspelt",
         spec("gpus: 1\ngpuVendor: nvida"),
@@ -202,8 +230,10 @@ VALUES = (
     ),
     Slip(
         "a gated repository without a token",
-        spec("storage:\n  storageEnabled: true\n  huggingFace:\n    storageSize: 1Gi\n"
-             "    preCacheRepos: [{repoId: meta-llama/Llama-3.1-8B}]"),
+        spec(
+            "storage:\n  storageEnabled: true\n  huggingFace:\n    storageSize: 1Gi\n"
+            "    preCacheRepos: [{repoId: meta-llama/Llama-3.1-8B}]"
+        ),
         ("warning:", "meta-llama/Llama-3.1-8B", "gated", "HF_TOKEN"),
         OK,
     ),
@@ -219,16 +249,21 @@ VALUES = (
         ("spec.replicas: is ignored",),
         OK,
     ),
-)  # fmt: skip
+)
 
 SCRIPTS = (
     Slip(
         "[[ under sh",
-        spec('entrypoint: |\n  if [[ $A == b ]]; then echo; fi'),
+        spec("entrypoint: |\n  if [[ $A == b ]]; then echo; fi"),
         ("warning: job.yaml:6:3: spec.entrypoint: line 1 uses [[", "#!/bin/bash"),
         OK,
     ),
-    Slip("an array under sh", spec("entrypoint: |\n  cd /\n  a=(1 2)"), ("line 2 uses an array", "#!/bin/bash"), OK),
+    Slip(
+        "an array under sh",
+        spec("entrypoint: |\n  cd /\n  a=(1 2)"),
+        ("line 2 uses an array", "#!/bin/bash"),
+        OK,
+    ),
     Slip("pipefail under sh", spec("entrypoint: set -euo pipefail"), ("uses pipefail", "#!/bin/bash"), OK),
     Slip(
         "an unknown interpreter",
@@ -242,7 +277,7 @@ SCRIPTS = (
         OK,
     ),
     Slip("a shebang misspelt", spec("entrypoint: |\n  #/bin/bash\n  x"), ("#/bin/bash", "#!/bin/bash"), OK),
-)  # fmt: skip
+)
 
 FILES = (
     Slip("tabs", HEAD + "spec:\n\tgpus: 1\n", ("job.yaml:6:1:", "tab", "spaces")),
@@ -250,7 +285,11 @@ FILES = (
     Slip("Windows' UTF-16", spec("gpus: 1").encode("utf-16"), ("job/train checked",), OK),
     Slip("a file in Latin-1", spec("user: J\xf6rg").encode("latin-1"), ("job.yaml:6:10: not UTF-8 text",)),
     Slip("a closing quote missing", spec('image: "a/b:1'), ("job.yaml:6:10: this quote is not closed",)),
-    Slip("a blank missing behind a colon", spec("gpus:1"), ("job.yaml:5:1: spec: expected a mapping", "put a blank after the colon", "gpus: ")),
+    Slip(
+        "a blank missing behind a colon",
+        spec("gpus:1"),
+        ("job.yaml:5:1: spec: expected a mapping", "put a blank after the colon", "gpus: "),
+    ),
     Slip("a colon inside a value", spec("entrypoint: echo a: b"), ("job.yaml:6:", "quote")),
     Slip("a key twice", spec("gpus: 1\ngpus: 2"), ("job.yaml:7:3:", "gpus")),
     Slip(
@@ -276,52 +315,127 @@ FILES = (
         f"{spec('gpus: 1')}---\n{spec('gpus: 1')}",
         ('KaiwoJob "train" is already given in job.yaml, line 1',),
     ),
-)  # fmt: skip
+)
 
 COMMAND_LINES = (
     Slip("no such file", None, ("job.yaml: cannot be read: No such file or directory", "ls .")),
-    Slip("a file without -f", spec("gpus: 1"), ("job/train checked",), OK,
-         ("submit", "--dry-run=client", "job.yaml")),
+    Slip(
+        "a file without -f",
+        spec("gpus: 1"),
+        ("job/train checked",),
+        OK,
+        ("submit", "--dry-run=client", "job.yaml"),
+    ),
     Slip("no file at all", None, ("a file is required", "kaiwo submit FILE"), USAGE, ("submit",)),
-    Slip("-f with a glob of the shell", spec("gpus: 1"), ("job/train checked", "service/chat checked"), OK,
-         (*CHECK, "chat.yaml"), {"chat.yaml": spec("gpus: 0", SERVICE)}),
-    Slip("a URL", None, ("URLs are not fetched", "curl -fsSL https://example.org/a.yaml | kaiwo submit -f -"),
-         USAGE, ("submit", "-f", "https://example.org/a.yaml")),
-    Slip("--set without a value", spec("gpus: 1"), ("--set gpus", "FIELD=VALUE"), USAGE, (*CHECK, "--set", "gpus")),
-    Slip("--set of an unknown field", spec("gpus: 1"), ("--set gpu: spec.gpu: unknown field", '"gpus"'), USAGE,
-         (*CHECK, "--set", "gpu=2")),
+    Slip(
+        "-f with a glob of the shell",
+        spec("gpus: 1"),
+        ("job/train checked", "service/chat checked"),
+        OK,
+        (*CHECK, "chat.yaml"),
+        {"chat.yaml": spec("gpus: 0", SERVICE)},
+    ),
+    Slip(
+        "a URL",
+        None,
+        ("URLs are not fetched", "curl -fsSL https://example.org/a.yaml | kaiwo submit -f -"),
+        USAGE,
+        ("submit", "-f", "https://example.org/a.yaml"),
+    ),
+    Slip(
+        "--set without a value",
+        spec("gpus: 1"),
+        ("--set gpus", "FIELD=VALUE"),
+        USAGE,
+        (*CHECK, "--set", "gpus"),
+    ),
+    Slip(
+        "--set of an unknown field",
+        spec("gpus: 1"),
+        ("--set gpu: spec.gpu: unknown field", '"gpus"'),
+        USAGE,
+        (*CHECK, "--set", "gpu=2"),
+    ),
     Slip("--gpus of submit", spec("gpus: 1"), ("--gpus", "--set gpus=VALUE"), USAGE, (*CHECK, "--gpus", "2")),
-    Slip("no kubeconfig", spec("gpus: 1"), ("no kubeconfig", "KUBECONFIG", "--dry-run=client"), FAILED,
-         ("submit", "-f", "job.yaml")),
-    Slip("a kubeconfig that is not there", spec("gpus: 1"), ("nowhere", "no such file"), FAILED,
-         ("submit", "-f", "job.yaml", "--kubeconfig", "nowhere")),
-    Slip("a context misspelt", spec("gpus: 1"), ("'porduction'", 'did you mean "production"?'), FAILED,
-         ("submit", "-f", "job.yaml", "--context", "porduction"),
-         {"config": "apiVersion: v1\nkind: Config\ncurrent-context: production\n"
-                    "contexts: [{name: production, context: {cluster: a, user: b}}]\n"
-                    "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: b, user: {}}]\n"},
-         environment={"KUBECONFIG": "config"}),
-    Slip("an API server that does not answer", spec("gpus: 1"),
-         ("no answer from the API server", "kubectl cluster-info"), FAILED, ("submit", "-f", "job.yaml"),
-         {"config": "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
-                    "contexts: [{name: a, context: {cluster: a, user: b}}]\n"
-                    "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: b, user: {}}]\n"},
-         environment={"KUBECONFIG": "config"}),
-    Slip("16 GPUs on nodes with 8", spec("gpus: 16"),
-         ("job/train: would not run: GPUsExceedNode", "the largest node has 8"), FAILED,
-         ("plan", "-f", "job.yaml", "--offline", "--nodes", "nodes.yaml"), {"nodes.yaml": NODES}),
+    Slip(
+        "no kubeconfig",
+        spec("gpus: 1"),
+        ("no kubeconfig", "KUBECONFIG", "--dry-run=client"),
+        FAILED,
+        ("submit", "-f", "job.yaml"),
+    ),
+    Slip(
+        "a kubeconfig that is not there",
+        spec("gpus: 1"),
+        ("nowhere", "no such file"),
+        FAILED,
+        ("submit", "-f", "job.yaml", "--kubeconfig", "nowhere"),
+    ),
+    Slip(
+        "a context misspelt",
+        spec("gpus: 1"),
+        ("'porduction'", 'did you mean "production"?'),
+        FAILED,
+        ("submit", "-f", "job.yaml", "--context", "porduction"),
+        {
+            "config": "apiVersion: v1\nkind: Config\ncurrent-context: production\n"
+            "contexts: [{name: production, context: {cluster: a, user: b}}]\n"
+            "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: b, user: {}}]\n"
+        },
+        environment={"KUBECONFIG": "config"},
+    ),
+    Slip(
+        "an API server that does not answer",
+        spec("gpus: 1"),
+        ("no answer from the API server", "kubectl cluster-info"),
+        FAILED,
+        ("submit", "-f", "job.yaml"),
+        {
+            "config": "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+            "contexts: [{name: a, context: {cluster: a, user: b}}]\n"
+            "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: b, user: {}}]\n"
+        },
+        environment={"KUBECONFIG": "config"},
+    ),
+    Slip(
+        "16 GPUs on nodes with 8",
+        spec("gpus: 16"),
+        ("job/train: would not run: GPUsExceedNode", "the largest node has 8"),
+        FAILED,
+        ("plan", "-f", "job.yaml", "--offline", "--nodes", "nodes.yaml"),
+        {"nodes.yaml": NODES},
+    ),
     Slip("kubectl's get", None, ('unknown command "get"', "kaiwo list"), USAGE, ("get", "jobs")),
     Slip("kubectl's apply", None, ('unknown command "apply"', "kaiwo submit"), USAGE, ("apply", "-f", "a")),
-    Slip("kubectl's edit", None, ('unknown command "edit"', "kubectl edit kaiwojob"), USAGE, ("edit", "train")),
+    Slip(
+        "kubectl's edit", None, ('unknown command "edit"', "kubectl edit kaiwojob"), USAGE, ("edit", "train")
+    ),
     Slip("docker's ps", None, ('unknown command "ps"', "kaiwo list"), USAGE, ("ps",)),
     Slip("Slurm's sbatch", None, ('unknown command "sbatch"', "kaiwo submit"), USAGE, ("sbatch", "a")),
-    Slip("a flag of list before its name misspelt", None, ("--all-namespace", "--all-namespaces"), USAGE,
-         ("list", "--all-namespace")),
+    Slip(
+        "a flag of list before its name misspelt",
+        None,
+        ("--all-namespace", "--all-namespaces"),
+        USAGE,
+        ("list", "--all-namespace"),
+    ),
     Slip("a kind of list misspelt", None, ('unknown kind "jbos"', "job, service"), USAGE, ("list", "jbos")),
-    Slip("a status misspelt", None, ('unknown status "RUNING"', '"RUNNING"'), USAGE, ("list", "--status", "RUNING")),
-    Slip("kaiwoconfig.yaml with an unknown key", spec("gpus: 1"), ('queue: unknown key; did you mean "clusterQueue"?',),
-         USAGE, (*CHECK, "--config", "mine.yaml"), {"mine.yaml": "queue: team-a\n"}),
-)  # fmt: skip
+    Slip(
+        "a status misspelt",
+        None,
+        ('unknown status "RUNING"', '"RUNNING"'),
+        USAGE,
+        ("list", "--status", "RUNING"),
+    ),
+    Slip(
+        "kaiwoconfig.yaml with an unknown key",
+        spec("gpus: 1"),
+        ('queue: unknown key; did you mean "clusterQueue"?',),
+        USAGE,
+        (*CHECK, "--config", "mine.yaml"),
+        {"mine.yaml": "queue: team-a\n"},
+    ),
+)
 
 MAIN = "from kaiwo.cli.main import main; main()"
 
@@ -357,7 +471,9 @@ def test_the_table_has_sixty_slips_and_no_name_twice() -> None:
 def test_a_closed_pipe_ends_the_command_in_silence(home: Path) -> None:
     """``kaiwo plan ... | head -1`` is everyday use; Python would print a traceback about the pipe."""
     assert home.is_dir()
-    Path("job.yaml").write_text("---\n".join(spec("gpus: 1", HEAD.replace("train", f"a{i}")) for i in range(200)))
+    Path("job.yaml").write_text(
+        "---\n".join(spec("gpus: 1", HEAD.replace("train", f"a{i}")) for i in range(200))
+    )
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as out:

@@ -83,9 +83,7 @@ def test_the_canonical_text_is_the_api_servers(text: str, expected: str) -> None
     assert canonical(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", ".", "Gi", "1e", "--1", "1.5.2", "0x10", "NaN", "٣", "1e999"]
-)
+@pytest.mark.parametrize("text", ["", ".", "Gi", "1e", "--1", "1.5.2", "0x10", "NaN", "٣", "1e999"])
 def test_what_is_no_quantity_is_refused_with_examples(text: str) -> None:
     """A typing error is answered with how to write it."""
     with pytest.raises(InvalidQuantity, match=r"is not a quantity; write it as 4"):

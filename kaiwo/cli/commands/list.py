@@ -45,7 +45,7 @@ class _StatusWord(click.Choice[str]):
         from kaiwo.api.suggestion import did_you_mean
 
         hint = did_you_mean(value, STATUSES) or f"known: {', '.join(STATUSES)}"
-        self.fail(f'unknown status "{value}"; {hint}', param, ctx)
+        raise click.BadParameter(f'unknown status "{value}"; {hint}', ctx, param)
 
 
 def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:

@@ -62,7 +62,20 @@ class _Rules:
     take_over: bool
 
 
-@click.command()
+class _SubmitCommand(click.Command):
+    """A command whose ``--dry-run`` takes one of its words, and leaves a file behind it alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, which would take whatever follows for the option's value."""
+        for index, word in enumerate(args):
+            if word == "--":
+                break
+            if word == "--dry-run" and args[index + 1 : index + 2] not in (["client"], ["server"]):
+                args[index] = "--dry-run=server"
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_SubmitCommand)
 @collect.input_options
 @click.option("--wait", is_flag=True, help="Wait until jobs ended and services are ready.")
 @click.option(
@@ -153,6 +166,8 @@ def _preview(
             problems.append(one.manifest.locate(Problem("", text, _ANEW)))
         elif one.blocked and one.reported.get("status") not in TERMINAL:
             kit.say(f"warning: {one.label}: would not run: {one.blocked}")
+        elif one.waits:
+            kit.say(f"warning: {one.label}: would wait: {one.waits}")
     if problems:
         raise InvalidInput(problems, _UNSENT, code=FAILED)
 
