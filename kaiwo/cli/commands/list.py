@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit, options, user_config
 from kaiwo.cli.failures import NOT_FOUND, USAGE, Failure
 from kaiwo.cli.kit import Column
@@ -93,7 +94,11 @@ def list_command(
             chosen = [
                 obj for obj in source.read(watch=kit.settings().watch) if _wanted(obj, user, queue, words)
             ]
-            return sorted(chosen, key=lambda obj: _rank(obj, own))
+            ranked = sorted(chosen, key=lambda obj: _rank(obj, own))
+            if kit.settings().watch:
+                # A screen shows the first ones; those that ended would hide the others.
+                ranked.sort(key=lambda obj: workload_fields.word(obj) in TERMINAL)
+            return ranked
 
         def write(chosen: list[Object]) -> None:
             if not chosen and kit.settings().output in (None, "table", "wide"):
@@ -116,7 +121,10 @@ def list_command(
 
 def _nothing(cluster: Cluster, *, filtered: bool) -> str:
     where = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
-    return f"no workloads match these filters in {where}" if filtered else f"no workloads in {where}"
+    elsewhere = "" if cluster.everywhere else ", or look in all namespaces with -A"
+    if filtered:
+        return f"no workloads match these filters in {where}; leave one out{elsewhere}"
+    return f"no workloads in {where}; send one with kaiwo submit FILE{elsewhere}"
 
 
 def check_namespace(cluster: Cluster) -> None:
@@ -193,7 +201,7 @@ def columns(*, everywhere: bool = False, users: bool = False, now: datetime | No
         Column("USER", workload_fields.user, wide=not users),
         Column("DURATION", lambda obj: workload_fields.duration(obj, moment)),
         Column("AGE", lambda obj: workload_fields.age(obj, moment)),
-        Column("MESSAGE", workload_fields.message, wide=True),
+        Column("MESSAGE", workload_fields.message, wide=True, if_room=True),
     ]
 
 
