@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -23,10 +24,29 @@ STATUS_COLORS = {
 
 _STATE_COLORS = {
     "green": frozenset(
-        "Running Succeeded Completed Complete Bound Available Ready SUCCEEDED RUNNING".split()
+        [
+            "Running",
+            "Succeeded",
+            "Completed",
+            "Complete",
+            "Bound",
+            "Available",
+            "Ready",
+            "SUCCEEDED",
+            "RUNNING",
+        ]
     ),
     "yellow": frozenset(
-        "Pending Suspended Waiting Terminating ContainerCreating PodInitializing Warning PENDING".split()
+        [
+            "Pending",
+            "Suspended",
+            "Waiting",
+            "Terminating",
+            "ContainerCreating",
+            "PodInitializing",
+            "Warning",
+            "PENDING",
+        ]
     ),
 }
 """Colour of the states of other objects, by their first word, and of types of events."""
@@ -38,7 +58,7 @@ def state_color(state: str) -> str:
     """The colour of the state of an object or pod; empty for a state that is neither good nor bad."""
     if any(word in state for word in _BAD):
         return "red"
-    first = state.split(",")[0].split(" ")[0]
+    first = re.split("[, ]", state, maxsplit=1)[0]
     return next((color for color, words in _STATE_COLORS.items() if first in words), "")
 
 

@@ -1,4 +1,4 @@
-"""Text that fits a terminal: widths of characters, wrapping by words, and columns spread over several lines."""
+"""Text that fits a terminal: widths, wrapping by words, and columns spread over several lines."""
 
 from __future__ import annotations
 
