@@ -14,7 +14,7 @@ import yaml
 from kaiwo.api.crds import render_crds
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import kaiwo
-from kaiwo.cli.workload_kinds import KAIWO_JOB
+from kaiwo.client.kinds import KAIWO_JOB
 from kaiwo.engine.resource import JOB, SECRET
 from kaiwo.plugin.loader import load
 
@@ -260,7 +260,7 @@ def test_a_name_misspelt(here: Cli) -> None:
 
 def test_ctrl_c_while_waiting(here: Cli, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The workload goes on: how to come back and how to end it is said."""
-    monkeypatch.setattr("kaiwo.cli.waiting.wait_for", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("kaiwo.client.waiting.wait", Mock(side_effect=KeyboardInterrupt))
     write("gpus: 1")
     code, said = here("submit", "job.yaml", "--wait")
     assert code == 130
