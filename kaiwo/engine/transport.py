@@ -138,6 +138,7 @@ class Transport:
     Attributes:
         may_write: called right before each mutating request is sent; False holds it back. None: always.
         on_write: called with the end of each mutating request: how it failed, None when it succeeded.
+        date: the header ``Date`` of the last answer: the API server's clock; empty before the first one.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class Transport:
     ) -> None:
         self.may_write: Callable[[], bool] | None = None
         self.on_write: Callable[[HttpRequest, EngineError | None], None] | None = None
+        self.date = ""
         self._connection = connection
         self._agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(10.0, timeout))
@@ -334,6 +336,7 @@ class Transport:
                     body = await response.read()
                     status = response.status
                     answer_headers = response.headers
+                    self.date = response.headers.get("Date", "")
             except NotLeading:
                 status = None  # nothing was sent, so there is nothing to count
                 raise
