@@ -85,7 +85,9 @@ class ChannelSocket:
                         self._read_by_peer = int(message.data)
                 case WSMsgType.CLOSE | WSMsgType.CLOSING:
                     return None
-                case WSMsgType.CLOSED if not self._is_broken and self._socket.close_code == aiohttp.WSCloseCode.OK:
+                case WSMsgType.CLOSED if (
+                    not self._is_broken and self._socket.close_code == aiohttp.WSCloseCode.OK
+                ):
                     return None
                 case _:
                     raise ConnectionBroken(f"{self._what}: the connection broke")
