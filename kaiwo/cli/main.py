@@ -22,6 +22,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "submit": CommandEntry(
         "kaiwo.cli.commands.submit:submit", "Send workloads to the cluster, new or changed."
     ),
+    "run": CommandEntry("kaiwo.cli.commands.run:run", "Run a command, in a copy of the working directory."),
     "list": CommandEntry("kaiwo.cli.commands.list:list_command", "List workloads, your own first."),
     "status": CommandEntry(
         "kaiwo.cli.commands.status:status", "Show one workload: state, reason, objects, pods, events."
