@@ -27,6 +27,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "kaiwo.cli.commands.status:status", "Show one workload: state, reason, objects, pods, events."
     ),
     "describe": CommandEntry("kaiwo.cli.commands.status:status", "The same as status.", hidden=True),
+    "queue": CommandEntry("kaiwo.cli.commands.queue:queue", "Show quotas, who holds them and who waits."),
     "delete": CommandEntry("kaiwo.cli.commands.delete:delete", "Delete workloads."),
     "cancel": CommandEntry("kaiwo.cli.commands.delete:delete", "The same as delete.", hidden=True),
     "plan": CommandEntry(
