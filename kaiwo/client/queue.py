@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from kaiwo.client.errors import ClientError
 from kaiwo.client.queue_records import (
     GoesFirst,
     HeldAmount,
@@ -48,16 +49,14 @@ _MOST_AHEAD = 5
 _MOST_HOLDERS = 5
 
 
-class QueuesUnknown(Exception):
-    """There are no queues to show: no queue system is loaded, or it is not installed.
+class QueuesUnknown(ClientError):
+    """There are no queues to show: no queue system is loaded, or it is not installed."""
 
-    Attributes:
-        next_step: what to do.
-    """
 
-    def __init__(self, message: str, next_step: str) -> None:
-        super().__init__(message)
-        self.next_step = next_step
+class QueueNotFound(ClientError):
+    """There is no queue of that name, or the caller may not know of it."""
+
+    exit_code = 3
 
 
 async def read_usage(api: Client, plugins: Plugins, namespace: str) -> QueueUsage:
@@ -167,14 +166,28 @@ async def list_queues(api: Client, plugins: Plugins, namespace: str) -> QueueLis
     )
 
 
-async def describe_queue(api: Client, plugins: Plugins, namespace: str, name: str) -> QueueDetails | None:
-    """One queue with its workloads; None when there is none of that name.
+async def describe_queue(api: Client, plugins: Plugins, namespace: str, name: str) -> QueueDetails:
+    """One queue with its workloads.
 
-    A name of the namespace's own (Kueue: of a LocalQueue) is taken, too. Else as `list_queues`.
+    Args:
+        api: the cluster.
+        plugins: the loaded plugins.
+        namespace: the caller's.
+        name: of the queue, or by which it is reached in that namespace (Kueue: of a LocalQueue).
+
+    Raises:
+        QueueNotFound: there is none of that name.
+        QueuesUnknown: as of `read_usage`.
     """
+    from kaiwo.api.suggestion import did_you_mean
+
     usage = await read_usage(api, plugins, namespace)
     queue = usage.queue(name) or _by_entrance(usage, namespace, name)
-    return None if queue is None else details(usage, queue, datetime.now(UTC))
+    if queue is None:
+        names = {item.name for item in usage.queues}
+        hint = did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}"
+        raise QueueNotFound(f'queue "{name}" not found', "; ".join((hint, *usage.unseen)))
+    return details(usage, queue, datetime.now(UTC))
 
 
 def _by_entrance(usage: QueueUsage, namespace: str, name: str) -> QueueState | None:

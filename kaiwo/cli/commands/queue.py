@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, user_config
-from kaiwo.cli.failures import NOT_FOUND, Failure
+from kaiwo.cli import kit, options
 from kaiwo.cli.output import watching
+from kaiwo.client import user_config
 
 if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
@@ -40,7 +40,12 @@ def queue(*, name: str | None, config: str | None) -> None:
     workload is also on the page of kaiwo status NAME. With -o json or yaml: the records that
     kaiwo.client.queue returns.
     """
-    user_config.use_configured_namespace(user_config.load(config))
+    show_queues(name, config)
+
+
+def show_queues(name: str | None, config: str | None) -> None:
+    """Show all queues, or the one of a name; the arguments are those of the command."""
+    options.use_configured_namespace(user_config.load(config))
     plugins = kit.plugins()
     with kit.cluster() as cluster:
 
@@ -54,23 +59,12 @@ def queue(*, name: str | None, config: str | None) -> None:
 
 
 def _read(cluster: Cluster, plugins: Plugins, name: str | None) -> QueueList | QueueDetails:
-    from kaiwo.api.suggestion import did_you_mean
-    from kaiwo.client import queue as queues
+    from kaiwo.client.queue import describe_queue, list_queues
 
     namespace = cluster.namespace
-    try:
-        if name is None:
-            return cluster.run(lambda api: queues.list_queues(api, plugins, namespace))
-        found = cluster.run(lambda api: queues.describe_queue(api, plugins, namespace, name))
-        if found is not None:
-            return found
-        every = cluster.run(lambda api: queues.list_queues(api, plugins, namespace))
-    except queues.QueuesUnknown as error:
-        raise Failure(str(error), error.next_step) from error
-    names = {item.name for item in every.items}
-    unseen = "; ".join(every.unseen)
-    hint = did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}"
-    raise Failure(f'queue "{name}" not found', f"{hint}; {unseen}" if unseen else hint, code=NOT_FOUND)
+    if name is None:
+        return cluster.run(lambda api: list_queues(api, plugins, namespace))
+    return cluster.run(lambda api: describe_queue(api, plugins, namespace, name))
 
 
 def write(found: QueueList | QueueDetails) -> None:

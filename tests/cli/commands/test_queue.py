@@ -15,7 +15,7 @@ import pytest
 from kaiwo.cli.commands import queue as command
 from kaiwo.cli.options import GlobalOptions
 from kaiwo.client import queue as client_queue
-from kaiwo.client.queue import QueuesUnknown, describe_queue, list_queues, waits_of
+from kaiwo.client.queue import QueueNotFound, QueuesUnknown, describe_queue, list_queues, waits_of
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
@@ -148,9 +148,7 @@ def listed(api: Api) -> QueueList:
 
 def described(api: Api, name: str = "vision") -> QueueDetails:
     """One queue."""
-    found = asyncio.run(describe_queue(api, PLUGINS, "team", name))  # type: ignore[arg-type]  # likewise
-    assert found is not None
-    return found
+    return asyncio.run(describe_queue(api, PLUGINS, "team", name))  # type: ignore[arg-type]  # likewise
 
 
 @pytest.fixture(autouse=True)
@@ -313,6 +311,13 @@ def test_without_kueue_or_a_queue_system_it_says_so() -> None:
     plugins = load(PluginSelection(names=("batch_job",)))
     with pytest.raises(QueuesUnknown, match="no queue system is loaded"):
         asyncio.run(list_queues(Api({}), plugins, "team"))  # type: ignore[arg-type]  # as above
+
+
+def test_an_unknown_queue_gets_a_suggestion() -> None:
+    """A misspelt name, and the exit code of what is not found."""
+    with pytest.raises(QueueNotFound, match='queue "visoin" not found') as error:
+        described(Api(scene()), "visoin")
+    assert (error.value.next_step, error.value.exit_code) == ('did you mean "vision"?', 3)
 
 
 def test_an_empty_cluster_says_what_to_do(written: Callable[..., tuple[str, str]]) -> None:
