@@ -71,4 +71,8 @@ def _other_page(name: str) -> Callable[[str | None], None] | None:
         from kaiwo.cli.commands.queue import show_queues
 
         return lambda config: show_queues(None, config)
+    if name.isalpha() and any(vendor.name == name for vendor in kit.plugins().vendors):
+        from kaiwo.cli.commands.nodes import show_nodes
+
+        return lambda config: show_nodes(name, "", config)
     return None

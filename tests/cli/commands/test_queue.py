@@ -297,7 +297,8 @@ def test_expired_credentials_are_no_missing_right() -> None:
 
         async def list(self, kind: Resource, namespace: str | None = None) -> AsyncIterator[Object]:
             """Refuse."""
-            raise Forbidden(401, "Unauthorized", f"{kind}{namespace}")
+            if kind.plural:
+                raise Forbidden(401, "Unauthorized", f"{kind}{namespace}")
             yield {}
 
     with pytest.raises(Forbidden):
@@ -322,7 +323,7 @@ def test_an_unknown_queue_gets_a_suggestion() -> None:
 
 def test_an_empty_cluster_says_what_to_do(written: Callable[..., tuple[str, str]]) -> None:
     """No queues: who makes one, and how."""
-    empty = {name: [] for name in scene()}
+    empty: dict[str, list[Object]] = {name: [] for name in scene()}
     out, err = written(listed(Api(empty)))
     assert (out, err.startswith("no queues; an administrator makes one")) == ("", True)
 
