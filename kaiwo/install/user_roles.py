@@ -39,7 +39,7 @@ def user_roles(plugins: Plugins, installation: str) -> list[RenderedManifest]:
     queue = plugins.queue_system
     read_kinds = dict.fromkeys((*queue.reads, *queue.usage_reads)) if queue else ()
     queues = tuple(kind for kind in read_kinds if kind not in queue.owned) if queue else ()
-    queued = tuple(kind for kind in queue.usage_reads if kind in queue.owned) if queue else ()
+    queued = tuple(kind for kind in queue.usage_reads if kind.namespaced) if queue else ()
     configured = [
         kind.resource
         for plugin in plugins.loaded
