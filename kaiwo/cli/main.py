@@ -34,6 +34,8 @@ COMMANDS: dict[str, CommandEntry] = {
         "kaiwo.cli.commands.port_forward:port_forward", "Forward local ports to a pod of a workload."
     ),
     "monitor": CommandEntry("kaiwo.cli.commands.monitor:monitor", "Show the GPU use of a workload's pods."),
+    "queue": CommandEntry("kaiwo.cli.commands.queue:queue", "Show quotas, who holds them and who waits."),
+    "nodes": CommandEntry("kaiwo.cli.commands.nodes:nodes", "Show nodes: GPUs, and who uses them."),
     "delete": CommandEntry("kaiwo.cli.commands.delete:delete", "Delete workloads."),
     "cancel": CommandEntry("kaiwo.cli.commands.delete:delete", "The same as delete.", hidden=True),
     "plan": CommandEntry(
