@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import msgspec
+    from aiohttp import ClientWebSocketResponse
 
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.metrics import Metrics
@@ -173,6 +174,7 @@ class Reader:
         *,
         resource_version: str,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         stall: float = STALL,
     ) -> AsyncGenerator[tuple[str, msgspec.Raw], None]:
         """Changes after a version, as (ADDED | MODIFIED | DELETED | BOOKMARK, JSON of the object).
@@ -185,6 +187,7 @@ class Reader:
             namespace: None for all.
             resource_version: from a list, an object, or a bookmark.
             label_selector: as kubectl writes it.
+            field_selector: as kubectl writes it.
             stall: seconds of silence after which ConnectionBroken is raised.
         """
         query = {
@@ -196,6 +199,8 @@ class Reader:
         }
         if label_selector:
             query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
         path = object_path(self.in_use(resource), namespace) + "?" + urlencode(query)
         # Closed also when the reader raises: the garbage collector comes too late.
         async with aclosing(
@@ -224,6 +229,16 @@ class Reader:
         query = {"container": container, "follow": "true", "tailLines": str(tail)}
         path = object_path(POD, namespace, pod, "log") + "?" + urlencode(query)
         return self._transport.stream("pods/log", path, stall, longest=LONGEST_LOG_LINE)
+
+    def chunks(self, verb: str, resource: str, path: str, stall: float) -> AsyncGenerator[bytes, None]:
+        """The body of any answer as it comes in; see `kaiwo.engine.streaming`."""
+        return self._transport.chunks(verb, resource, path, stall)
+
+    async def websocket(
+        self, resource: str, path: str, protocols: tuple[str, ...]
+    ) -> ClientWebSocketResponse[bool]:
+        """A WebSocket to any path; see `kaiwo.engine.streaming`."""
+        return await self._transport.websocket(resource, path, protocols)
 
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
         """Which of the resources the API server serves now; not knowing a group is an answer too.

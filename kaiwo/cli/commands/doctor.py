@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, user_config
+from kaiwo.cli import kit, options
 from kaiwo.cli.failures import FAILED
 from kaiwo.cli.terminal import clean
+from kaiwo.client import user_config
 
 if TYPE_CHECKING:
     from kaiwo.client.doctor.result import DoctorCheck, DoctorReport
@@ -37,7 +38,7 @@ def doctor(ctx: click.Context, *, problems: bool, config: str | None) -> None:
     Every check says what it may not read. The exit code is 1 if a check fails.
     """
     options.one_namespace()
-    user_config.use_configured_namespace(user_config.load(config))
+    options.use_configured_namespace(user_config.load(config))
     from kaiwo.client.doctor.result import DoctorScope
     from kaiwo.client.doctor.run import check_cluster
     from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, OPERATOR
