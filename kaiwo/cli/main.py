@@ -41,6 +41,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "plan": CommandEntry(
         "kaiwo.cli.commands.plan:plan", "Show the objects that a workload would create, and why."
     ),
+    "manage": CommandEntry("kaiwo.cli.commands.manage:manage", "Show the workloads on a full screen, live."),
+    "ui": CommandEntry("kaiwo.cli.commands.manage:manage", "The same as manage.", hidden=True),
     "doctor": CommandEntry(
         "kaiwo.cli.commands.doctor:doctor", "Check the cluster and say how to fix what fails."
     ),
