@@ -14,7 +14,7 @@ from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.workload_kinds import KAIWO_CONFIG
+from kaiwo.client.kinds import KAIWO_CONFIG
 from kaiwo.engine.cached_object import managers_of
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import (

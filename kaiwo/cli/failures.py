@@ -89,10 +89,13 @@ def _reworded(error: click.ClickException) -> Failure:
 
 
 def translated(error: Exception) -> Failure | None:
-    """The engine's errors in the command line's words; None for an error of no known type."""
+    """The errors of client and engine in the command line's words; None for an error of no known type."""
+    from kaiwo.client.errors import ClientError
     from kaiwo.engine import errors
 
     match error:
+        case ClientError():
+            return Failure(error.message, error.next_step, code=error.exit_code)
         case errors.CredentialsError():
             return Failure(str(error), "kubectl config get-contexts")
         case errors.ConnectionBroken():

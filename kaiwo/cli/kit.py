@@ -26,7 +26,8 @@ from kaiwo.cli.output.objects import emit
 from kaiwo.cli.output.serialization import dump
 from kaiwo.cli.output.table import Column
 from kaiwo.cli.terminal import STATUS_COLORS, clean, styled_status
-from kaiwo.cli.workload_kinds import WORKLOADS
+from kaiwo.client.kinds import WORKLOADS
+from kaiwo.client.submission import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -64,9 +65,6 @@ __all__ = [
     "warn_broken",
 ]
 
-FIELD_MANAGER = "kaiwo-cli"
-"""Owner of the fields that people send with the command line, apart from the operator's ``kaiwo``."""
-
 T = TypeVar("T")
 
 
@@ -94,6 +92,11 @@ class Cluster:
         self._client = client
         self.namespace = namespace
         self.everywhere = everywhere
+
+    @property
+    def api(self) -> Client:
+        """The asynchronous client, for coroutines that `run` runs."""
+        return self._client
 
     @property
     def scope(self) -> str | None:
@@ -231,11 +234,12 @@ def complete_names(kinds: Sequence[Any]) -> Callable[[click.Context, click.Param
 
     def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         del param
-        from kaiwo.cli import user_config
+        from kaiwo.cli.options import use_configured_namespace
+        from kaiwo.client import user_config
 
         try:
             with ctx.scope():
-                user_config.use_configured_namespace(user_config.load(ctx.params.get("config")))
+                use_configured_namespace(user_config.load(ctx.params.get("config")))
             with ctx.scope(), cluster(timeout=2.0) as live:
                 found = [obj["metadata"]["name"] for kind in kinds for obj in live.list(kind, live.scope)]
         except Exception:  # noqa: BLE001  a shell that completes must never print an error

@@ -32,6 +32,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "plan": CommandEntry(
         "kaiwo.cli.commands.plan:plan", "Show the objects that a workload would create, and why."
     ),
+    "doctor": CommandEntry(
+        "kaiwo.cli.commands.doctor:doctor", "Check the cluster and say how to fix what fails."
+    ),
     "manifests": CommandEntry(
         "kaiwo.cli.commands.manifests:manifests", "Print what an administrator installs."
     ),

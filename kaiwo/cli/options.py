@@ -16,6 +16,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from kaiwo.client.user_config import UserConfig
+
 Format = Literal["table", "wide", "json", "yaml", "name"]
 
 FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
@@ -67,6 +69,13 @@ def one_namespace() -> None:
     """
     if settings().all_namespaces:
         raise click.UsageError("-A is not supported here; name one namespace with -n")
+
+
+def use_configured_namespace(config: UserConfig) -> None:
+    """Use the namespace of kaiwoconfig.yaml unless ``-n`` or ``-A`` was given, as ``submit`` does."""
+    chosen = settings()
+    if not chosen.all_namespaces:
+        chosen.namespace = chosen.namespace or config.namespace
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kaiwo.cli import kit
 from kaiwo.cli.failures import plain
-from kaiwo.cli.workload_kinds import BY_KIND, SHORT
-from kaiwo.cli.workload_lookup import not_installed
+from kaiwo.client.kinds import BY_KIND, SHORT
+from kaiwo.client.lookup import not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ import pytest
 from kaiwo.api.crds import render_crds
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import kaiwo
-from kaiwo.cli.workload_kinds import KAIWO_JOB
+from kaiwo.client.kinds import KAIWO_JOB
 from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:

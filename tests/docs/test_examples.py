@@ -11,7 +11,7 @@ from docs.generate.fields import of_config, of_kind
 from kaiwo import testing
 from kaiwo.api.validate import Validator
 from kaiwo.cli.main import kaiwo
-from kaiwo.cli.user_config import KEYS
+from kaiwo.client.user_config import KEYS
 from kaiwo.engine.yaml_reader import parse
 
 if TYPE_CHECKING:

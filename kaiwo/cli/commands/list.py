@@ -8,31 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, user_config
+from kaiwo.cli import kit, options
 from kaiwo.cli.failures import NOT_FOUND, USAGE, Failure
 from kaiwo.cli.kit import Column
-from kaiwo.cli.list_watch import ListWatch
-from kaiwo.cli.output import watching, workload_fields
-from kaiwo.cli.workload_kinds import KIND_NAMES, SHORT, WORKLOADS
+from kaiwo.cli.output import watching, workload_times
+from kaiwo.client import user_config, workload_fields
+from kaiwo.client.kinds import KIND_NAMES, SHORT, WORKLOADS
+from kaiwo.client.list_watch import ListScope, ListWatch
+from kaiwo.client.workloads import STATUSES, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
-
-STATUSES = (
-    "PENDING",
-    "STARTING",
-    "RUNNING",
-    "READY",
-    "COMPLETE",
-    "FAILED",
-    "ERROR",
-    "TERMINATING",
-    "TERMINATED",
-)
-"""Every status word that the operator writes."""
 
 
 def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:
@@ -70,16 +59,15 @@ def list_command(
     if user and all_users:
         raise Failure("--user and --all-users exclude each other", "give one of them", code=USAGE)
     settled = user_config.load(config)
-    user_config.use_configured_namespace(settled)
+    options.use_configured_namespace(settled)
     own = None if all_users else settled.user
     filtered = bool(user or queue or words or len(kinds) < len(WORKLOADS))
     with kit.cluster() as cluster:
-        source = ListWatch(cluster, kinds)
+        source = ListWatch(cluster.api, [ListScope(kind, cluster.scope) for kind in kinds])
 
         def read() -> list[Object]:
-            chosen = [
-                obj for obj in source.read(watch=kit.settings().watch) if _wanted(obj, user, queue, words)
-            ]
+            found = cluster.run(lambda _: source.read(watch=kit.settings().watch))
+            chosen = [obj for obj in found if wanted(obj, user=user, queue=queue, statuses=words)]
             return sorted(chosen, key=lambda obj: _rank(obj, own))
 
         def write(chosen: list[Object]) -> None:
@@ -96,9 +84,9 @@ def list_command(
             write(first)
             return
         try:
-            watching.watch(read, write, source.changed)
+            watching.watch(read, write, lambda seconds: cluster.run(lambda _: source.changed(seconds)))
         finally:
-            source.close()
+            cluster.run(lambda _: source.close())
 
 
 def _nothing(cluster: Cluster, *, filtered: bool) -> str:
@@ -178,15 +166,7 @@ def columns(*, everywhere: bool = False, users: bool = False, now: datetime | No
         Column("GPUS", workload_fields.gpus),
         Column("QUEUE", workload_fields.queue),
         Column("USER", workload_fields.user, wide=not users),
-        Column("DURATION", lambda obj: workload_fields.duration(obj, moment)),
-        Column("AGE", lambda obj: workload_fields.age(obj, moment)),
+        Column("DURATION", lambda obj: workload_times.duration(obj, moment)),
+        Column("AGE", lambda obj: workload_times.age(obj, moment)),
         Column("MESSAGE", workload_fields.message, wide=True),
     ]
-
-
-def _wanted(obj: Object, user: str | None, queue: str | None, words: Sequence[str]) -> bool:
-    return (
-        (user is None or workload_fields.same_user(workload_fields.user(obj), user))
-        and (queue is None or workload_fields.queue(obj) == queue)
-        and (not words or workload_fields.word(obj) in words)
-    )

@@ -157,7 +157,7 @@ def manifests(
             _warn_of_version(installation.scheduler_image, found.version)
     installation = replace(installation, plugin_settings=_plugin_settings(config))
     loaded = _plugins(names)
-    crds = _crds(loaded, before) if "crds" in chosen else []
+    crds = loaded.crds(before) if "crds" in chosen else []
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
     match kit.settings().output:
         case None | "yaml":
@@ -262,12 +262,6 @@ def _plugins(names: str | None) -> Plugins:
         )
     kit.warn_broken(loaded)
     return loaded
-
-
-def _crds(loaded: Plugins, before: Sequence[Object]) -> list[Object]:
-    from kaiwo.api.crds import render_crds
-
-    return render_crds(loaded.fields(), loaded.settings_models(), before, loaded.kinds())
 
 
 def _render(parts: Sequence[str], loaded: Plugins, installation: InstallOptions) -> list[RenderedManifest]:

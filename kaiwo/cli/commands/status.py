@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, user_config
+from kaiwo.cli import kit, options
 from kaiwo.cli.output import detail_view, watching
 from kaiwo.cli.workload_details import created_kinds, read_details
-from kaiwo.cli.workload_kinds import WORKLOADS
-from kaiwo.cli.workload_lookup import find_one
+from kaiwo.client import user_config
+from kaiwo.client.kinds import WORKLOADS
+from kaiwo.client.lookup import find_one
 
 if TYPE_CHECKING:
     from kaiwo.cli.workload_details import WorkloadDetails
@@ -28,12 +29,12 @@ def status(*, name: str, config: str | None) -> None:
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
     """
     options.one_namespace()
-    user_config.use_configured_namespace(user_config.load(config))
+    options.use_configured_namespace(user_config.load(config))
     with kit.cluster() as cluster:
         kinds: list[Resource] = []
 
         def read() -> tuple[Object, WorkloadDetails | None]:
-            _, workload = find_one(cluster, name)
+            _, workload = cluster.run(lambda api: find_one(api, cluster.namespace, name))
             if kit.settings().output not in (None, "table", "wide"):
                 return workload, None
             if not kinds:

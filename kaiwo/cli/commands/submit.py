@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +16,10 @@ from kaiwo.cli.duration import SECONDS
 from kaiwo.cli.failures import FAILED, USAGE, Failure
 from kaiwo.cli.input_files import collect
 from kaiwo.cli.input_files.problems import InvalidInput
-from kaiwo.cli.output import workload_fields
-from kaiwo.cli.workload_kinds import BY_KIND, SHORT
-from kaiwo.cli.workload_lookup import not_installed
+from kaiwo.client import submission as client_submission
+from kaiwo.client import workload_fields
+from kaiwo.client.kinds import SHORT
+from kaiwo.client.submission import Change, SubmitRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +27,9 @@ if TYPE_CHECKING:
     from kaiwo.cli.input_files.problems import LocatedProblem
     from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.resource import Object
 
 _UNSENT = "nothing was sent"
-
-_DELETE_SECONDS = 120.0
-"""How long ``--replace`` waits until the old workload is gone."""
-
-Change = Literal["created", "configured", "unchanged", "replaced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +39,6 @@ class _Sent:
     manifest: WorkloadFile
     obj: Object
     change: Change
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    """What may happen to workloads that exist already.
-
-    Attributes:
-        replace: delete and create anew what has ended or would change.
-        take_over: change workloads of other users.
-    """
-
-    replace: bool
-    take_over: bool
 
 
 @click.command()
@@ -110,7 +93,7 @@ def submit(
             _report(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
         _write([manifest.obj for manifest in manifests])
         return
-    rules = _Rules(replace=replace, take_over=take_over)
+    rules = SubmitRules(replace=replace, take_over=take_over)
     with kit.cluster() as cluster:
         # One document that the API server rejects must not leave the others half sent.
         sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
@@ -121,9 +104,11 @@ def submit(
             _report(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
         _write([one.obj for one in sent])
         if wait and not dry_run:
-            from kaiwo.cli.waiting import wait_for
+            from kaiwo.cli.output.status_changes import report_change
+            from kaiwo.client.waiting import wait as wait_for
 
-            wait_for(cluster, [one.obj for one in sent], timeout)
+            objects = [one.obj for one in sent]
+            cluster.run(lambda client: wait_for(client, objects, timeout=timeout, on_change=report_change))
 
 
 def _context_namespace(dry_run: str | None) -> str:
@@ -149,7 +134,7 @@ def _confirm(replaced: Sequence[_Sent], *, yes: bool) -> None:
 
 
 async def _send(
-    client: Client, manifests: Sequence[WorkloadFile], rules: _Rules, *, dry_run: bool
+    client: Client, manifests: Sequence[WorkloadFile], rules: SubmitRules, *, dry_run: bool
 ) -> list[_Sent]:
     """Apply all; every problem is collected before any is raised."""
     limit = asyncio.Semaphore(16)
@@ -173,113 +158,8 @@ async def _send(
     return sent
 
 
-async def _apply(client: Client, manifest: WorkloadFile, rules: _Rules, *, dry_run: bool) -> _Sent:
-    before = await _existing(client, manifest)
-    if before is not None:
-        _check_owner(manifest, before, rules)
-    ended = before is not None and workload_fields.word(before) in TERMINAL
-    if before is not None and rules.replace and (ended or await _differs(client, manifest, before)):
-        return _Sent(manifest, await _replace(client, manifest, before, dry_run=dry_run), "replaced")
-    after = await _server_side_apply(client, manifest, dry_run=dry_run)
-    if before is None:
-        return _Sent(manifest, after, "created")
-    if ended and dry_run and before.get("spec") != after.get("spec"):
-        raise Failure(
-            f"{_label(manifest)} has ended ({workload_fields.word(before)}); a change does not run it again",
-            "use another name, or --replace to delete it and create it anew",
-        )
-    return _Sent(manifest, after, "unchanged" if _content(before) == _content(after) else "configured")
-
-
-async def _existing(client: Client, manifest: WorkloadFile) -> Object | None:
-    from kaiwo.engine.errors import NotFound
-
-    resource = BY_KIND[manifest.kind]
-    try:
-        found = await client.get(resource, manifest.metadata["namespace"], manifest.name)
-    except NotFound as error:
-        if not error.details.get("name"):
-            raise not_installed(resource) from error
-        return None
-    if found["metadata"].get("deletionTimestamp"):
-        raise Failure(
-            f"{_label(manifest)} is still being deleted", "wait until kaiwo list does not show it, then retry"
-        )
-    return found
-
-
-def _check_owner(manifest: WorkloadFile, before: Object, rules: _Rules) -> None:
-    """Reject a change of somebody else's workload, which has the same name by accident."""
-    owner = workload_fields.user(before)
-    if owner and not rules.take_over and not workload_fields.same_user(owner, _user(manifest)):
-        raise Failure(
-            f"{_label(manifest)} belongs to user {owner}",
-            "use another name, or --take-over to become its owner",
-        )
-
-
-def _user(manifest: WorkloadFile) -> str:
-    return workload_fields.user(manifest.obj)
-
-
-async def _differs(client: Client, manifest: WorkloadFile, before: Object) -> bool:
-    """Whether the workload would change; one that the API server does not change in place would, too."""
-    from kaiwo.engine.errors import Invalid
-
-    try:
-        after = await _server_side_apply(client, manifest, dry_run=True)
-    except Invalid:
-        return True
-    return before.get("spec") != after.get("spec")
-
-
-async def _server_side_apply(client: Client, manifest: WorkloadFile, *, dry_run: bool) -> Object:
-    return await client.apply(
-        BY_KIND[manifest.kind],
-        manifest.obj,
-        field_manager=kit.FIELD_MANAGER,
-        field_validation="Strict",
-        dry_run=dry_run,
-    )
-
-
-async def _replace(client: Client, manifest: WorkloadFile, before: Object, *, dry_run: bool) -> Object:
-    """Delete exactly the workload that was read, and create its successor when it is gone."""
-    from kaiwo.engine.errors import NotFound
-
-    resource = BY_KIND[manifest.kind]
-    namespace, uid = before["metadata"]["namespace"], before["metadata"]["uid"]
-    if dry_run:
-        # The name is taken, so the API server checks the object under a name of its own choice.
-        metadata = {key: value for key, value in manifest.metadata.items() if key != "name"}
-        trial = {**manifest.obj, "metadata": {**metadata, "generateName": "kaiwo-replace-"}}
-        checked = await client.create(resource, trial, dry_run=True)
-        return {**checked, "metadata": {**checked["metadata"], "name": manifest.name}}
-    try:
-        await client.delete(resource, namespace, manifest.name, uid=uid, propagation="Background")
-        async with asyncio.timeout(_DELETE_SECONDS):
-            await _gone(client, resource, namespace, manifest.name, uid)
-    except NotFound:
-        pass
-    except TimeoutError:
-        raise Failure(
-            f"{_label(manifest)} is still being deleted after {_DELETE_SECONDS:g} s; it was not created anew",
-            f"kaiwo status {manifest.name} -n {namespace}, then submit it again",
-        ) from None
-    return await _server_side_apply(client, manifest, dry_run=False)
-
-
-async def _gone(client: Client, resource: Resource, namespace: str, name: str, uid: str) -> None:
-    """Return when another object has the name; raises `NotFound` when none has."""
-    found = await client.get(resource, namespace, name)
-    while found["metadata"]["uid"] == uid:
-        await asyncio.sleep(0.5)
-        found = await client.get(resource, namespace, name)
-
-
-def _content(obj: Object) -> tuple[Any, ...]:
-    metadata = obj["metadata"]
-    return obj.get("spec"), metadata.get("labels") or {}, metadata.get("annotations") or {}
+async def _apply(client: Client, manifest: WorkloadFile, rules: SubmitRules, *, dry_run: bool) -> _Sent:
+    return _Sent(manifest, *await client_submission.submit(client, manifest.obj, rules, dry_run=dry_run))
 
 
 def _note(sent: _Sent) -> str:

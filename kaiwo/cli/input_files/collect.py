@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kaiwo.cli import kit, user_config
+from kaiwo.cli import kit
 from kaiwo.cli.input_files import overrides
 from kaiwo.cli.input_files.file_reading import STDIN_NAMES, read_files
 from kaiwo.cli.input_files.problems import STDIN, InvalidInput, in_order
 from kaiwo.cli.input_files.validation import check_workloads
 from kaiwo.cli.input_files.workload_file import duplicates
 from kaiwo.cli.options import complete_files, config_option, one_namespace
+from kaiwo.client import user_config
+from kaiwo.client.names import random_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
 
 F = TypeVar("F", bound="Callable[..., object]")
-
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Characters of the API server's own generated names: no vowels, none that are easily confused."""
 
 _OPTIONS = (
     click.option(
@@ -67,11 +65,6 @@ class InputOptions:
     queue: str | None
     sets: Sequence[str]
     config: str | None
-
-
-def random_suffix() -> str:
-    """The end of a generated name, as the API server makes it."""
-    return "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
 def read_workloads(

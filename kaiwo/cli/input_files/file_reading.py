@@ -10,7 +10,7 @@ from kaiwo.api.errors import Problem, describe
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.cli.input_files.problems import STDIN, LocatedProblem, file_problem
 from kaiwo.cli.input_files.workload_file import WorkloadFile
-from kaiwo.cli.workload_kinds import BY_KIND, GROUP, VERSION
+from kaiwo.client.kinds import BY_KIND, GROUP, VERSION
 from kaiwo.engine.field_paths import Path, format_path
 from kaiwo.engine.yaml_reader import Document, parse
 from kaiwo.engine.yaml_scalars import DocumentError

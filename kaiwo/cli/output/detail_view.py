@@ -9,11 +9,12 @@ import click
 from kaiwo.cli import duration as spans
 from kaiwo.cli import kit
 from kaiwo.cli.kit import Column
-from kaiwo.cli.output import workload_fields
+from kaiwo.cli.output import workload_times
 from kaiwo.cli.output.table import write_table
 from kaiwo.cli.terminal import clean, styled_status
 from kaiwo.cli.workload_details import event_time
-from kaiwo.cli.workload_kinds import SHORT
+from kaiwo.client import workload_fields
+from kaiwo.client.kinds import SHORT
 from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _head(workload: Object, now: datetime) -> None:
         ("Created", _time(metadata.get("creationTimestamp"), now)),
         ("Started", _time(status.get("startTime"), now)),
         ("Completed", _time(status.get("completionTime"), now)),
-        ("Duration", workload_fields.duration(workload, now)),
+        ("Duration", workload_times.duration(workload, now)),
     ]
     observed = status.get("observedGeneration")
     if isinstance(observed, int) and observed < metadata.get("generation", 0):
@@ -115,7 +116,7 @@ def _object_columns(now: datetime) -> list[Column]:
         Column("KIND", _at("kind")),
         Column("NAME", _at("metadata", "name")),
         Column("STATE", _object_state),
-        Column("AGE", lambda obj: workload_fields.age(obj, now)),
+        Column("AGE", lambda obj: workload_times.age(obj, now)),
     ]
 
 
@@ -149,7 +150,7 @@ def _pod_columns(now: datetime) -> list[Column]:
         Column("READY", _ready),
         Column("RESTARTS", lambda pod: str(sum(c.get("restartCount", 0) for c in _containers(pod)))),
         Column("NODE", _at("spec", "nodeName")),
-        Column("AGE", lambda pod: workload_fields.age(pod, now)),
+        Column("AGE", lambda pod: workload_times.age(pod, now)),
         Column("MESSAGE", _pod_message),
     ]
 

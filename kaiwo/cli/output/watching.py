@@ -12,6 +12,7 @@ import click
 
 from kaiwo.cli.failures import plain
 from kaiwo.cli.terminal import clean
+from kaiwo.client.list_watch import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,13 +80,6 @@ def poll(seconds: float) -> bool:
     """Wait, then read again: for what cannot be watched cheaply."""
     time.sleep(seconds)
     return True
-
-
-def is_transient(error: Exception) -> bool:
-    """Whether the same request may succeed a moment later."""
-    from kaiwo.engine.errors import ConnectionBroken, ServerUnavailable, TooManyRequests
-
-    return isinstance(error, ConnectionBroken | ServerUnavailable | TooManyRequests | TimeoutError)
 
 
 def _read(read: Callable[[], T]) -> T:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 
 KAIWO_API = 1
@@ -96,6 +97,20 @@ def queues(facts: QueueFacts) -> frozenset[str] | None:
     return read_queues(facts)
 
 
+def usage(facts: UsageFacts) -> QueueUsage:
+    """The quota of all queues, its holders and who waits."""
+    from kaiwo_kueue.usage import usage as read_usage
+
+    return read_usage(facts)
+
+
+def usage_paths(facts: UsageFacts) -> tuple[tuple[str, ...], ...]:
+    """Paths that show positions where not all Workloads may be read."""
+    from kaiwo_kueue.pending_order import usage_paths as visibility_paths
+
+    return visibility_paths(facts)
+
+
 @hookimpl
 def kaiwo_queue_systems() -> list[QueueSystem]:
     """The queue system."""
@@ -109,6 +124,9 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             admission=admission,
             manages=manages,
             queues=queues,
+            usage=usage,
+            usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),
+            usage_paths=usage_paths,
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,

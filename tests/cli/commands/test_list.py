@@ -10,9 +10,9 @@ import click
 import pytest
 
 from kaiwo.cli import kit
-from kaiwo.cli.list_watch import ListWatch
 from kaiwo.cli.options import GlobalOptions
-from kaiwo.cli.workload_kinds import KAIWO_JOB, WORKLOADS
+from kaiwo.client.kinds import KAIWO_JOB, WORKLOADS
+from kaiwo.client.list_watch import ListScope, ListWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,14 +48,16 @@ def test_a_watch_reads_again_only_when_something_changed(
     }
     settings = GlobalOptions(namespace=namespace, kubeconfig=str(control_plane.kubeconfig))
     with click.Context(click.Command("list"), obj=settings), kit.cluster() as cluster:
-        source = ListWatch(cluster, WORKLOADS)
-        assert source.read(watch=True) == []
-        assert not source.changed(0.5)
+        source = ListWatch(cluster.api, [ListScope(kind, namespace) for kind in WORKLOADS])
+        assert cluster.run(lambda _: source.read(watch=True)) == []
+        assert not cluster.run(lambda _: source.changed(0.5))
         timer = threading.Timer(0.5, control_plane.api.create, (KAIWO_JOB.path(namespace), job))
         timer.start()
         began = time.monotonic()
-        assert source.changed(30.0)
+        assert cluster.run(lambda _: source.changed(30.0))
         assert time.monotonic() - began < 20
         timer.join()
-        assert [obj["metadata"]["name"] for obj in source.read(watch=True)] == ["train"]
-        source.close()
+        assert [obj["metadata"]["name"] for obj in cluster.run(lambda _: source.read(watch=True))] == [
+            "train"
+        ]
+        cluster.run(lambda _: source.close())

@@ -1,17 +1,11 @@
-"""The fields of a live workload as text for tables; absent values are empty."""
+"""The fields of a live workload as text; absent values are empty."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.status_words import TERMINAL
-from kaiwo.cli import duration as spans
-from kaiwo.engine.timestamps import parse_time
-
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from kaiwo.engine.resource import Object
 
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -84,25 +78,6 @@ def same_user(one: str, other: str) -> bool:
     from kaiwo.workload.metadata import label_value
 
     return bool(one and other) and label_value(one) == label_value(other)
-
-
-def duration(obj: Object, now: datetime) -> str:
-    """How long it ran, up to now while it runs."""
-    start = parse_time(status(obj).get("startTime"))
-    if start is None:
-        return ""
-    if word(obj) in TERMINAL:
-        end = parse_time(status(obj).get("completionTime"))
-        recorded = status(obj).get("duration")
-        if end is None and isinstance(recorded, int):
-            return spans.span(recorded)
-        return spans.span(((end or start) - start).total_seconds())
-    return spans.span((now - start).total_seconds())
-
-
-def age(obj: Object, now: datetime) -> str:
-    """How long ago it was created."""
-    return spans.since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def _text(value: Any) -> str:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from kaiwo.api.errors import describe, not_a_string
 from kaiwo.api.suggestion import did_you_mean
-from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.options import settings
+from kaiwo.client.errors import InvalidArgument
 from kaiwo.engine.yaml_reader import parse
 from kaiwo.engine.yaml_scalars import DocumentError
 
@@ -47,7 +46,7 @@ def load(flag: str | None = None) -> UserConfig:
     """Read the file that applies; no file at the usual place is no error, at a named place it is.
 
     Raises:
-        Failure: the file cannot be read or used; line and column are named.
+        InvalidArgument: the file cannot be read or used; line and column are named.
     """
     named = flag or os.environ.get(VARIABLE)
     path = Path(named).expanduser() if named else default_path()
@@ -57,22 +56,15 @@ def load(flag: str | None = None) -> UserConfig:
         if not named:
             return UserConfig()
         origin = "--config" if flag else VARIABLE
-        raise Failure(
-            f"{path}: no such file ({origin})", f"create the file or leave {origin} out", code=USAGE
+        raise InvalidArgument(
+            f"{path}: no such file ({origin})", f"create the file or leave {origin} out"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise Failure(
-            f"{path}: cannot be read: {reason}", "check the file and its permissions", code=USAGE
+        raise InvalidArgument(
+            f"{path}: cannot be read: {reason}", "check the file and its permissions"
         ) from None
     return _read(text, path)
-
-
-def use_configured_namespace(config: UserConfig) -> None:
-    """Use the file's namespace unless ``-n`` or ``-A`` was given, as ``submit`` does."""
-    chosen = settings()
-    if not chosen.all_namespaces:
-        chosen.namespace = chosen.namespace or config.namespace
 
 
 def default_path() -> Path:
@@ -86,13 +78,13 @@ def _read(text: str, path: Path) -> UserConfig:
     try:
         documents = list(parse(text))
     except DocumentError as error:
-        raise Failure(f"{path}:{error.line}:{error.column}: {error.message}", example, code=USAGE) from None
+        raise InvalidArgument(f"{path}:{error.line}:{error.column}: {error.message}", example) from None
     if not documents:
         return UserConfig(source=path)
     document = documents[0]
     if len(documents) > 1 or not isinstance(document.value, dict):
         what = "several documents" if len(documents) > 1 else describe(document.value)
-        raise Failure(f"{path}: expected keys and values, got {what}", example, code=USAGE)
+        raise InvalidArgument(f"{path}: expected keys and values, got {what}", example)
     problems = []
     for key, value in document.value.items():
         line, column = document.position((key,))
@@ -107,7 +99,7 @@ def _read(text: str, path: Path) -> UserConfig:
         elif value == "":
             problems.append(f"{where}: empty; give a value or remove the line")
     if problems:
-        raise Failure("\n       ".join(problems), "", code=USAGE)
+        raise InvalidArgument("\n       ".join(problems))
     values = document.value
     return UserConfig(
         user=values.get("user"),

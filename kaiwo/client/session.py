@@ -1,0 +1,382 @@
+"""The Python client: `AsyncClient` for coroutines, `Client` for scripts and notebooks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from kaiwo.client import deletion, lookup, manifests, submission, user_config, waiting, workloads
+from kaiwo.client.errors import InvalidArgument
+from kaiwo.client.kinds import KIND_NAMES, WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine
+    from pathlib import Path
+
+    from kaiwo.api.validate import Validator
+    from kaiwo.client.manifests import Manifest
+    from kaiwo.client.user_config import UserConfig
+    from kaiwo.client.workloads import SubmitRecord, WorkloadRecord
+    from kaiwo.engine.client import Client as ApiClient
+    from kaiwo.engine.credentials import Connection
+    from kaiwo.engine.resource import Object, Resource
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """Kaiwo on one cluster, for coroutines.
+
+    Use it as ``async with AsyncClient() as client``, or call `close` at the end. All methods belong to the
+    event loop in which the first one was called.
+
+    Args:
+        kubeconfig: path of a kubeconfig; None for kubectl's own search, and in a pod its service account.
+        context: kubeconfig context; None for the current one.
+        namespace: for workloads that name none, and for lists; None for that of kaiwoconfig.yaml, else the
+            context's.
+        timeout: seconds for one request.
+
+    Raises:
+        CredentialsError: no usable kubeconfig.
+        InvalidArgument: kaiwoconfig.yaml cannot be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        namespace: str | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        from kaiwo.engine import credentials
+
+        self._config: UserConfig = user_config.load()
+        self._connection: Connection = credentials.load(kubeconfig, context)
+        self._timeout = timeout
+        self._open: ApiClient | None = None
+        self.namespace: str = namespace or self._config.namespace or self._connection.namespace
+
+    async def __aenter__(self) -> Self:
+        """Use as ``async with AsyncClient() as client``."""
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; a later call opens new ones."""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            await opened.close()
+
+    @property
+    def api(self) -> ApiClient:
+        """The engine's client, for other kinds; only in the event loop."""
+        if self._open is None:
+            from kaiwo.engine.client import Client as ApiClient
+
+            asyncio.get_running_loop()
+            self._open = ApiClient(
+                self._connection, user_agent=submission.FIELD_MANAGER, timeout=self._timeout
+            )
+        return self._open
+
+    async def submit(
+        self,
+        manifest: Manifest,
+        *,
+        replace: bool = False,
+        take_over: bool = False,
+        dry_run: bool = False,
+    ) -> tuple[SubmitRecord, ...]:
+        """Send workloads; those that exist already are changed to what the manifest says.
+
+        Everything is validated first, and checked by the API server, before anything is sent.
+
+        Args:
+            manifest: YAML text, the path of a file, a mapping, or a model.
+            replace: delete and create anew what has ended or would change, with its data volumes.
+            take_over: change workloads of other users.
+            dry_run: check only.
+
+        Raises:
+            InvalidManifest: the cluster would reject it.
+            WorkloadExists: the name is taken by a workload that may not be changed.
+            NotInstalled: the cluster does not serve Kaiwo's kinds.
+            EngineError: the API server rejects it or does not answer.
+        """
+        objects = manifests.read(manifest)
+        warnings = manifests.complete(objects, self._validator, self._config, self.namespace)
+        rules = submission.SubmitRules(replace=replace, take_over=take_over)
+        sent = [await submission.submit(self.api, obj, rules, dry_run=True) for obj in objects]
+        if not dry_run:
+            sent = [await submission.submit(self.api, obj, rules) for obj in objects]
+        return tuple(
+            workloads.SubmitRecord(change=change, workload=workloads.record(obj), warnings=tuple(about))
+            for (obj, change), about in zip(sent, warnings, strict=True)
+        )
+
+    async def get(self, name: str, *, namespace: str | None = None) -> WorkloadRecord:
+        """One workload.
+
+        Args:
+            name: ``train``, ``job/train`` or ``service/chat``.
+            namespace: None for the client's.
+
+        Raises:
+            WorkloadNotFound: there is none of that name.
+            InvalidArgument: a job and a service have that name.
+        """
+        return workloads.record(await self._find(name, namespace))
+
+    async def list(
+        self,
+        kind: str | None = None,
+        *,
+        user: str | None = None,
+        queue: str | None = None,
+        statuses: Collection[str] = (),
+        namespace: str | None = None,
+        all_namespaces: bool = False,
+    ) -> tuple[WorkloadRecord, ...]:
+        """The workloads that pass all filters, by namespace and name.
+
+        Args:
+            kind: ``job`` or ``service``; None for both.
+            user: only this user's.
+            queue: only those of this queue.
+            statuses: only those with one of these status words.
+            namespace: None for the client's.
+            all_namespaces: of all namespaces.
+
+        Raises:
+            InvalidArgument: an unknown kind or status.
+            NotInstalled: the cluster does not serve Kaiwo's kinds.
+        """
+        _check_statuses(statuses)
+        scope = None if all_namespaces else namespace or self.namespace
+        found = await workloads.list_workloads(self.api, scope, _kinds(kind))
+        chosen = [obj for obj in found if workloads.wanted(obj, user=user, queue=queue, statuses=statuses)]
+        records = [workloads.record(obj) for obj in chosen]
+        return tuple(sorted(records, key=lambda one: (one.namespace, one.name, one.kind)))
+
+    async def wait(
+        self,
+        *names: str,
+        until: Collection[str] = waiting.DONE,
+        timeout: float | None = None,  # noqa: ASYNC109 -- part of the result: it names what is waited for
+        on_change: Callable[[WorkloadRecord], None] | None = None,
+        namespace: str | None = None,
+    ) -> tuple[WorkloadRecord, ...]:
+        """Wait until all workloads have one of the statuses; from a watch, over lost connections.
+
+        Args:
+            names: ``train``, ``job/train`` or ``service/chat``.
+            until: statuses; by default that jobs are COMPLETE and services READY.
+            timeout: seconds; None waits for ever, but not for a workload that stays in ERROR.
+            on_change: called with a workload whenever its status or reason has changed.
+            namespace: None for the client's.
+
+        Raises:
+            WorkloadNotFound: there is none of that name.
+            WorkloadFailed: one ended otherwise, stayed in ERROR, or was deleted.
+            WaitTimeout: the time is over.
+        """
+        _check_statuses(until)
+        objects = [await self._find(name, namespace) for name in names]
+
+        def report(obj: Object) -> None:
+            if on_change is not None:
+                on_change(workloads.record(obj))
+
+        found = await waiting.wait(self.api, objects, until=until, timeout=timeout, on_change=report)
+        return tuple(workloads.record(obj) for obj in found)
+
+    async def delete(
+        self,
+        *names: str,
+        wait: bool = True,
+        timeout: float = 120.0,  # noqa: ASYNC109 -- part of the result: it names what is still there
+        namespace: str | None = None,
+    ) -> tuple[WorkloadRecord, ...]:
+        """Delete workloads with everything that was created for them, their data volumes included.
+
+        Args:
+            names: ``train``, ``job/train`` or ``service/chat``; nothing is deleted unless all exist.
+            wait: until they are gone.
+            timeout: seconds of that.
+            namespace: None for the client's.
+
+        Returns:
+            the workloads as they were.
+
+        Raises:
+            WorkloadNotFound: there is none of that name.
+            WaitTimeout: the time is over and one still exists.
+        """
+        objects = [await self._find(name, namespace) for name in names]
+        going = [obj for obj in objects if await deletion.delete(self.api, obj)]
+        if wait:
+            await deletion.wait_until_gone(self.api, going, timeout)
+        return tuple(workloads.record(obj) for obj in objects)
+
+    @cached_property
+    def _validator(self) -> Validator:
+        from kaiwo.api.validate import Validator
+        from kaiwo.plugin.loader import RequiredPluginError, load
+        from kaiwo.plugin.selection import PluginSelection, SelectionError
+
+        try:
+            plugins = load(PluginSelection.of(environ=os.environ))
+        except (SelectionError, RequiredPluginError) as error:
+            raise InvalidArgument(str(error), "kaiwo plugins") from error
+        return Validator(plugins.fields(), plugins.settings_models())
+
+    async def _find(self, name: str, namespace: str | None) -> Object:
+        _, obj = await lookup.find_one(self.api, namespace or self.namespace, name)
+        return obj
+
+
+class Client:
+    """Kaiwo on one cluster, for scripts and notebooks: each method waits for its result.
+
+    It works inside a running event loop too, as in a notebook: its own loop runs in one thread in the
+    background. Use it as ``with Client() as client``, or call `close` at the end. Several threads may share
+    one. An interrupt (Ctrl-C) ends the call, not the client.
+
+    The arguments are those of `AsyncClient`, as are arguments, results and errors of all methods.
+    """
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        namespace: str | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self._async = AsyncClient(
+            kubeconfig=kubeconfig, context=context, namespace=namespace, timeout=timeout
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kaiwo-client", daemon=True)
+        self._thread.start()
+        # Also at the end of the interpreter, for a notebook that never closes it.
+        self._finalizer = weakref.finalize(self, _shut_down, self._async, self._loop, self._thread)
+
+    def __enter__(self) -> Self:
+        """Use as ``with Client() as client``."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections and end the thread; doing it twice changes nothing more."""
+        self._finalizer()
+
+    @property
+    def namespace(self) -> str:
+        """For workloads that name none, and for lists."""
+        return self._async.namespace
+
+    def submit(
+        self, manifest: Manifest, *, replace: bool = False, take_over: bool = False, dry_run: bool = False
+    ) -> tuple[SubmitRecord, ...]:
+        """See `AsyncClient.submit`."""
+        return self._run(self._async.submit(manifest, replace=replace, take_over=take_over, dry_run=dry_run))
+
+    def get(self, name: str, *, namespace: str | None = None) -> WorkloadRecord:
+        """See `AsyncClient.get`."""
+        return self._run(self._async.get(name, namespace=namespace))
+
+    def list(
+        self,
+        kind: str | None = None,
+        *,
+        user: str | None = None,
+        queue: str | None = None,
+        statuses: Collection[str] = (),
+        namespace: str | None = None,
+        all_namespaces: bool = False,
+    ) -> tuple[WorkloadRecord, ...]:
+        """See `AsyncClient.list`."""
+        return self._run(
+            self._async.list(
+                kind,
+                user=user,
+                queue=queue,
+                statuses=statuses,
+                namespace=namespace,
+                all_namespaces=all_namespaces,
+            )
+        )
+
+    def wait(
+        self,
+        *names: str,
+        until: Collection[str] = waiting.DONE,
+        timeout: float | None = None,
+        on_change: Callable[[WorkloadRecord], None] | None = None,
+        namespace: str | None = None,
+    ) -> tuple[WorkloadRecord, ...]:
+        """See `AsyncClient.wait`; `on_change` is called in the background thread."""
+        return self._run(
+            self._async.wait(*names, until=until, timeout=timeout, on_change=on_change, namespace=namespace)
+        )
+
+    def delete(
+        self, *names: str, wait: bool = True, timeout: float = 120.0, namespace: str | None = None
+    ) -> tuple[WorkloadRecord, ...]:
+        """See `AsyncClient.delete`."""
+        return self._run(self._async.delete(*names, wait=wait, timeout=timeout, namespace=namespace))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if not self._finalizer.alive:
+            work.close()
+            raise InvalidArgument("the client is closed", "construct another one")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # An interrupt must not leave the request running behind the user's back.
+            future.cancel()
+            raise
+
+
+def _shut_down(client: AsyncClient, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    async def end() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result(timeout=10.0)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(timeout=10.0)
+    loop.close()
+
+
+def _kinds(kind: str | None) -> tuple[Resource, ...]:
+    if kind is None:
+        return WORKLOADS
+    if kind.lower() not in KIND_NAMES:
+        raise InvalidArgument(f'unknown kind "{kind}" (known: job, service)')
+    return (KIND_NAMES[kind.lower()],)
+
+
+def _check_statuses(statuses: Collection[str]) -> None:
+    unknown = [word for word in statuses if word not in workloads.STATUSES]
+    if isinstance(statuses, str) or unknown:
+        raise InvalidArgument(
+            f"statuses: expected a collection of {', '.join(workloads.STATUSES)}; got {statuses!r}"
+        )

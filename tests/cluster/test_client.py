@@ -1,0 +1,124 @@
+"""The Python client against a real API server, with a real operator."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.client import AsyncClient, Client
+from kaiwo.client.errors import (
+    InvalidArgument,
+    InvalidManifest,
+    WaitTimeout,
+    WorkloadExists,
+    WorkloadFailed,
+    WorkloadNotFound,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from kaiwo.testing.operator import OperatorProcess
+
+    Operator = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = pytest.mark.cluster
+
+
+def job(name: str, *, seconds: str = "1s", **spec: Any) -> dict[str, Any]:
+    """A job whose fake pod runs so long."""
+    return {
+        "kind": "KaiwoJob",
+        "metadata": {"name": name, "annotations": {"kaiwo-sandbox/run-time": seconds}},
+        "spec": {"image": "registry.example/train:1", "user": "jane", **spec},
+    }
+
+
+@pytest.fixture
+def client(
+    control_plane: Any, crds: None, namespace: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> Iterator[Client]:
+    """A client for the test's namespace, without a kaiwoconfig.yaml."""
+    del crds
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("KAIWOCONFIG", raising=False)
+    with Client(kubeconfig=control_plane.kubeconfig, namespace=namespace) as opened:
+        yield opened
+
+
+async def test_a_job_is_submitted_waited_for_listed_and_deleted(client: Client, operator: Operator) -> None:
+    """The whole way, in a running event loop as in a notebook."""
+    await operator()
+    (sent,) = client.submit(job("train", gpus=0))
+    assert (sent.change, sent.workload.label) == ("created", "job/train")
+    seen: list[str] = []
+    (done,) = client.wait("train", timeout=90, on_change=lambda one: seen.append(one.status))
+    assert done.status == "COMPLETE"
+    assert done.uid == sent.workload.uid
+    assert seen[-1] == "COMPLETE"
+    assert [one.name for one in client.list(statuses=("COMPLETE",))] == ["train"]
+    assert client.list("service") == ()
+    assert client.get("job/train").completed_at is not None
+    client.delete("train")
+    with pytest.raises(WorkloadNotFound, match='job or service "train" not found in namespace') as missing:
+        client.get("train")
+    assert missing.value.exit_code == 3
+
+
+async def test_many_coroutines_share_one_client(
+    control_plane: Any, crds: None, namespace: str, operator: Operator
+) -> None:
+    """A pipeline submits and waits for several at once."""
+    del crds
+    await operator()
+    async with AsyncClient(kubeconfig=control_plane.kubeconfig, namespace=namespace) as client:
+        await asyncio.gather(*(client.submit(job(f"part-{number}")) for number in range(5)))
+        done = await asyncio.gather(*(client.wait(f"part-{number}", timeout=90) for number in range(5)))
+        assert [found[0].status for found in done] == ["COMPLETE"] * 5
+
+
+def test_a_wait_that_lasts_too_long_names_what_is_missing(client: Client) -> None:
+    """No operator runs here."""
+    client.submit(job("train"))
+    began = time.monotonic()
+    with pytest.raises(WaitTimeout, match=r"job/train \(not yet observed by an operator\)"):
+        client.wait("train", timeout=1.0)
+    assert time.monotonic() - began < 10
+
+
+def test_a_deletion_ends_a_wait_through_the_watch(client: Client) -> None:
+    """Nothing polls: the change arrives by itself."""
+    client.submit(job("train"))
+    timer = threading.Timer(1.0, client.delete, ["train"], {"wait": False})
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(WorkloadFailed, match="job/train was deleted"):
+        client.wait("train")
+    timer.join()
+    assert time.monotonic() - began < 20
+
+
+def test_what_cannot_be_sent_is_an_error_of_its_own_type(client: Client) -> None:
+    """A script can react to each."""
+    with pytest.raises(InvalidManifest, match=r"spec\.gpus"):
+        client.submit(job("train", gpus="two"))
+    client.submit(job("train"))
+    with pytest.raises(WorkloadExists, match="job/train belongs to user jane"):
+        client.submit(job("train", user="joe"))
+    assert client.submit(job("train"))[0].change == "unchanged"
+    assert client.submit(job("train", gpus=1), dry_run=True)[0].change == "configured"
+    assert client.get("train").gpus == 0
+    with pytest.raises(InvalidArgument, match="statuses"):
+        client.list(statuses="COMPLETE")
+
+
+def test_a_closed_client_says_so(client: Client) -> None:
+    """Closing it twice does no harm."""
+    client.close()
+    client.close()
+    with pytest.raises(InvalidArgument, match="the client is closed"):
+        client.list()
