@@ -14,20 +14,23 @@ from kaiwo.api.spec_rules import MAX_SPEC_VALUES, SPEC_SIZE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_CONTAINERS = (dict, list)  # a tuple: ``dict | list`` would be built anew for each value of each workload
+_CONTAINERS = frozenset({dict, list, tuple})
+"""What decoders and models make of maps and lists. Every value of every workload is asked for its exact type,
+which takes a third of the time of ``isinstance``."""
 
 
 def count_values(value: Any, limit: int = MAX_SPEC_VALUES) -> int:
     """Members of maps and items of lists at any depth; any number above the limit once it is reached."""
+    if type(value) not in _CONTAINERS:
+        return 0
     total, waiting = 0, [value]
-    while waiting and total <= limit:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            total += len(item)
-            waiting += [part for part in item.values() if isinstance(part, _CONTAINERS)]
-        elif isinstance(item, list | tuple):
-            total += len(item)
-            waiting += [part for part in item if isinstance(part, _CONTAINERS)]
+    for item in waiting:
+        total += len(item)
+        if total > limit:
+            break
+        for part in item.values() if type(item) is dict else item:
+            if type(part) in _CONTAINERS:
+                waiting.append(part)  # noqa: PERF401 (the list is being gone through)
     return total
 
 
