@@ -37,8 +37,8 @@ def count_values(value: Any, limit: int = MAX_SPEC_VALUES) -> int:
 def size_problem(metadata: object, spec: object) -> Problem | None:
     """The problem of a workload that is too large as a whole, at its largest field; None where it is not."""
     own = metadata if isinstance(metadata, dict) else {}
-    parts = [own.get("labels"), own.get("annotations"), spec]
-    if not SPEC_SIZE.violated(count_values(parts)):
+    values = count_values([own.get("labels"), own.get("annotations"), spec])
+    if not SPEC_SIZE.violated(values):
         return None
     fields = [(("metadata", name), own.get(name)) for name in ("labels", "annotations")]
     fields += [(("spec", str(name)), value) for name, value in spec.items()] if isinstance(spec, dict) else []

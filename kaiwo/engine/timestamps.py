@@ -18,5 +18,5 @@ def parse_time(text: object) -> datetime | None:
 
 def format_time(moment: datetime) -> str:
     """Write a time with a zone as ``metav1.Time`` does: whole seconds, ``2026-01-31T09:00:00Z``."""
-    # strftime takes ten times as long, and a plan writes several times.
-    return moment.astimezone(UTC).isoformat(timespec="seconds")[: -len("+00:00")] + "Z"
+    # Several times as fast as strftime; a plan formats times even where nothing changes.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
