@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.client.chain_parts import has_rules, installed_parts
 from kaiwo.client.record import Record
 from kaiwo.client.why_facts import FactReader, queue_facts
+from kaiwo.client.why_queue import waits, with_places
 from kaiwo.plugin.diagnosis import ChainLink
 from kaiwo.workload.diagnosis import operator
 from kaiwo.workload.diagnosis.model import Cause, text
@@ -66,8 +67,8 @@ class Verdict(Record, frozen=True):
 async def why(api: Client, plugins: Callable[[], Plugins], workload: Object) -> Verdict:
     """Why a workload is where it is.
 
-    The status has what the backend makes of the child, so plugins are not loaded for that; only where the
-    status is missing or old, or where a plugin has diagnosis rules.
+    The status has what the backend makes of the child, so plugins are not loaded for that; only for the place
+    in a queue, where the status is missing or old, or where a plugin has diagnosis rules.
 
     Args:
         api: reads the cluster.
@@ -80,10 +81,15 @@ async def why(api: Client, plugins: Callable[[], Plugins], workload: Object) -> 
     parts = installed_parts()
     reader = FactReader(api, parts, workload)
     facts = with_queue(await reader.read(), parts.queue, reader.queue_objects)
-    if has_rules() or operator.is_outdated(facts):
-        from kaiwo.client.why_outcomes import with_outcomes
+    queued, doubtful = waits(facts), has_rules() or operator.is_outdated(facts)
+    if queued or doubtful:
+        loaded = plugins()
+        if queued:
+            facts = await with_places(api, loaded, facts)
+        if doubtful:
+            from kaiwo.client.why_outcomes import with_outcomes
 
-        facts = with_outcomes(facts, plugins(), parts.queue, reader.queue_objects)
+            facts = with_outcomes(facts, loaded, parts.queue, reader.queue_objects)
     return judge(facts, reader.unread)
 
 
