@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.client.errors import ClientError
-from kaiwo.client.queue import waits_of
 from kaiwo.engine.errors import ApiError
 from kaiwo.plugin.observation import Finding
 
@@ -36,6 +35,8 @@ async def with_places(api: Client, plugins: Plugins, facts: DiagnosisFacts) -> D
         plugins: loaded plugins, of which the queue system interprets what is read.
         facts: of a workload that waits.
     """
+    from kaiwo.client.queue import waits_of
+
     if facts.queue is None or facts.queue.finding is None:
         return facts
     try:
@@ -48,7 +49,7 @@ async def with_places(api: Client, plugins: Plugins, facts: DiagnosisFacts) -> D
     first = places[0]
     if finding.reason == "Queued" and first.position is not None:
         finding = Finding(finding.reason, _place(first))
-    evidence = dict.fromkeys((*facts.queue.evidence, *(line for line in _lines(first))))
+    evidence = dict.fromkeys((*_lines(first), *facts.queue.evidence))
     queue = replace(facts.queue, finding=finding, evidence=tuple(evidence))
     return replace(facts, queue=queue)
 

@@ -121,7 +121,8 @@ class ClusterSource:
     async def details(self, row: WorkloadRow) -> str:
         """The page of a workload, with ANSI colours."""
         from kaiwo.cli.output import detail_view
-        from kaiwo.cli.workload_details import created_kinds, gather_details
+        from kaiwo.cli.workload_details import gather_details
+        from kaiwo.client.created_kinds import created_kinds
 
         workload = await self._get(row)
         kinds = created_kinds(workload, kit.plugins())
