@@ -199,16 +199,16 @@ class AsyncClient:
             port=port,
             annotations=annotations or {},
         )
-        prepared = await asyncio.to_thread(
-            runs.prepare,
+        source = Path(folder) if folder is not None else None
+        archive = await asyncio.to_thread(runs.pack_folder, request, source)
+        prepared = runs.prepare(
             request,
-            validator=self._validator,
             config=self._config,
             namespace=place,
-            folder=Path(folder) if folder is not None else None,
-            scheduler=await runs.scheduler_name(self.api) if folder is not None or port else "",
+            archive=archive,
+            scheduler=await runs.scheduler_name(self.api) if archive or port else "",
         )
-        live = await runs.start(self.api, prepared)
+        live = await runs.start(self.api, prepared, lambda obj: manifests.check(obj, self._validator))
         await runs.clean_up(self.api, place)
         return prepared.record(live)
 

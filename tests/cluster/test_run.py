@@ -97,6 +97,10 @@ async def session(
         yield opened
 
 
+async def ignore(_: object) -> None:
+    """Nobody reads the logs."""
+
+
 async def config_maps(client: Client, namespace: str) -> list[Object]:
     """The ConfigMaps with folders."""
     found = [obj async for obj in client.list(CONFIG_MAP, namespace)]
@@ -245,12 +249,12 @@ class Breaking:
 
 def prepared(session: AsyncClient, folder: Path, name: str) -> runs.PreparedRun:
     """A run with a folder."""
+    request = run_request.RunRequest(command=["x"], name=name, image="x")
     return runs.prepare(
-        run_request.RunRequest(command=["x"], name=name, image="x"),
-        validator=session._validator,
+        request,
         config=session._config,
         namespace=session.namespace,
-        folder=folder,
+        archive=runs.pack_folder(request, folder),
     )
 
 
@@ -259,7 +263,7 @@ async def test_an_answer_that_never_came_does_not_run_twice(
 ) -> None:
     """The workload that is there has our token, so it is ours."""
     broken = Breaking(client, KAIWO_JOB, after=True, error=ServerUnavailable(503))
-    live = await runs.start(broken, prepared(session, folder, "train"))  # type: ignore[arg-type]
+    live = await runs.start(broken, prepared(session, folder, "train"), print)  # type: ignore[arg-type]
     (shipped,) = await config_maps(client, session.namespace)
     assert shipped["metadata"]["ownerReferences"][0]["uid"] == live["metadata"]["uid"]
 
@@ -270,10 +274,10 @@ async def test_what_an_interrupted_run_left_is_finished_by_the_next(
     """A crash before the workload leaves a ConfigMap to delete, one after it a ConfigMap to adopt."""
     early = Breaking(client, KAIWO_JOB, after=False, error=asyncio.CancelledError())  # type: ignore[arg-type]
     with pytest.raises(asyncio.CancelledError):
-        await runs.start(early, prepared(session, folder, "never"))  # type: ignore[arg-type]
+        await runs.start(early, prepared(session, folder, "never"), print)  # type: ignore[arg-type]
     late = Breaking(client, KAIWO_JOB, after=True, error=asyncio.CancelledError())  # type: ignore[arg-type]
     with pytest.raises(asyncio.CancelledError):
-        await runs.start(late, prepared(session, folder, "there"))  # type: ignore[arg-type]
+        await runs.start(late, prepared(session, folder, "there"), print)  # type: ignore[arg-type]
     assert len(await config_maps(client, session.namespace)) == 2
 
     await runs.clean_up(client, session.namespace)
@@ -308,7 +312,7 @@ async def test_a_run_that_cannot_start_says_why_until_somebody_deletes_it(
                 session.api,
                 record.workload.object,
                 on_change=lambda obj: reasons.append(obj["status"]["reason"]),
-                on_line=lambda _: None,
+                on_lines=ignore,
                 notify=lambda _: None,
             )
 
