@@ -153,6 +153,9 @@ async def test_three_jobs_and_one_quota(
         (["queue", "kaiwo"], f"KaiwoJob {lab.namespace}/first of ada holds 3"),
         (["status", "second"], "2 in queue kaiwo"),
         (["status", "queues"], "BestEffortFIFO"),
+        (["nodes"], "amd-1"),
+        (["status", "amd"], "mi300x"),
+        (["report", "--csv"], "user,workloads,gpu_hours_reserved"),
     ):
         capsys.readouterr()
         code = await asyncio.to_thread(run, kaiwo, ["-n", lab.namespace, *command], "kaiwo")
