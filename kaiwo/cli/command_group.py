@@ -78,7 +78,10 @@ class LazyGroup(click.Group):
             # A shell that completes behind a misspelt command shows nothing.
             return None, None, args
         from kaiwo.api.suggestion import did_you_mean
+        from kaiwo.cli.other_commands import EQUIVALENTS
 
+        if name in EQUIVALENTS:
+            raise click.UsageError(f'unknown command "{name}"; use {EQUIVALENTS[name]}', ctx=ctx)
         known = self.list_commands(ctx)
         hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
         raise click.UsageError(f'unknown command "{name}"; {hint}', ctx=ctx)

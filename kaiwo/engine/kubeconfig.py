@@ -59,7 +59,7 @@ def read(paths: Sequence[Path], context: str | None) -> Chosen:
     names = ", ".join(str(path) for path in paths)
     if not found:
         raise CredentialsError(
-            f"kubeconfig {names}: no such file. Name one with --kubeconfig or the KUBECONFIG variable."
+            f"no kubeconfig: {names}: no such file. Name one with --kubeconfig or the KUBECONFIG variable."
         )
     merged: Object = {"apiVersion": "v1", "kind": "Config", **{name: [] for name in _LISTS}}
     for path in found:
@@ -177,5 +177,9 @@ def _section(config: Object, list_name: str, name: str, where: str, what: str) -
         if entry["name"] == name:
             section: Object = entry[what]
             return section
-    known = ", ".join(sorted(str(entry["name"]) for entry in config[list_name])) or "none"
-    raise CredentialsError(f"{where}: no {what} named {name!r}; known: {known}")
+    names = sorted(str(entry["name"]) for entry in config[list_name])
+    import difflib  # rarely needed, and every command reads a kubeconfig
+
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(names) or 'none'}"
+    raise CredentialsError(f"{where}: no {what} named {name!r}; {hint}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit, options
 from kaiwo.cli.failures import NOT_FOUND, USAGE, Failure
 from kaiwo.cli.kit import Column
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
+
+
+class _StatusWord(click.Choice[str]):
+    """One of the status words, in any case."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As click's, but a misspelt word is answered with the nearest one."""
+        if value.upper() in STATUSES:
+            return value.upper()
+        from kaiwo.api.suggestion import did_you_mean
+
+        hint = did_you_mean(value, STATUSES) or f"known: {', '.join(STATUSES)}"
+        raise click.BadParameter(f'unknown status "{value}"; {hint}', ctx, param)
 
 
 def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:
@@ -42,7 +56,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     "--status",
     "words",
     multiple=True,
-    type=click.Choice(STATUSES, case_sensitive=False),
+    type=_StatusWord(STATUSES, case_sensitive=False),
     help="Only workloads in this state; may be given several times.",
 )
 @options.config_option
@@ -68,7 +82,11 @@ def list_command(
         def read() -> list[Object]:
             found = cluster.run(lambda _: source.read(watch=kit.settings().watch))
             chosen = [obj for obj in found if wanted(obj, user=user, queue=queue, statuses=words)]
-            return sorted(chosen, key=lambda obj: _rank(obj, own))
+            chosen.sort(key=lambda obj: _rank(obj, own))
+            if kit.settings().watch:
+                # A screen shows the first ones; those that ended would hide the others.
+                chosen.sort(key=lambda obj: workload_fields.word(obj) in TERMINAL)
+            return chosen
 
         def write(chosen: list[Object]) -> None:
             if not chosen and kit.settings().output in (None, "table", "wide"):
@@ -91,7 +109,10 @@ def list_command(
 
 def _nothing(cluster: Cluster, *, filtered: bool) -> str:
     where = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
-    return f"no workloads match these filters in {where}" if filtered else f"no workloads in {where}"
+    elsewhere = "" if cluster.everywhere else ", or look in all namespaces with -A"
+    if filtered:
+        return f"no workloads match these filters in {where}; leave one out{elsewhere}"
+    return f"no workloads in {where}; send one with kaiwo submit FILE{elsewhere}"
 
 
 def check_namespace(cluster: Cluster) -> None:
@@ -168,5 +189,5 @@ def columns(*, everywhere: bool = False, users: bool = False, now: datetime | No
         Column("USER", workload_fields.user, wide=not users),
         Column("DURATION", lambda obj: workload_times.duration(obj, moment)),
         Column("AGE", lambda obj: workload_times.age(obj, moment)),
-        Column("MESSAGE", workload_fields.message, wide=True),
+        Column("MESSAGE", workload_fields.message, wide=True, if_room=True),
     ]

@@ -9,7 +9,7 @@ import click
 from kaiwo.cli import kit, options
 from kaiwo.cli.failures import FAILED, USAGE, Failure
 from kaiwo.cli.input_files import collect
-from kaiwo.cli.planning import BLOCKED_STATES, object_key, plan_workloads
+from kaiwo.cli.planning import object_key, plan_workloads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,12 +101,8 @@ def _verdict(one: PlannedWorkload) -> None:
     status = one.status
     if one.unapplied:
         kit.say(f"{one.label}: would not be applied: {one.unapplied}")
-    if status.get("status") in BLOCKED_STATES:
-        kit.say(f"{one.label}: would not run: {status.get('reason')}: {status.get('message')}")
-        return
-    for rejection in one.rejections:
-        kit.say(f"{one.label}: would not run: InvalidSpec: {rejection}")
-    if one.rejections:
+    if one.blocked:
+        kit.say(f"{one.label}: would not run: {one.blocked}")
         return
     if one.plan.writes and one.objects:
         kit.say(f"{one.label}: would create {_creates(one)}")
