@@ -86,6 +86,19 @@ def test_every_command_loads_and_has_help(cli: Cli, name: str) -> None:
     assert result.out.startswith(f"Usage: kaiwo {name}")
 
 
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_begins_with_examples(cli: Cli, name: str) -> None:
+    """The first thing below one line of text is something to type."""
+    lines = cli(name, "--help").out.partition("\n\n")[2].splitlines()
+    blank = lines.index("")
+    assert blank <= 2, lines
+    example = lines[blank + 1]
+    entry = COMMANDS[name]
+    listed = [other for other, same in COMMANDS.items() if same.load == entry.load]
+    assert any(f"kaiwo {other}" in example for other in listed), example
+    assert example.startswith("    ")
+
+
 def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
     """A typing error is answered with the nearest known word; it is wrong usage."""
     result = cli("lst")

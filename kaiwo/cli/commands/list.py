@@ -74,7 +74,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     "--status",
     "words",
     multiple=True,
-    type=_StatusWord(STATUSES, case_sensitive=False),
+    type=_StatusWord(STATUSES),
     help="Only workloads in this state; may be given several times.",
 )
 @options.config_option
@@ -87,7 +87,17 @@ def list_command(
     words: Sequence[str],
     config: str | None,
 ) -> None:
-    """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
+    """List workloads with their state, and the reason for it.
+
+    \b
+      kaiwo list                          of the context's namespace, your own first
+      kaiwo list job --status RUNNING     running jobs
+      kaiwo list -A --user ada            one user's, in all namespaces
+      kaiwo list -w                       again at every change
+      kaiwo list -o wide                  with users and messages
+
+    Yours are those of the user in kaiwoconfig.yaml; the others come after them.
+    """
     if user and all_users:
         raise Failure("--user and --all-users exclude each other", "give one of them", code=USAGE)
     settled = user_config.load(config)

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 def status(*, name: str, config: str | None) -> None:
     """Show one workload: state, reason, objects, pods, conditions, events.
 
+    \b
+      kaiwo status train              the job or service of that name
+      kaiwo status service/chat       where a job has the same name
+      kaiwo status train -w           again at every change
+      kaiwo status train -o yaml      the workload's object
+
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
     """
     options.one_namespace()

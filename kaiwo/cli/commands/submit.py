@@ -88,13 +88,15 @@ def submit(
 ) -> None:
     """Send workloads to the cluster. What is there already is changed to what the files say.
 
-    Everything is checked first; one problem anywhere and nothing is sent. Flags win over the files, the
-    files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that over the cluster's defaults.
-
     \b
-      kaiwo submit -f job.yaml --queue team-a
-      kaiwo submit -f jobs/ --dry-run
-      sed s/SIZE/8/ job.yaml | kaiwo submit -f -
+      kaiwo submit job.yaml --queue team-a
+      kaiwo submit job.yaml --set gpus=4 --wait
+      kaiwo submit jobs/ --dry-run
+      sed s/SIZE/8/ job.yaml | kaiwo submit -
+
+    Everything is checked first; one problem anywhere and nothing is sent. What would not run is a warning.
+    Flags win over the files, the files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that
+    over the cluster's defaults.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait")
