@@ -1,4 +1,4 @@
-"""What a shell offers behind an option: namespaces, contexts, queues, users, fields, plugins, as they are now.
+"""What a shell offers behind an option: namespaces, contexts, queues, users, fields and plugins.
 
 Each function is silent when the cluster does not answer at once: a tab must never print an error over the
 line that is being typed.
