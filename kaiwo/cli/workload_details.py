@@ -64,10 +64,11 @@ def created_kinds(workload: Object, plugins: Plugins) -> list[Resource]:
 
 def read_details(cluster: Cluster, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
     """Everything that was created for a workload; what may not be read is named in `missing`."""
-    return cluster.run(lambda client: _read(client, workload, kinds))
+    return cluster.run(lambda client: gather_details(client, workload, kinds))
 
 
-async def _read(client: Client, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
+async def gather_details(client: Client, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
+    """The same for code that runs in an event loop."""
     namespace, uid = workload["metadata"]["namespace"], workload["metadata"]["uid"]
     selector = f"{RUN_ID}={uid}"
     found = WorkloadDetails()

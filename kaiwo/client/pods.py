@@ -8,6 +8,7 @@ import msgspec
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.client.errors import ClientError
+from kaiwo.client.lookup import label
 from kaiwo.engine.resource import POD
 from kaiwo.workload.metadata import RUN_ID, TYPE
 
@@ -21,7 +22,6 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """Annotation by which a pod names the container that commands mean."""
 
 _DOWNLOADER = "downloader"
-_SHORT = {"KaiwoJob": "job", "KaiwoService": "service"}
 
 
 class NoPods(ClientError):
@@ -48,11 +48,6 @@ class ContainerState(msgspec.Struct, frozen=True):
     running: bool = False
     ended: bool = False
     waiting: str = ""
-
-
-def label(workload: Object) -> str:
-    """``job/train``."""
-    return f"{_SHORT.get(workload['kind'], workload['kind'])}/{workload['metadata']['name']}"
 
 
 def selector(workload: Object, *, download: bool = False) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -73,12 +73,12 @@ def _call(
     """Call a method of a backend's class; ``step`` says in a message what the plugin failed to do."""
     if not backend.built:
         raise PluginError(backend.name, step, "it is declared, but not built")
-    result: T = _checked(backend.name, step, types, _loaded_call, backend, method.__name__, *args, **kwargs)
+    try:
+        bound = getattr(backend.load(), method.__name__)
+    except Exception as error:
+        raise PluginError(backend.name, step, error) from error
+    result: T = _checked(backend.name, step, types, bound, *args, **kwargs)
     return result
-
-
-def _loaded_call(backend: Backend, method: str, *args: Any, **kwargs: Any) -> Any:
-    return getattr(backend.load(), method)(*args, **kwargs)
 
 
 def serves(backend: Backend, workload: Workload) -> bool:

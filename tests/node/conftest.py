@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _MOST_SECONDS = 300
-_OWN_NODES = "test_machine.py"
+_OWN_NODES = frozenset({"test_demo.py", "test_machine.py"})
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RAY_VERSION = "2.60.0"
 SMALL = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "2", "memory": "256Mi"}}
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Those that start a node of their own come first: a machine runs one, and the others share one.
     """
-    items.sort(key=lambda item: item.path.is_relative_to(_HERE) and item.path.name != _OWN_NODES)
+    items.sort(key=lambda item: item.path.is_relative_to(_HERE) and item.path.name not in _OWN_NODES)
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.node)

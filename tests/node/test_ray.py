@@ -72,9 +72,14 @@ def test_a_ray_job_computes_on_its_head_and_its_worker(
     )
     status = lab.reaches("hosts", "COMPLETE", "FAILED", seconds=240)
     (submitter,) = pods[""]
-    log = lab.api.get(f"{lab.core}/pods/{submitter}/log")
-    assert status["status"] == "COMPLETE", log
-    assert f"hosts: {' '.join(sorted([*pods['head'], *pods['worker']]))}\n" in log
+
+    def printed() -> str:
+        return str(lab.api.get(f"{lab.core}/pods/{submitter}/log"))
+
+    assert status["status"] == "COMPLETE", printed()
+    hosts = f"hosts: {' '.join(sorted([*pods['head'], *pods['worker']]))}\n"
+    # The submitter still follows the log when KubeRay knows that the job has ended.
+    wait_for("the program's line in the log", lambda: hosts in printed())
     wait_for("the end of the cluster", lambda: set(groups(lab.pods("hosts"))) <= {""})
 
 

@@ -142,6 +142,8 @@ def _status_delay(case: PlanContext, outcome: Outcome, queueing: _Queueing) -> f
 
 def _queueing(case: PlanContext, live: Object, record: AppliedRecord | None) -> _Queueing:
     system, assigned = case.registry.queue, record.queue if record else None
+    if system is None and assigned is None:
+        return _Queueing()
     labels = lenient_map(lenient_map(live.get("metadata")).get("labels"))
     wanted = assigned.labels if assigned else {}
     queued = bool(wanted) and all(key in labels for key in wanted)

@@ -15,18 +15,29 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from rich.text import Text
 
 from kaiwo.cli import kit
 from kaiwo_sandbox.demo import download_servers
-from kaiwo_sandbox.demo.command import _require_plugins
+from kaiwo_sandbox.demo.command import _require_plugins, demo
 from kaiwo_sandbox.demo.display import shorten
-from kaiwo_sandbox.demo.scenario import BARE, FULL, FULL_WITH_DOWNLOADS, JOINING_NODE, NODES, QUEUES, Scenario
+from kaiwo_sandbox.demo.scenario import (
+    BARE,
+    FULL,
+    FULL_WITH_DOWNLOADS,
+    JOINING_NODE,
+    NODES,
+    REAL,
+    Scenario,
+)
 from kaiwo_sandbox.demo.scenario_run import ScenarioRun
+from kaiwo_sandbox.real_node import requirements
+from kaiwo_sandbox.real_node.node import GPUS
 
 KAIWO = str(Path(sys.executable).with_name("kaiwo"))
 SCENARIOS = pytest.mark.parametrize(
-    "scenario", [BARE, FULL, FULL_WITH_DOWNLOADS], ids=["bare", "full", "downloads"]
+    "scenario", [BARE, FULL, FULL_WITH_DOWNLOADS, REAL], ids=["bare", "full", "downloads", "real"]
 )
 
 
@@ -46,6 +57,7 @@ ENDS = {
     "image-typo": _object("image-typo", "STARTING", "ImagePullBackOff", "Back-off pulling image"),
     "chat": _object("chat", "READY"),
     "ray-train": _object("ray-train", "COMPLETE", started=_time(5)),
+    "finetune": _object("finetune", "COMPLETE", started=_time(5)),
     "urgent": _object("urgent", "COMPLETE", started=_time(20)),
     "patient": _object("patient", "COMPLETE", started=_time(30)),
     "needs-nvidia": _object("needs-nvidia", "COMPLETE"),
@@ -84,9 +96,9 @@ def test_only_the_joining_node_has_nvidia_gpus() -> None:
     assert joining["nvidia.com/gpu"] == "8"
 
 
-def test_the_queues_make_the_competing_jobs_wait_for_each_other() -> None:
-    """The first job must borrow; no other fits beside it, and each fits after the other."""
-    quota = {
+def _quota(file: Path) -> dict[str, int]:
+    """The AMD GPUs of each queue."""
+    return {
         queue["name"]: sum(
             int(resource["nominalQuota"])
             for group in queue["spec"]["resourceGroups"]
@@ -94,20 +106,61 @@ def test_the_queues_make_the_competing_jobs_wait_for_each_other() -> None:
             for resource in flavor["resources"]
             if resource["name"] == "amd.com/gpu"
         )
-        for queue in yaml.safe_load(QUEUES.read_text())["spec"]["clusterQueues"]
+        for queue in yaml.safe_load(file.read_text())["spec"]["clusterQueues"]
     }
-    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(FULL_WITH_DOWNLOADS)}
+
+
+def _amd_gpus(file: Path) -> int:
+    """The AMD GPUs of the nodes in a file."""
+    nodes = yaml.safe_load_all(file.read_text())
+    return sum(int(node["status"]["capacity"].get("amd.com/gpu", 0)) for node in nodes)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "there"),
+    [pytest.param(FULL_WITH_DOWNLOADS, _amd_gpus(NODES), id="full"), pytest.param(REAL, GPUS, id="real")],
+)
+def test_the_queues_make_the_competing_jobs_wait_for_each_other(scenario: Scenario, there: int) -> None:
+    """The first job must borrow; no other fits beside it, and each fits after the other."""
+    assert scenario.queues is not None
+    quota = _quota(scenario.queues)
+    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(scenario)}
     stay = requested["chat"] + requested["image-typo"]
-    there = sum(
-        int(n["status"]["capacity"].get("amd.com/gpu", 0)) for n in yaml.safe_load_all(NODES.read_text())
-    )
     assert sum(quota.values()) == there
-    short = requested["train"] + requested["exits-3"] + requested["with-data"]
-    assert quota["research"] < requested["ray-train"] <= there - stay - short
+    assert quota["research"] < requested[scenario.holder] <= there - stay
     for name in ("urgent", "patient"):
-        assert requested["ray-train"] + requested[name] > there - stay
+        assert requested[scenario.holder] + requested[name] > there - stay
         assert requested[name] <= there - stay
     assert requested["urgent"] + requested["patient"] > there - stay
+
+
+def test_the_first_job_fits_beside_the_short_ones() -> None:
+    """It holds its GPUs before the competing jobs are submitted."""
+    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(FULL_WITH_DOWNLOADS)}
+    beside = ("chat", "image-typo", "train", "exits-3", "with-data")
+    assert requested["ray-train"] <= _amd_gpus(NODES) - sum(requested[name] for name in beside)
+
+
+def test_a_real_node_is_no_bare_demo() -> None:
+    """The demo on a real node shows queues."""
+    ended = subprocess.run(
+        [KAIWO, "demo", "--bare", "--real-node"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "--bare and --real-node" in ended.stderr
+
+
+def test_a_machine_without_the_programs_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With what is missing, and the command that installs it."""
+    monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(requirements, "find", lambda name: None if name == "runc" else f"/bin/{name}")
+    ended = CliRunner().invoke(demo, ["--real-node"], standalone_mode=False)
+    assert isinstance(ended.exception, kit.Failure)
+    assert "not installed: runc" in str(ended.exception)
+    assert "apt-get install --no-install-recommends runc" in ended.exception.next_step
+    assert ended.output == ""
 
 
 def test_the_node_joins_only_after_its_job_was_observed_in_error() -> None:

@@ -17,6 +17,9 @@ EXTRA = HERE / "extra"
 NODES = HERE / "cluster" / "nodes.yaml"
 JOINING_NODE = HERE / "cluster" / "nvidia-node.yaml"
 QUEUES = HERE / "cluster" / "queues.yaml"
+REAL_JOBS = HERE / "real"
+REAL_COMPETING = HERE / "real-competing"
+REAL_QUEUES = HERE / "cluster" / "real-queues.yaml"
 
 NAMESPACE = "default"
 
@@ -87,6 +90,7 @@ class Scenario:
         plugins: the plugins of the operator. Others are not loaded, because they may need other addons.
         queues: the file with the KaiwoQueueConfig.
         downloads: a directory of workloads that download from the demo's servers.
+        real_node: whether containers really run, on one node of this machine.
     """
 
     summary: str
@@ -98,6 +102,7 @@ class Scenario:
     plugins: tuple[str, ...]
     queues: Path | None = None
     downloads: Path | None = None
+    real_node: bool = False
 
 
 _TRAIN = DemoWorkload(
@@ -196,3 +201,36 @@ FULL_WITH_DOWNLOADS = replace(
     downloads=DOWNLOADS,
 )
 """With a job whose data are downloaded first; only where the download program can run."""
+
+_REAL_IMAGE = replace(_IMAGE, lesson="The image does not exist: reported at once.")
+_FINETUNE = DemoWorkload(
+    name="finetune",
+    requests="4 AMD, research",
+    lesson="2 GPUs of its queue, 2 borrowed.",
+    final=ExpectedStatus("COMPLETE"),
+)
+_REAL_NVIDIA = replace(_NVIDIA, lesson="It started when a node of its vendor joined (simulated).")
+
+REAL = replace(
+    FULL,
+    summary="eight jobs and a service",
+    workloads=(
+        _TRAIN,
+        _SIXTEEN,
+        _EXITS,
+        _REAL_IMAGE,
+        _CHAT,
+        _FINETUNE,
+        replace(_PATIENT, requests="4 AMD, research"),
+        replace(_URGENT, requests="4 AMD, research", after="finetune"),
+        _REAL_NVIDIA,
+    ),
+    files=(REAL_JOBS,),
+    competing=REAL_COMPETING,
+    holder="finetune",
+    addons=("kueue",),
+    plugins=(*BARE.plugins, "deployment", "kueue", "node_pools"),
+    queues=REAL_QUEUES,
+    real_node=True,
+)
+"""Queues and a service, with containers that really run; without Ray, whose image has half a gigabyte."""

@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox.demo import subcommands
-from kaiwo_sandbox.demo.scenario import EXTRA, JOBS, QUEUES
+from kaiwo_sandbox.demo.scenario import EXTRA
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.demo.environment import DemoEnvironment
@@ -22,6 +22,13 @@ _INTRODUCTION = (
     "kubelets. No container runs, nothing is computed, and no GPU is needed. {downloads}It takes about a "
     "minute. The first time, it may have to build the programs of the control plane, and reports that."
 )
+_REAL_INTRODUCTION = (
+    "This demo starts a real Kubernetes control plane on this machine (etcd, API server, scheduler), Kueue, "
+    "Kaiwo's operator, and a node on which containers really run (kubelet, containerd, kube-proxy). It "
+    "submits {summary}. The 8 GPUs of the node are counted but do not exist, and the programs in the "
+    "containers only pass the time. One node that joins later is simulated. It takes about a minute. The "
+    "first time, it may have to build the programs of the control plane and of the node, and reports that."
+)
 _ADDONS = ", the controllers of Kueue, KubeRay and AppWrapper,"
 _DOWNLOADS = (
     "Only the download of one job is real: the demo runs the download program as a process, with an S3 "
@@ -33,7 +40,8 @@ _KEPT = "Everything keeps running at the end (--keep); stop it with kaiwo demo -
 
 def introduction(scenario: Scenario, *, keep: bool) -> str:
     """What the demo starts, what is simulated, and what remains."""
-    text = _INTRODUCTION.format(
+    template = _REAL_INTRODUCTION if scenario.real_node else _INTRODUCTION
+    text = template.format(
         addons=_ADDONS if scenario.addons else "",
         summary=scenario.summary,
         downloads=_DOWNLOADS if scenario.downloads else "",
@@ -62,7 +70,7 @@ def next_steps(environment: DemoEnvironment, scenario: Scenario, *, keep: bool) 
 
 
 def _after_keep(environment: DemoEnvironment, scenario: Scenario) -> list[tuple[str, str]]:
-    kaiwo, job = subcommands.name_in_shell(), subcommands.shell_path(JOBS / "1-train.yaml")
+    kaiwo, job = subcommands.name_in_shell(), subcommands.shell_path(scenario.files[0] / "1-train.yaml")
     commands = [
         (f"export KUBECONFIG={environment.sandbox.kubeconfig}", "use the cluster of the demo"),
         (f"{kaiwo} list", "all workloads, with their reasons"),
@@ -73,7 +81,7 @@ def _after_keep(environment: DemoEnvironment, scenario: Scenario) -> list[tuple[
         ),
         (f"{kaiwo} delete train --yes", f"submit it again with: {kaiwo} submit -f {job}"),
     ]
-    if scenario.queues:
+    if "ray_service" in scenario.plugins:
         ray = subcommands.shell_path(EXTRA / "ray-chat.yaml")
         commands.append((f"{kaiwo} submit -f {ray} --wait", "a service on Ray, in an AppWrapper"))
     if scenario.queues and shutil.which("kubectl"):
@@ -86,13 +94,17 @@ def _after_keep(environment: DemoEnvironment, scenario: Scenario) -> list[tuple[
 
 
 def _after_removal(scenario: Scenario) -> list[tuple[str, str]]:
-    kaiwo, job = subcommands.name_in_shell(), subcommands.shell_path(JOBS / "1-train.yaml")
+    kaiwo, job = subcommands.name_in_shell(), subcommands.shell_path(scenario.files[0] / "1-train.yaml")
+    again = f"{kaiwo} demo --real-node" if scenario.real_node else f"{kaiwo} demo"
     commands = [
-        (f"{kaiwo} demo --keep", "the same demo; it keeps running for you to explore"),
+        (f"{again} --keep", "the same demo; it keeps running for you to explore"),
         (f"less {job}", "one of the submitted files"),
     ]
     if scenario.queues:
         commands.append(
-            (f"less {subcommands.shell_path(QUEUES)}", "the queues, as an administrator configures them")
+            (
+                f"less {subcommands.shell_path(scenario.queues)}",
+                "the queues, as an administrator configures them",
+            )
         )
     return [*commands, (f"{kaiwo} --help", "all commands")]

@@ -30,7 +30,7 @@ PORT_NAMES = ("registry",)
 TAINT = "kaiwo-sandbox/real-node"
 """Taint of a real node that is not alone, and label of every real node."""
 
-GPUS = 4
+GPUS = 8
 _DIRECTORY = "node"
 _REGISTRY_DIRECTORY = "registry"
 
