@@ -66,7 +66,7 @@ def _records(options: list[click.Option], context: click.Context) -> Iterator[tu
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """The help of a command; what ``\\b`` keeps unwrapped is a block of code."""
+    r"""The help of a command; what ``\\b`` keeps unwrapped is a block of code."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         if paragraph.startswith("\b\n"):
             lines = inspect.cleandoc("\n" + paragraph.removeprefix("\b\n"))

@@ -445,6 +445,23 @@ def test_the_root_group_needs_a_command(cli: Cli) -> None:
     assert isinstance(kaiwo, LazyGroup)
 
 
+def test_a_tab_behind_the_program_imports_no_command(home: Path) -> None:
+    """All commands are offered at once, also one that cannot be loaded."""
+    loaded = modules_after(
+        """
+        import os
+        os.environ |= {"COMP_WORDS": "kaiwo ", "COMP_CWORD": "1"}
+        from click.shell_completion import BashComplete
+        from kaiwo.cli.main import kaiwo
+        offered = BashComplete(kaiwo, {}, "kaiwo", "_KAIWO_COMPLETE").complete().split()
+        assert {"plain,submit", "plain,list", "plain,sandbox"} <= set(offered), offered
+        assert "plain,describe" not in offered
+        """
+    )
+    assert home.is_dir()
+    assert not {name for name in loaded if name.startswith("kaiwo.cli.commands.")}
+
+
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config

@@ -63,7 +63,8 @@ def delete(
                 deleted.append(obj)
             kit.say(f"{label(obj)} deleted")
         if wait:
-            cluster.run(lambda api: deletion.wait_until_gone(api, deleted, timeout))
+            with kit.progress("waiting until they are gone"):
+                cluster.run(lambda api: deletion.wait_until_gone(api, deleted, timeout))
 
 
 def on_terminal() -> bool:

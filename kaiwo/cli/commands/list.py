@@ -122,7 +122,8 @@ def list_command(
             several = len({workload_fields.user(obj) for obj in chosen}) > 1
             kit.emit(chosen, columns(everywhere=cluster.everywhere, users=all_users or several))
 
-        first = read()
+        with kit.progress("listing workloads"):
+            first = read()
         if not first:
             check_namespace(cluster)
             check_queue(cluster, queue)

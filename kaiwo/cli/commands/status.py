@@ -80,7 +80,9 @@ def status(*, name: str, config: str | None) -> None:
             finally:
                 watched.end()
         else:
-            write(read())
+            with kit.progress(f"reading {name}"):
+                found = read()
+            write(found)
 
 
 def _other_page(name: str) -> Callable[[str | None], None] | None:
