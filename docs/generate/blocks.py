@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from docs.generate import meanings
+from docs.generate import commands, meanings
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
 from docs.generate.pages import StaleReferenceError, table
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
@@ -81,6 +81,7 @@ def blocks() -> dict[str, str]:
             ((f"`{key}`", f"`{name}`", default, text) for key, name, default, text in describe()),
         ),
         **_workload_fields(),
+        "commands": commands.reference(),
     }
 
 

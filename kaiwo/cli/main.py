@@ -39,6 +39,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "monitor": CommandEntry("kaiwo.cli.commands.monitor:monitor", "Show the GPU use of a workload's pods."),
     "queue": CommandEntry("kaiwo.cli.commands.queue:queue", "Show quotas, who holds them and who waits."),
     "nodes": CommandEntry("kaiwo.cli.commands.nodes:nodes", "Show nodes: GPUs, and who uses them."),
+    "report": CommandEntry(
+        "kaiwo.cli.commands.report:report", "Show GPU-hours reserved, used, idle and waiting."
+    ),
     "delete": CommandEntry("kaiwo.cli.commands.delete:delete", "Delete workloads."),
     "cancel": CommandEntry("kaiwo.cli.commands.delete:delete", "The same as delete.", hidden=True),
     "plan": CommandEntry(

@@ -158,10 +158,10 @@ def test_a_real_node_is_no_bare_demo() -> None:
     assert "--bare and --real-node" in ended.stderr
 
 
-def test_a_machine_without_the_programs_is_told_before_anything_starts(
+def test_missing_programs_of_the_real_node_are_named_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With what is missing, and the command that installs it."""
+    """With the command that installs them."""
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements, "find", lambda name: None if name == "runc" else f"/bin/{name}")
     ended = CliRunner().invoke(demo, ["--real-node"], standalone_mode=False)
