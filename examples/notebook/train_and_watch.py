@@ -5,8 +5,6 @@ Each ``# %%`` starts a cell in editors that know them (VS Code, Spyder, Jupytext
     python train_and_watch.py registry.example.com/team/train:1.4
 """
 
-# ruff: noqa: T201, INP001 -- a notebook prints, and is no package
-
 # %%
 from __future__ import annotations
 

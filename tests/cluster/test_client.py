@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook" / "train_and_watch.py"
+
 
 def job(name: str, *, seconds: str = "1s", **spec: Any) -> dict[str, Any]:
     """A job whose fake pod runs so long."""
@@ -40,6 +42,14 @@ def job(name: str, *, seconds: str = "1s", **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name, "annotations": {"kaiwo-sandbox/run-time": seconds}},
         "spec": {"image": "registry.example/train:1", "user": "jane", **spec},
     }
+
+
+def write_kubeconfig(source: str, target: Path, namespace: str) -> None:
+    """A kubeconfig whose contexts have this namespace."""
+    kubeconfig = yaml.safe_load(Path(source).read_text(encoding="utf-8"))
+    for context in kubeconfig["contexts"]:
+        context["context"]["namespace"] = namespace
+    target.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
 
 
 @pytest.fixture
@@ -152,14 +162,10 @@ async def test_the_example_notebook_runs(
     """As a script, from the first cell to the last."""
     del crds
     await operator()
-    kubeconfig = yaml.safe_load(Path(control_plane.kubeconfig).read_text(encoding="utf-8"))
-    for context in kubeconfig["contexts"]:
-        context["context"]["namespace"] = namespace
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
-    script = Path(__file__).parents[2] / "examples" / "notebook" / "train_and_watch.py"
+    write_kubeconfig(control_plane.kubeconfig, tmp_path / "kubeconfig", namespace)
     env = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig"), "XDG_CONFIG_HOME": str(tmp_path)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-W", "error", script, "registry.example/train:1",
+        sys.executable, "-W", "error", NOTEBOOK, "registry.example/train:1",
         env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(), 120)
