@@ -121,6 +121,8 @@ def _check_call(words: list[str]) -> None:
     context = click.Context(command)
     options = {name for param in command.params for name in param.opts}
     for position, word in enumerate(words):
+        if word == "--":
+            return  # the rest belongs to a command in the cluster
         if word.startswith("--"):
             assert word.partition("=")[0] in options, f"{word} is no option of {command.name}"
         elif isinstance(command, click.Group) and not word.startswith("-"):
