@@ -28,6 +28,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "kaiwo.cli.commands.status:status", "Show one workload: state, reason, objects, pods, events."
     ),
     "describe": CommandEntry("kaiwo.cli.commands.status:status", "The same as status.", hidden=True),
+    "why": CommandEntry(
+        "kaiwo.cli.commands.why:why", "Say why a workload does not run, and what to do next."
+    ),
     "logs": CommandEntry("kaiwo.cli.commands.logs:logs", "Print the logs of a workload's pods."),
     "exec": CommandEntry("kaiwo.cli.commands.exec:exec_command", "Run a command in a pod of a workload."),
     "port-forward": CommandEntry(

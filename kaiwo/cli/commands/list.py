@@ -21,12 +21,23 @@ from kaiwo.client.workloads import STATUSES, wanted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
 
 
 class _StatusWord(click.Choice[str]):
     """One of the status words, in any case."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The words as they are written in tables, in whatever case one begins."""
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        return [CompletionItem(word) for word in STATUSES if word.startswith(incomplete.upper())]
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """As click's, but a misspelt word is answered with the nearest one."""
@@ -36,6 +47,11 @@ class _StatusWord(click.Choice[str]):
 
         hint = did_you_mean(value, STATUSES) or f"known: {', '.join(STATUSES)}"
         raise click.BadParameter(f'unknown status "{value}"; {hint}', ctx, param)
+
+
+def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del ctx, param
+    return [name for name in SHORT.values() if name.startswith(incomplete)]
 
 
 def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:
@@ -48,7 +64,9 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
 
 @options.watchable
 @click.command("list")
-@click.argument("kinds", metavar="[job|service]", required=False, callback=_kind)
+@click.argument(
+    "kinds", metavar="[job|service]", required=False, callback=_kind, shell_complete=_complete_kind
+)
 @click.option("--user", metavar="NAME", help="Only this user's workloads.")
 @click.option("--all-users", is_flag=True, help="Everybody's alike, with a column USER.")
 @click.option("--queue", metavar="NAME", help="Only workloads of this queue.")
@@ -56,7 +74,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     "--status",
     "words",
     multiple=True,
-    type=_StatusWord(STATUSES, case_sensitive=False),
+    type=_StatusWord(STATUSES),
     help="Only workloads in this state; may be given several times.",
 )
 @options.config_option
@@ -69,7 +87,17 @@ def list_command(
     words: Sequence[str],
     config: str | None,
 ) -> None:
-    """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
+    """List workloads with their state, and the reason for it.
+
+    \b
+      kaiwo list                          of the context's namespace, your own first
+      kaiwo list job --status RUNNING     running jobs
+      kaiwo list -A --user ada            one user's, in all namespaces
+      kaiwo list -w                       again at every change
+      kaiwo list -o wide                  with users and messages
+
+    Yours are those of the user in kaiwoconfig.yaml; the others come after them.
+    """
     if user and all_users:
         raise Failure("--user and --all-users exclude each other", "give one of them", code=USAGE)
     settled = user_config.load(config)
@@ -94,7 +122,8 @@ def list_command(
             several = len({workload_fields.user(obj) for obj in chosen}) > 1
             kit.emit(chosen, columns(everywhere=cluster.everywhere, users=all_users or several))
 
-        first = read()
+        with kit.progress("listing workloads"):
+            first = read()
         if not first:
             check_namespace(cluster)
             check_queue(cluster, queue)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def nodes(*, vendor: str, pool: str, config: str | None) -> None:
     """Show nodes: GPUs, who uses them, and what is cordoned, not ready or tainted.
 
-    \\b
+    \b
       kaiwo nodes                totals by vendor and model, and the nodes with GPUs
       kaiwo nodes --vendor amd   only these
       kaiwo nodes -o wide        with CPU and memory, and nodes without GPUs

@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, **request: Any) -> None:
     """Show the objects that workloads would create, and whether they would run. Changes nothing.
 
+    \b
+      kaiwo plan job.yaml --explain                       where each value comes from
+      kaiwo plan job.yaml -o name                         the names, and whether it would run
+      kaiwo plan job.yaml --offline --nodes nodes.yaml    for other nodes
+
     Asks the cluster of the kubeconfig for its nodes, configuration and present objects; without one, the
     documented defaults count and GPU capacity is not checked.
-
-    \b
-      kaiwo plan -f job.yaml --explain
-      kaiwo plan -f job.yaml --offline --nodes nodes.yaml
     """
     plugins = kit.plugins(names)
     if kit.settings().output in ("wide", "name") and explain:
@@ -46,7 +47,8 @@ def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, 
     manifests = collect.read_workloads(
         collect.InputOptions(**request), plugins, _context_namespace, "nothing was planned", lambda: GENERATED
     )
-    planned = plan_workloads(manifests, plugins, offline=offline, nodes=nodes)
+    with kit.progress("planning workloads"):
+        planned = plan_workloads(manifests, plugins, offline=offline, nodes=nodes)
     _data(planned, explain=explain)
     for one in planned:
         _verdict(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,17 @@ import click
 
 from kaiwo.cli import kit, options
 from kaiwo.cli.output import detail_view, queue_place, watching
-from kaiwo.cli.workload_details import created_kinds, read_details
+from kaiwo.cli.workload_details import RUN_ID, read_details
 from kaiwo.client import user_config
 from kaiwo.client.kinds import WORKLOADS
+from kaiwo.client.list_watch import ListScope, ListWatch
 from kaiwo.client.lookup import find_one
+from kaiwo.engine.resource import POD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kaiwo.cli.kit import Cluster
     from kaiwo.cli.workload_details import WorkloadDetails
     from kaiwo.client.queue_records import QueueWait
     from kaiwo.engine.resource import Object, Resource
@@ -28,6 +32,12 @@ if TYPE_CHECKING:
 @options.config_option
 def status(*, name: str, config: str | None) -> None:
     """Show one workload: state, reason, objects, pods, conditions, events, and its place in a queue.
+
+    \b
+      kaiwo status train              the job or service of that name
+      kaiwo status service/chat       where a job has the same name
+      kaiwo status train -w           again at every change
+      kaiwo status train -o yaml      the workload's object
 
     NAME is train, job/train or service/chat. With -o json or yaml: the workload's object.
 
@@ -41,14 +51,21 @@ def status(*, name: str, config: str | None) -> None:
     options.use_configured_namespace(user_config.load(config))
     with kit.cluster() as cluster:
         kinds: list[Resource] = []
+        watched = _Watched(cluster)
 
         def read() -> tuple[Object, WorkloadDetails | None, tuple[QueueWait, ...]]:
-            _, workload = cluster.run(lambda api: find_one(api, cluster.namespace, name))
+            kind, workload = cluster.run(lambda api: find_one(api, cluster.namespace, name))
+            if kit.settings().watch:
+                # The watches begin before the page is read, so that no change falls between both.
+                watched.begin(kind, workload)
             if kit.settings().output not in (None, "table", "wide"):
                 return workload, None, ()
             if not kinds:
+                from kaiwo.client.created_kinds import created_kinds
+
                 kinds.extend(created_kinds(workload, kit.plugins()))
             place = queue_place.read_place(cluster, workload)
+            watched.waits = bool(place)
             return workload, read_details(cluster, workload, kinds), place
 
         def write(found: tuple[Object, WorkloadDetails | None, tuple[QueueWait, ...]]) -> None:
@@ -60,9 +77,14 @@ def status(*, name: str, config: str | None) -> None:
                 queue_place.write_place(place)
 
         if kit.settings().watch:
-            watching.watch(read, write, watching.poll)
+            try:
+                watching.watch(read, write, watched.changed)
+            finally:
+                watched.end()
         else:
-            write(read())
+            with kit.progress(f"reading {name}"):
+                found = read()
+            write(found)
 
 
 def _other_page(name: str) -> Callable[[str | None], None] | None:
@@ -76,3 +98,53 @@ def _other_page(name: str) -> Callable[[str | None], None] | None:
 
         return lambda config: show_nodes(name, "", config)
     return None
+
+
+_PLACE_SECONDS = 10.0
+"""After which the place in the queue is read again; it changes with workloads of others."""
+
+
+class _Watched:
+    """Watches of one workload and its pods: what the page shows changes with one of them.
+
+    Attributes:
+        waits: whether the page shows a place in a queue.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._source: ListWatch | None = None
+        self._began = 0.0
+        self.waits = False
+
+    def begin(self, kind: Resource, workload: Object) -> None:
+        """Watch from now on; pods are left out for a user who may not list them."""
+        from kaiwo.engine.errors import Forbidden
+
+        self.end()
+        self._began = time.monotonic()
+        metadata = workload["metadata"]
+        own = ListScope(kind, metadata["namespace"], metadata["name"])
+        pods = ListScope(POD, metadata["namespace"], labels=f"{RUN_ID}={metadata['uid']}")
+        try:
+            self._open([own, pods])
+        except Forbidden:
+            self._open([own])
+
+    def _open(self, scopes: list[ListScope]) -> None:
+        source = self._source = ListWatch(self._cluster.api, scopes)
+        self._cluster.run(lambda _: source.read(watch=True))
+
+    def changed(self, seconds: float) -> bool:
+        """Wait for a change; False when the time is over."""
+        source = self._source
+        if source is None:
+            return False
+        old = self.waits and time.monotonic() - self._began >= _PLACE_SECONDS
+        return self._cluster.run(lambda _: source.changed(seconds)) or old
+
+    def end(self) -> None:
+        """End the watches."""
+        source, self._source = self._source, None
+        if source is not None:
+            self._cluster.run(lambda _: source.close())

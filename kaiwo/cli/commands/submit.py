@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.input_files.problems import LocatedProblem
     from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.cli.kit import Cluster
+    from kaiwo.cli.output.progress import Progress
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
@@ -88,13 +89,15 @@ def submit(
 ) -> None:
     """Send workloads to the cluster. What is there already is changed to what the files say.
 
-    Everything is checked first; one problem anywhere and nothing is sent. Flags win over the files, the
-    files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that over the cluster's defaults.
-
     \b
-      kaiwo submit -f job.yaml --queue team-a
-      kaiwo submit -f jobs/ --dry-run
-      sed s/SIZE/8/ job.yaml | kaiwo submit -f -
+      kaiwo submit job.yaml --queue team-a
+      kaiwo submit job.yaml --set gpus=4 --wait
+      kaiwo submit jobs/ --dry-run
+      sed s/SIZE/8/ job.yaml | kaiwo submit -
+
+    Everything is checked first; one problem anywhere and nothing is sent. What would not run is a warning.
+    Flags win over the files, the files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that
+    over the cluster's defaults.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait")
@@ -112,14 +115,16 @@ def submit(
     with kit.cluster() as cluster:
         # One document that the API server rejects must not leave the others half sent.
         try:
-            sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
+            with kit.progress("checking workloads", len(manifests)) as shown:
+                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=True))
         except InvalidInput:
             _preview(manifests, plugins, None)
             raise
         _preview(manifests, plugins, cluster, sent)
         if not dry_run:
             _confirm([one for one in sent if one.change == "replaced"], yes=yes)
-            sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=False))
+            with kit.progress("sending workloads", len(manifests)) as shown:
+                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=False))
         for one in sent:
             _report(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
         _write([one.obj for one in sent])
@@ -141,7 +146,9 @@ def _preview(
     submissions = [Submission(one.manifest, _before(one), one.change == "replaced") for one in sent]
     submissions = submissions or [Submission(manifest, manifest.obj) for manifest in manifests]
     problems = []
-    for one in plan_submitted(submissions, plugins, cluster):
+    with kit.progress("planning workloads"):
+        planned = plan_submitted(submissions, plugins, cluster)
+    for one in planned:
         for warning in one.warnings:
             kit.say(f"warning: {one.label}: {warning}")
         if one.unapplied:
@@ -205,7 +212,12 @@ def _confirm(replaced: Sequence[_Sent], *, yes: bool) -> None:
 
 
 async def _send(
-    client: Client, manifests: Sequence[WorkloadFile], rules: SubmitRules, *, dry_run: bool
+    client: Client,
+    manifests: Sequence[WorkloadFile],
+    rules: SubmitRules,
+    shown: Progress,
+    *,
+    dry_run: bool,
 ) -> list[_Sent]:
     """Apply all; every problem is collected before any is raised."""
     from kaiwo.engine.errors import ConnectionBroken
@@ -214,7 +226,10 @@ async def _send(
 
     async def one(manifest: WorkloadFile) -> _Sent | Exception:
         async with limit:
-            return await _apply(client, manifest, rules, dry_run=dry_run)
+            try:
+                return await _apply(client, manifest, rules, dry_run=dry_run)
+            finally:
+                shown.step()
 
     results = await asyncio.gather(*(one(manifest) for manifest in manifests), return_exceptions=True)
     sent = [result for result in results if isinstance(result, _Sent)]
