@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench import cli_start, download, fanout, idle, live, pending, plan, queued, raw, rest, restart
+from bench import cli_start, download, fanout, idle, live, pending, plan, queued, queues, raw, rest, restart
 from bench.report import Figure, Target
 from bench.subjects import started
 
@@ -106,6 +106,7 @@ def evenness(figures: list[Figure], size: Size) -> list[Figure]:
 OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "cli": lambda _: cli_start.run(),
     "plan": lambda _: plan.run(),
+    "queues": lambda size: queues.run(size.live, size.live // 2),
     "download": lambda size: download.figures(quick=size is QUICK),
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
