@@ -20,7 +20,7 @@ from kaiwo.workload.queues.order import (
 )
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 from kaiwo_kueue.pending_order import usage_paths
-from kaiwo_kueue.usage import usage
+from kaiwo_kueue.usage import flavor_labels, usage
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
@@ -414,6 +414,15 @@ def test_positions_come_from_the_visibility_interface() -> None:
         assert wait.position_source.endswith("pendingworkloads.visibility.kueue.x-k8s.io")
         assert [str(item.subject) for item in workloads_ahead(found, wait)] == ahead
         assert not any("positions" in text for text in found.unseen)
+
+
+def test_flavors_by_the_labels_of_their_nodes() -> None:
+    """A flavor without labels selects nothing by them."""
+    flavors: list[Object] = [
+        {"metadata": {"name": "mi300x"}, "spec": {"nodeLabels": {"kaiwo/gpu-model": "mi300x"}}},
+        {"metadata": {"name": "any"}},
+    ]
+    assert flavor_labels(flavors) == {"mi300x": {"kaiwo/gpu-model": "mi300x"}, "any": {}}
 
 
 def test_stopped_queues_say_so_and_unknown_queues_lead_nowhere() -> None:

@@ -329,7 +329,10 @@ def test_an_unknown_queue_gets_a_suggestion() -> None:
     """A misspelt name, and the exit code of what is not found."""
     with pytest.raises(QueueNotFound, match='queue "visoin" not found') as error:
         described(Api(scene()), "visoin")
-    assert (error.value.next_step, error.value.exit_code) == ('did you mean "vision"?', 3)
+    assert error.value.exit_code == 3
+    assert error.value.next_step == (
+        'did you mean "vision"?; kaiwo status visoin shows the place of a workload'
+    )
 
 
 def test_an_empty_cluster_says_what_to_do(written: Callable[..., tuple[str, str]]) -> None:
