@@ -15,6 +15,7 @@ from bench import (
     pending,
     plan,
     queued,
+    queues,
     raw,
     rest,
     restart,
@@ -121,6 +122,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "cli": lambda _: cli_start.run(),
     "plan": lambda _: plan.run(),
     "logs": lambda size: logs.run(quick=size is QUICK),
+    "queues": lambda size: queues.run(size.live, size.live // 2),
     "download": lambda size: download.figures(quick=size is QUICK),
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {

@@ -12,6 +12,8 @@ from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_kueue import kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
@@ -111,6 +113,13 @@ def usage_paths(facts: UsageFacts) -> tuple[tuple[str, ...], ...]:
     return visibility_paths(facts)
 
 
+def flavors(objects: Sequence[Object]) -> dict[str, dict[str, str]]:
+    """The labels of the nodes of each ResourceFlavor, by its name."""
+    from kaiwo_kueue.usage import flavor_labels
+
+    return flavor_labels(objects)
+
+
 @hookimpl
 def kaiwo_queue_systems() -> list[QueueSystem]:
     """The queue system."""
@@ -127,6 +136,8 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             usage=usage,
             usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),
             usage_paths=usage_paths,
+            flavors=flavors,
+            flavor_reads=(kinds.RESOURCE_FLAVOR,),
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,
