@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import Projection
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.queue_setup import QueueSetup
     from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.rbac import PolicyRule
 
@@ -118,6 +119,7 @@ class QueueSystem:
         usage_reads: kinds that `usage` needs; who calls it reads them whole, as far as that is allowed.
         usage_paths: pure function: groups of API paths to GET besides, given what was read; of each group the
             first that answers counts. They show what no object shows, for example positions.
+        setup: the default set-up that ``kaiwo init`` shows and writes; None without one.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
@@ -134,6 +136,7 @@ class QueueSystem:
     usage: Callable[[UsageFacts], QueueUsage] | None = None
     usage_reads: tuple[Resource, ...] = ()
     usage_paths: Callable[[UsageFacts], tuple[tuple[str, ...], ...]] | None = None
+    setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
