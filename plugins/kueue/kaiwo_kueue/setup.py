@@ -72,7 +72,7 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
         gpu_taint=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
     )
     wanted = desired(described, state)
-    notes += [f"{problem.kind.kind} {problem.name}: {problem.message}" for problem in wanted.problems]
+    notes += [problem.message for problem in wanted.problems]
     changes = [SetupChange(QUEUE_CONFIG, SINGLETON, before, spec)]
     for item in wanted.objects:
         if item.kind in SHOWN:
