@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.resource import Resource
+from kaiwo_sandbox.api import SandboxApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +49,16 @@ def init(control_plane: Any, crds: None) -> Iterator[Callable[..., Any]]:
             env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
         )
 
-    clear()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            clear()
+        except SandboxApiError:  # storage of new CRDs that is not ready yet
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            break
     yield run
     clear()
 
