@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_volumes, check_volumes
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.metadata_checks import labels_problems
 from kaiwo.api.scalars import IMAGE, PATTERN_WORDS
 from kaiwo.api.shebang import command_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.errors import InvalidConfig, render
-from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
 from kaiwo.cli import kit

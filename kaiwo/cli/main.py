@@ -28,6 +28,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "kaiwo.cli.commands.status:status", "Show one workload: state, reason, objects, pods, events."
     ),
     "describe": CommandEntry("kaiwo.cli.commands.status:status", "The same as status.", hidden=True),
+    "why": CommandEntry(
+        "kaiwo.cli.commands.why:why", "Say why a workload does not run, and what to do next."
+    ),
     "logs": CommandEntry("kaiwo.cli.commands.logs:logs", "Print the logs of a workload's pods."),
     "exec": CommandEntry("kaiwo.cli.commands.exec:exec_command", "Run a command in a pod of a workload."),
     "port-forward": CommandEntry(
@@ -36,6 +39,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "monitor": CommandEntry("kaiwo.cli.commands.monitor:monitor", "Show the GPU use of a workload's pods."),
     "queue": CommandEntry("kaiwo.cli.commands.queue:queue", "Show quotas, who holds them and who waits."),
     "nodes": CommandEntry("kaiwo.cli.commands.nodes:nodes", "Show nodes: GPUs, and who uses them."),
+    "report": CommandEntry(
+        "kaiwo.cli.commands.report:report", "Show GPU-hours reserved, used, idle and waiting."
+    ),
     "delete": CommandEntry("kaiwo.cli.commands.delete:delete", "Delete workloads."),
     "cancel": CommandEntry("kaiwo.cli.commands.delete:delete", "The same as delete.", hidden=True),
     "plan": CommandEntry(

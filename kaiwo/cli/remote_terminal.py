@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 from contextlib import contextmanager, suppress
@@ -147,8 +146,10 @@ async def _pass_sizes(session: ExecSession) -> None:
     try:
         with suppress(ConnectionBroken):
             while True:
-                size = shutil.get_terminal_size()
-                await session.resize(size.columns, size.lines)
+                # Not shutil's, which prefers the variable COLUMNS of a shell to the window.
+                with suppress(OSError):
+                    size = os.get_terminal_size(sys.stdin.fileno())
+                    await session.resize(size.columns, size.lines)
                 await changed.wait()
                 changed.clear()
     finally:

@@ -63,9 +63,9 @@ async def _pods(api: Client, namespace: str) -> tuple[list[Object], str]:
 
 
 async def _config(api: Client) -> tuple[ResolvedConfig | None, str]:
+    from kaiwo.api.config_names import SINGLETON
     from kaiwo.api.crds import KAIWO_CONFIG
     from kaiwo.api.errors import InvalidConfig
-    from kaiwo.api.kaiwoconfig import SINGLETON
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.errors import Forbidden, NotFound
 

@@ -308,6 +308,7 @@ def _holder(item: QuotaHolder) -> QueueHolder:
         since=_time(item.since),
         ends=_time(item.ends),
         ends_by=item.ends_by,
+        ends_surely=item.ends_surely,
         state=item.state,
         message=item.message,
     )
@@ -340,6 +341,7 @@ def _wait(
         priority=item.priority,
         created=_time(item.created),
         estimate=_time(estimate.at) if estimate else None,
+        estimate_is_latest=bool(estimate and estimate.at and estimate.surely),
         estimate_basis=str(estimate) if estimate else "",
         message=item.message,
         explained=explained,

@@ -113,8 +113,9 @@ class QueueHolder(Record, frozen=True, kw_only=True):
         holds: what it holds.
         priority: the higher, the earlier.
         since: when it got the quota, RFC 3339; null where that is not known.
-        ends: its end at the latest, RFC 3339; null without a known time limit.
+        ends: its end, RFC 3339; null without a known time limit.
         endsBy: the field of the time limit, empty without one.
+        endsSurely: whether it is ended then; false for ``duration``, which nothing enforces.
         state: ``reserved``, ``admitted`` or ``evicted``.
         message: why it holds quota and does not run; empty when it runs.
     """
@@ -125,6 +126,7 @@ class QueueHolder(Record, frozen=True, kw_only=True):
     since: str | None
     ends: str | None
     ends_by: str
+    ends_surely: bool
     state: str
     message: str
 
@@ -176,7 +178,8 @@ class QueueWait(Record, frozen=True, kw_only=True):
         positionSource: the kind or interface from which the position is known.
         priority: the higher, the earlier.
         created: when it was queued first, RFC 3339; null where that is not known.
-        estimate: when it starts at the latest, RFC 3339; null without an estimate.
+        estimate: when it may start, RFC 3339; null without an estimate.
+        estimateIsLatest: whether it starts then at the latest; false where that depends on a ``duration``.
         estimateBasis: what the estimate follows from, or ``no estimate: `` and the reason.
         message: the queue system's own words.
         explained: whether the following fields are filled; in a queue they are for the first fifty.
@@ -193,6 +196,7 @@ class QueueWait(Record, frozen=True, kw_only=True):
     priority: int
     created: str | None
     estimate: str | None
+    estimate_is_latest: bool
     estimate_basis: str
     message: str
     explained: bool

@@ -27,9 +27,9 @@ from kaiwo.engine.resource import CONFIG_MAP
 from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from kaiwo.api.validate import Validator
     from kaiwo.client.run_request import RunRequest
     from kaiwo.client.shipping import Archive
     from kaiwo.client.user_config import UserConfig
@@ -54,7 +54,7 @@ class RunRecord(Record, frozen=True, kw_only=True):
         shipped_files: files in the folder that was shipped; 0 without one.
         shipped_bytes: bytes of the archive; 0 without one.
         left_out: paths of the folder that were not shipped although they belong to it, each with the reason.
-        warnings: what is ignored or probably not meant, a text each.
+        warnings: what else a person should know of the folder, a text each.
     """
 
     workload: workloads.WorkloadRecord
@@ -69,16 +69,14 @@ class PreparedRun:
     """Everything that is going to be sent.
 
     Attributes:
-        manifest: the workload, valid.
+        manifest: the workload.
         archive: the packed folder; None when none is shipped.
         config_map: the ConfigMap that carries it; None when none is shipped.
-        warnings: about the workload.
     """
 
     manifest: Object
     archive: Archive | None
     config_map: Object | None
-    warnings: tuple[str, ...]
 
     def record(self, live: Object) -> RunRecord:
         """What was started.
@@ -88,57 +86,66 @@ class PreparedRun:
         """
         archive = self.archive
         if archive is None:
-            return RunRecord(workload=workloads.record(live), warnings=self.warnings)
+            return RunRecord(workload=workloads.record(live))
         return RunRecord(
             workload=workloads.record(live),
             shipped_files=archive.files,
             shipped_bytes=len(archive.content),
             left_out=tuple(f"{path}: {why}" for path, why in archive.left_out),
-            warnings=(*self.warnings, *archive.notes),
+            warnings=archive.notes,
         )
 
 
-def prepare(
-    request: RunRequest,
-    *,
-    validator: Validator,
-    config: UserConfig,
-    namespace: str,
-    folder: Path | None = None,
-    scheduler: str = "",
-    idle: bool = False,
-) -> PreparedRun:
-    """Build and validate the workload, and pack the folder.
+def pack_folder(request: RunRequest, folder: Path | None) -> Archive | None:
+    """The packed folder; None when nothing is shipped.
 
     Args:
-        request: what is to run.
-        validator: knows the fields of all loaded plugins.
-        config: kaiwoconfig.yaml.
-        namespace: where it will be.
+        request: what is to run; with a git repository nothing is shipped.
         folder: to ship; None for none.
-        scheduler: see `run_request.build`.
-        idle: whether it waits for a shell.
 
     Raises:
         InvalidArgument: the request cannot be run.
         ShippingError: the folder is too large, or cannot be read.
-        InvalidManifest: the cluster would reject the workload.
     """
     from kaiwo.client.shipping import pack
 
     run_request.check(request)
     archive = pack(folder) if folder is not None and not request.git else None
-    if archive is not None and not archive.files:
-        archive = None
+    return archive if archive is not None and archive.files else None
+
+
+def prepare(
+    request: RunRequest,
+    *,
+    config: UserConfig,
+    namespace: str,
+    archive: Archive | None = None,
+    scheduler: str = "",
+    idle: bool = False,
+) -> PreparedRun:
+    """Build the workload, and the ConfigMap with the folder.
+
+    Args:
+        request: what is to run.
+        config: kaiwoconfig.yaml.
+        namespace: where it will be.
+        archive: the packed folder; None when none is shipped.
+        scheduler: see `run_request.build`.
+        idle: whether it waits for a shell.
+
+    Raises:
+        InvalidArgument: the request cannot be run.
+    """
+    run_request.check(request)
     name = request.name or run_request.default_name(request, random_suffix())
     token = random_suffix(10)
     archive_name = f"{name}-folder-{token}" if archive else ""
     manifest = run_request.build(
         request, name=name, token=token, archive=archive_name, scheduler=scheduler, idle=idle
     )
-    (warnings,) = manifests.complete([manifest], validator, config, namespace)
+    manifests.fill_in(manifest, config, namespace)
     config_map = None if archive is None else _config_map(manifest, archive_name, archive)
-    return PreparedRun(manifest, archive, config_map, tuple(warnings))
+    return PreparedRun(manifest, archive, config_map)
 
 
 def _config_map(manifest: Object, name: str, archive: Archive) -> Object:
@@ -161,32 +168,43 @@ def _config_map(manifest: Object, name: str, archive: Archive) -> Object:
 
 async def scheduler_name(api: Client) -> str:
     """The scheduler of generated pods; empty when the user may not read the configuration."""
-    from kaiwo.api.kaiwoconfig import SINGLETON
-    from kaiwo.api.resolved_config import ResolvedConfig
+    from kaiwo.api.config_names import DEFAULT_SCHEDULER, SINGLETON
     from kaiwo.engine.errors import Forbidden, NotFound
 
-    default = ResolvedConfig.defaults().kube_scheduler_name
     try:
         config = await api.get(KAIWO_CONFIG, None, SINGLETON)
     except Forbidden:
         return ""
     except NotFound:
-        return default
+        return DEFAULT_SCHEDULER
     scheduling = (config.get("spec") or {}).get("scheduling") or {}
-    return str(scheduling.get("kubeSchedulerName") or default)
+    return str(scheduling.get("kubeSchedulerName") or DEFAULT_SCHEDULER)
 
 
-async def start(api: Client, prepared: PreparedRun) -> Object:
+async def start(api: Client, prepared: PreparedRun, explain: Callable[[Object], None]) -> Object:
     """Send what was prepared; the live workload. A name that is taken is never changed.
 
+    Args:
+        api: the API server.
+        prepared: what to send.
+        explain: called with the workload when the API server finds it invalid; raises with a better text. The
+            rules for all fields, those of plugins too, take longer to load than all the rest.
+
     Raises:
+        InvalidManifest: the API server rejects the workload.
         WorkloadExists: the name is taken.
         NotInstalled: the cluster does not serve the kind.
         EngineError: the API server rejects it or does not answer.
     """
+    from kaiwo.engine.errors import Invalid
+
     manifest = prepared.manifest
     # Whatever the API server has against the workload is found before anything is written.
-    await _create(api, manifest, dry_run=True)
+    try:
+        await _create(api, manifest, dry_run=True)
+    except Invalid:
+        explain(manifest)
+        raise
     if prepared.config_map is None:
         return await _create(api, manifest)
     config_map = await _create_config_map(api, prepared.config_map)

@@ -11,11 +11,13 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.client import logs, waiting, workload_fields
 from kaiwo.client import pods as pod_facts
 from kaiwo.client.errors import ClientError, WorkloadFailed
+from kaiwo.client.log_follower import LogOptions
+from kaiwo.client.lookup import label
 from kaiwo.client.run_pods import UNPACKER
 from kaiwo.engine.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from kaiwo.client.logs import LogLine
     from kaiwo.engine.client import Client
@@ -31,7 +33,7 @@ async def follow(
     workload: Object,
     *,
     on_change: Callable[[Object], None],
-    on_line: Callable[[LogLine], None],
+    on_lines: Callable[[list[LogLine]], Awaitable[None]],
     notify: Callable[[str], None],
 ) -> tuple[Object, int]:
     """Report status and log lines until the workload has ended; the workload and its exit code.
@@ -42,19 +44,25 @@ async def follow(
         api: the API server.
         workload: as the API server returned it.
         on_change: called with the workload whenever its status or reason has changed.
-        on_line: called with each line of the logs.
+        on_lines: awaited with lines of the logs, as they come in.
         notify: called with a sentence when something is waited for or missing.
 
     Raises:
         WorkloadFailed: it was deleted, or stays in ERROR.
     """
-    reading = asyncio.ensure_future(_read(api, workload, on_line, notify))
+    reading = asyncio.ensure_future(_read(api, workload, on_lines, notify))
+    ending = asyncio.ensure_future(waiting.wait(api, [workload], until=TERMINAL, on_change=on_change))
     try:
-        (ended,) = await waiting.wait(api, [workload], until=TERMINAL, on_change=on_change)
+        # A reader that has gone away, as `head` does, ends it at once.
+        await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_EXCEPTION)
+        if reading.done():
+            reading.result()
+        (ended,) = await ending
         await reading
     finally:
         reading.cancel()
-        await asyncio.wait({reading})
+        ending.cancel()
+        await asyncio.wait({reading, ending})
     pods = await pod_facts.list_pods(api, ended)
     if hint := unpack_problem(pods):
         notify(hint)
@@ -62,12 +70,16 @@ async def follow(
 
 
 async def _read(
-    api: Client, workload: Object, on_line: Callable[[LogLine], None], notify: Callable[[str], None]
+    api: Client,
+    workload: Object,
+    on_lines: Callable[[list[LogLine]], Awaitable[None]],
+    notify: Callable[[str], None],
 ) -> None:
+    options = LogOptions(None, None, None, all_containers=False, previous=False, download=False)
     try:
-        async with aclosing(logs.follow(api, workload, notify=notify)) as lines:
-            async for line in lines:
-                on_line(line)
+        async with aclosing(logs.follow_batches(api, workload, options, notify)) as batches:
+            async for batch in batches:
+                await on_lines(batch)
     except (ApiError, ClientError) as error:
         # The status goes on without the logs, for example where they may not be read.
         notify(f"the logs cannot be followed: {error}")
@@ -87,7 +99,7 @@ def exit_code(workload: Object, pods: list[Object]) -> int:
     if word == "COMPLETE":
         return 0
     if word not in TERMINAL:
-        raise WorkloadFailed(f"{pod_facts.label(workload)} has not ended; it is {word or 'new'}")
+        raise WorkloadFailed(f"{label(workload)} has not ended; it is {word or 'new'}")
     codes = [code for pod in pod_facts.in_order(pods) for code in _codes(pod) if code]
     reported = _RAY_EXIT.search(workload_fields.message(workload))
     if reported and workload_fields.spec(workload).get("ray") and int(reported[1]):

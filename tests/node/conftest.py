@@ -6,7 +6,9 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _MOST_SECONDS = 300
+_COMMAND_SECONDS = 180
 _OWN_NODES = frozenset({"test_demo.py", "test_machine.py"})
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RAY_VERSION = "2.60.0"
@@ -293,6 +296,50 @@ class Lab:
             output: str = running.read_all()
             running.sock.shutdown()  # its close() leaves the socket open if the server closed first
         return output
+
+    def kaiwo(
+        self, *arguments: str, stdin: bytes = b"", directory: Path | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a command in the namespace to its end, as the user would."""
+        return subprocess.run(
+            self._command(arguments),
+            env=self._environment,
+            cwd=directory,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=_COMMAND_SECONDS,
+        )
+
+    @contextlib.contextmanager
+    def kaiwo_running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Run a command that goes on, with its standard output to read; it is interrupted at the end."""
+        running = subprocess.Popen(
+            self._command(arguments),
+            env=self._environment | {"PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            with running:
+                try:
+                    yield running
+                finally:
+                    running.send_signal(signal.SIGINT)
+        finally:
+            running.kill()
+
+    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+        program = Path(sys.executable).with_name("kaiwo")
+        command, *others = arguments
+        return [str(program), command, "-n", self.namespace, *others]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        """This cluster, and no configuration of the user."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAIWO", "KUBE"))}
+        return kept | {"KUBECONFIG": str(self.sandbox.kubeconfig), "KAIWOCONFIG": os.devnull}
 
     def terminated(self, workload: str) -> Object:
         """How the container of the only pod of a workload ended, as the kubelet reports it."""

@@ -8,15 +8,15 @@ import sys
 
 import click
 
-from kaiwo.cli import kit, user_config
-from kaiwo.cli import options as shared
+from kaiwo.cli import kit, options
 from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.client import user_config
 
 
 @click.command()
 @click.option("--user", metavar="NAME", help="Whose workloads are shown (default: kaiwoconfig.yaml).")
 @click.option("--all-users", is_flag=True, help="Everybody's.")
-@shared.config_option
+@options.config_option
 def manage(*, user: str | None, all_users: bool, config: str | None) -> None:
     """Show the workloads on a full screen: errors first, live, with details, logs, shell, delete.
 
@@ -29,10 +29,12 @@ def manage(*, user: str | None, all_users: bool, config: str | None) -> None:
     """
     if user and all_users:
         raise Failure("--user and --all-users exclude each other", "give one of them", code=USAGE)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Failure("kaiwo manage needs a terminal", "kaiwo list -w", code=USAGE)
+    # Textual draws on standard error.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        what = "kaiwo manage needs a terminal for standard input, output and error"
+        raise Failure(what, "kaiwo list -w", code=USAGE)
     settled = user_config.load(config)
-    user_config.use_configured_namespace(settled)
+    options.use_configured_namespace(settled)
     reached = kit.connection()
     chosen = kit.settings()
     namespace = None if chosen.all_namespaces else chosen.namespace or reached.namespace

@@ -182,8 +182,8 @@ class _ClusterState:
 
 
 def _read_cluster() -> _ClusterState:
+    from kaiwo.api.config_names import SINGLETON
     from kaiwo.api.crds import KAIWO_CONFIG
-    from kaiwo.api.kaiwoconfig import SINGLETON
     from kaiwo.engine.errors import NotFound
     from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 

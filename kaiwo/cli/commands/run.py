@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kaiwo.cli import kit, options
-from kaiwo.cli.failures import FAILED, INTERRUPTED, USAGE, Failure
+from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.terminal import clean
 from kaiwo.client import user_config
 from kaiwo.client.lookup import label
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.cli.kit import Cluster
-    from kaiwo.client.logs import LogLine
     from kaiwo.client.run import PreparedRun
     from kaiwo.client.run_request import RunRequest
+    from kaiwo.client.shipping import Archive
     from kaiwo.client.user_config import UserConfig
     from kaiwo.engine.resource import Object
 
@@ -51,7 +50,7 @@ class _Mode:
     detach: bool
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, metavar="[--] CMD...", type=click.UNPROCESSED)
 @click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs of the whole workload.")
 @click.option("--vendor", default="", metavar="NAME", help="Vendor of the GPUs: amd, nvidia.")
@@ -111,6 +110,7 @@ def run(
     .kaiwoignore does not name), 900 KiB packed at most. Status and logs are followed, and the exit code is
     the command's. Ctrl-C detaches; the workload goes on.
     """
+    from kaiwo.client.run import pack_folder
     from kaiwo.client.run_request import RunRequest
 
     options.one_namespace()
@@ -118,26 +118,33 @@ def run(
         raise click.UsageError("--interactive excludes --detach and --service")
     mode = _Mode(sync=not no_sync, save=save, dry_run=dry_run, interactive=interactive, rm=rm, detach=detach)
     if interactive and not command:
-        command = ("/bin/sh",)
+        from kaiwo.client.exec import SHELL
+        from kaiwo.client.names import random_suffix
+
+        command = SHELL
+        request["name"] = request["name"] or f"shell-{random_suffix()}"
     wanted = RunRequest(command=command, env=_variables(env), port=port or 0, **request)
     settled = user_config.load(config)
     options.use_configured_namespace(settled)
+    archive = pack_folder(wanted, Path.cwd() if mode.sync else None)
     if dry_run:
-        _show(_prepare(wanted, settled, mode, _namespace(), ""), mode)
+        _show(_prepare(wanted, archive, settled, mode, namespace=_namespace(), scheduler=""), mode)
         return 0
     with kit.cluster() as cluster:
-        return _run(cluster, wanted, settled, mode)
+        return _run(cluster, wanted, archive, settled, mode)
 
 
-def _run(cluster: Cluster, wanted: RunRequest, settled: UserConfig, mode: _Mode) -> int:
+def _run(
+    cluster: Cluster, wanted: RunRequest, archive: Archive | None, settled: UserConfig, mode: _Mode
+) -> int:
     from kaiwo.client import run as runs
 
-    scheduler = cluster.run(runs.scheduler_name) if mode.sync or wanted.port else ""
-    prepared = _prepare(wanted, settled, mode, cluster.namespace, scheduler)
+    scheduler = cluster.run(runs.scheduler_name) if archive or wanted.port else ""
+    prepared = _prepare(wanted, archive, settled, mode, namespace=cluster.namespace, scheduler=scheduler)
     _report_shipping(prepared)
     if mode.save:
         _save(prepared, mode.save)
-    live = cluster.run(lambda api: runs.start(api, prepared))
+    live = cluster.run(lambda api: runs.start(api, prepared, _explain))
     namespace = live["metadata"]["namespace"]
     kit.say(f"{label(live)} created in namespace {namespace}")
     cluster.run(lambda api: runs.clean_up(api, namespace))
@@ -145,23 +152,39 @@ def _run(cluster: Cluster, wanted: RunRequest, settled: UserConfig, mode: _Mode)
         _write(prepared, live)
         kit.say(f"hint: kaiwo logs -f {label(live)} -n {namespace}")
         return 0
-    return _follow(cluster, live, mode)
+    from kaiwo.cli import following
+
+    if mode.interactive:
+        return following.open_shell(cluster, live, wanted.command)
+    return following.follow(cluster, live, rm=mode.rm)
 
 
-def _prepare(
-    wanted: RunRequest, settled: UserConfig, mode: _Mode, namespace: str, scheduler: str
-) -> PreparedRun:
+def _explain(manifest: Object) -> None:
+    """Check the workload by the rules of all plugins."""
     from kaiwo.api.validate import Validator
-    from kaiwo.client import run as runs
+    from kaiwo.client import manifests
 
     plugins = kit.plugins()
     kit.warn_broken(plugins)
+    manifests.check(manifest, Validator(plugins.fields(), plugins.settings_models()))
+
+
+def _prepare(
+    wanted: RunRequest,
+    archive: Archive | None,
+    settled: UserConfig,
+    mode: _Mode,
+    *,
+    namespace: str,
+    scheduler: str,
+) -> PreparedRun:
+    from kaiwo.client import run as runs
+
     return runs.prepare(
         wanted,
-        validator=Validator(plugins.fields(), plugins.settings_models()),
         config=settled,
         namespace=namespace,
-        folder=Path.cwd() if mode.sync else None,
+        archive=archive,
         scheduler=scheduler,
         idle=mode.interactive,
     )
@@ -190,8 +213,6 @@ def _variables(texts: Sequence[str]) -> dict[str, str]:
 
 def _report_shipping(prepared: PreparedRun) -> None:
     """Say what is shipped, and all that is not although one could expect it."""
-    for warning in prepared.warnings:
-        kit.say(f"warning: {warning}")
     archive = prepared.archive
     if archive is None:
         return
@@ -230,6 +251,7 @@ def _show(prepared: PreparedRun, mode: _Mode) -> None:
 
     from kaiwo.cli.output.serialization import to_yaml
 
+    _explain(prepared.manifest)
     _report_shipping(prepared)
     if prepared.archive is not None:
         with tarfile.open(fileobj=io.BytesIO(prepared.archive.content)) as tar:
@@ -256,52 +278,3 @@ def _write(prepared: PreparedRun, live: Object) -> None:
             kit.dump(msgspec.to_builtins(prepared.record(live)), form)
         case "name":
             click.echo(clean(name_of(live)))
-
-
-def _follow(cluster: Cluster, live: Object, mode: _Mode) -> int:
-    """Status and logs until the end; the exit code of the command."""
-    from kaiwo.cli.output.status_changes import report_change
-    from kaiwo.client import run_outcome
-    from kaiwo.client.errors import WorkloadFailed
-
-    name, namespace = label(live), live["metadata"]["namespace"]
-    printer = _LinePrinter()
-    try:
-        ended, code = cluster.run(
-            lambda api: run_outcome.follow(
-                api, live, on_change=report_change, on_line=printer.write, notify=kit.say
-            )
-        )
-    except KeyboardInterrupt:
-        kit.say(f"\ndetached; {name} goes on")
-        kit.say(f"hint: kaiwo logs -f {name} -n {namespace}; end it with kaiwo delete {name} -n {namespace}")
-        return INTERRUPTED
-    except WorkloadFailed as error:
-        raise Failure(error.message, f"kaiwo why {name} -n {namespace}", code=FAILED) from error
-    if code:
-        kit.say(f"error: {name} failed with exit code {code}", level=-1)
-        if not mode.rm:
-            kit.say(f"hint: kaiwo why {name} -n {namespace}")
-    if mode.rm:
-        from kaiwo.client import deletion
-
-        cluster.run(lambda api: deletion.delete(api, ended))
-        kit.say(f"{name} deleted")
-    return code
-
-
-class _LinePrinter:
-    """Writes log lines to standard output, with the pod's name before each as soon as there are several."""
-
-    def __init__(self) -> None:
-        self._first = ""
-        self._several = False
-
-    def write(self, line: LogLine) -> None:
-        """Write one line."""
-        self._first = self._first or line.pod
-        self._several = self._several or line.pod != self._first
-        text = line.text.decode("utf-8", "replace")
-        if sys.stdout.isatty():
-            text = clean(text, keep="\t\r")
-        click.echo(f"[{line.pod}] {text}" if self._several else text)

@@ -10,7 +10,7 @@ import click
 
 from kaiwo.cli import kit, options
 from kaiwo.cli.output import detail_view, queue_place, watching
-from kaiwo.cli.workload_details import RUN_ID, created_kinds, read_details
+from kaiwo.cli.workload_details import RUN_ID, read_details
 from kaiwo.client import user_config
 from kaiwo.client.kinds import WORKLOADS
 from kaiwo.client.list_watch import ListScope, ListWatch
@@ -61,6 +61,8 @@ def status(*, name: str, config: str | None) -> None:
             if kit.settings().output not in (None, "table", "wide"):
                 return workload, None, ()
             if not kinds:
+                from kaiwo.client.created_kinds import created_kinds
+
                 kinds.extend(created_kinds(workload, kit.plugins()))
             place = queue_place.read_place(cluster, workload)
             watched.waits = bool(place)

@@ -56,8 +56,8 @@ class ManageApp(App[None]):
     CSS = """
     Screen { background: ansi_default; color: ansi_default; layout: vertical; }
     ModalScreen { align: center middle; background: ansi_default; }
-    .bar { height: 1; text-style: bold; }
-    .line { height: 1; }
+    .bar { height: 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
+    .line { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     WorkloadTable, Pager { height: 1fr; width: 1fr; }
     .box { width: auto; height: auto; max-width: 100%; border: ascii; padding: 0 1; }
     .box Static { width: auto; }
@@ -318,11 +318,14 @@ class ManageApp(App[None]):
         )
         self._forwards.append(process)
         assert process.stdout is not None  # noqa: S101  it is a pipe
+        lines: list[str] = []
         async for line in process.stdout:
-            self.notice(line.decode("utf-8", "replace"))
+            lines.append(line.decode("utf-8", "replace").strip())
+            self.notice(lines[-1])
         code = await process.wait()
         self._forwards.remove(process)
-        self.notice(f"port-forward to {row.target} ended with exit code {code}")
+        why = next((f": {line}" for line in lines if line.startswith("error: ")), "")
+        self.notice(f"port-forward to {row.target} ended with exit code {code}{why}")
 
     def _in_list(self) -> bool:
         """Whether the list is the screen that is shown."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaiwo.cli.output import workload_fields
 from kaiwo.cli.terminal import clean
-from kaiwo.cli.workload_kinds import SHORT
+from kaiwo.client import workload_fields
+from kaiwo.client.kinds import SHORT
 from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:

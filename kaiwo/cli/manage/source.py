@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import aclosing, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from kaiwo.cli import kit
 from kaiwo.cli.manage.rows import RowKey, workload_row
-from kaiwo.cli.workload_kinds import BY_KIND, WORKLOADS
+from kaiwo.client.kinds import BY_KIND, WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -121,7 +121,8 @@ class ClusterSource:
     async def details(self, row: WorkloadRow) -> str:
         """The page of a workload, with ANSI colours."""
         from kaiwo.cli.output import detail_view
-        from kaiwo.cli.workload_details import created_kinds, gather_details
+        from kaiwo.cli.workload_details import gather_details
+        from kaiwo.client.created_kinds import created_kinds
 
         workload = await self._get(row)
         kinds = created_kinds(workload, kit.plugins())
@@ -132,21 +133,29 @@ class ClusterSource:
         return page.getvalue()
 
     async def logs(self, row: WorkloadRow, notify: Callable[[str], None]) -> AsyncGenerator[list[str], None]:
-        """Lines of the logs as they come."""
-        notify(f"kaiwo logs {row.target}")
-        yield []
+        """Lines of the logs as they come, with the pod's name where there are several."""
+        from kaiwo.client.log_follower import LogOptions
+        from kaiwo.client.logs import follow_batches
+
+        workload = await self._get(row)
+        pods: set[str] = set()
+        batches = follow_batches(self.client, workload, LogOptions(tail=LOG_TAIL), notify)
+        async with aclosing(batches):
+            async for batch in batches:
+                pods |= {line.pod for line in batch}
+                several = len(pods) > 1
+                yield [
+                    (f"[{line.pod}] " if several else "") + line.text.decode("utf-8", "replace")
+                    for line in batch
+                ]
 
     async def delete(self, row: WorkloadRow) -> str:
         """Delete exactly this workload."""
-        from kaiwo.engine.errors import Conflict, NotFound
+        from kaiwo.client.deletion import delete
 
-        try:
-            await self.client.delete(
-                BY_KIND[row.key.kind], row.key.namespace, row.key.name, uid=row.uid, propagation="Background"
-            )
-        except (NotFound, Conflict):
-            return f"{row.target} was deleted meanwhile"
-        return f"{row.target} deleted"
+        metadata = {"namespace": row.key.namespace, "name": row.key.name, "uid": row.uid}
+        goes_later = await delete(self.client, {"kind": row.key.kind, "metadata": metadata})
+        return f"{row.target} {'is being deleted' if goes_later else 'deleted'}"
 
     def command(self, row: WorkloadRow, *words: str) -> list[str]:
         """The arguments of a process that runs a ``kaiwo`` command for a workload."""

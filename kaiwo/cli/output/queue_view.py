@@ -142,7 +142,8 @@ def _holder_cells(item: QueueHolder, now: datetime) -> tuple[Cell | str, ...]:
 
 def _wait_cells(item: QueueWait, now: datetime) -> tuple[Cell | str, ...]:
     never = next((need for need in item.needs if _never(need)), None)
-    starts = f"{_when(item.estimate, now)} at the latest" if item.estimate else item.estimate_basis
+    latest = " at the latest" if item.estimate_is_latest else ", if durations hold"
+    starts = f"{_when(item.estimate, now)}{latest}" if item.estimate else item.estimate_basis
     return (
         Cell("" if item.position is None else str(item.position), WAITS),
         member(item.workload),
@@ -198,7 +199,8 @@ def _share(holder: QueueHolder, need: NeededQuota, now: datetime) -> str:
     user = f" of {holder.workload.user}" if holder.workload.user else ""
     since = f" for {spans.since(holder.since, now)}" if holder.since else ""
     end = _end(holder, now)
-    ends = f"ends {end} at the latest" if holder.ends and holder.state != "evicted" else end
+    limit = "ends {} at the latest" if holder.ends_surely else "expected to end {}"
+    ends = limit.format(end) if holder.ends and holder.state != "evicted" else end
     parts = [f"{member(holder.workload)}{user} holds {amount}{since}", ends, holder.message]
     return "; ".join(part for part in parts if part)
 

@@ -175,8 +175,9 @@ def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
         outcome = replace(outcome, requeue_after=min(again, outcome.requeue_after or again))
     if outcome.status == "COMPLETE" or outcome.reason in pod_status.PROBLEMS:
         return outcome
-    finding = plugin_calls.finding(case.registry, seen)
-    return replace(outcome, reason=finding.reason, message=finding.message) if finding else outcome
+    for _, finding in plugin_calls.findings(case.registry.diagnosis, seen):
+        return replace(outcome, reason=finding.reason, message=finding.message)
+    return outcome
 
 
 def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Condition | None:

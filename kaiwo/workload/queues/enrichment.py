@@ -11,8 +11,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.workload.json_access import lenient_map, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QueueState, QueueUsage, QuotaHolder
@@ -83,31 +82,38 @@ def _holder(item: QuotaHolder, subject: QueuedObject, by_uid: Mapping[str, Objec
         reason = status.get("reason") or ""
         parts = [f"{word}/{reason}" if reason else word, one_line(status.get("message"))]
         message = ": ".join(part for part in parts if part)
-    ends, ends_by = _limit(found, item.ends, item.ends_by)
-    return replace(item, subject=subject, message=message, ends=ends, ends_by=ends_by)
+    item = replace(item, subject=subject, message=message)
+    start = parse_time(status.get("startTime"))
+    for seconds, field, surely in _limits(found):
+        end = start + timedelta(seconds=seconds) if start else None
+        # What ends it surely says more than what is expected.
+        if end is not None and (item.ends is None or (surely and end < item.ends)):
+            item = replace(item, ends=end, ends_by=field, ends_surely=surely)
+    return item
 
 
 def _pending(item: QueuedWorkload, subject: QueuedObject, by_uid: Mapping[str, Object]) -> QueuedWorkload:
     found = by_uid.get(subject.run_id) if subject.run_id else None
     if found is None:
         return replace(item, subject=subject) if subject is not item.subject else item
-    limits = [seconds for seconds in (item.runs_for, _duration(found)) if seconds is not None]
-    return replace(item, subject=subject, runs_for=min(limits) if limits else None)
+    item = replace(item, subject=subject)
+    for seconds, _, surely in _limits(found):
+        if item.runs_for is None or (surely and seconds < item.runs_for):
+            item = replace(item, runs_for=seconds, ends_surely=surely)
+    return item
 
 
-def _limit(workload: Object, ends: datetime | None, ends_by: str) -> tuple[datetime | None, str]:
-    """The earlier one of a given end and of the workload's own."""
-    seconds = _duration(workload)
-    start = parse_time(lenient_map(workload.get("status")).get("startTime"))
-    if seconds is None or start is None:
-        return ends, ends_by
-    own = start + timedelta(seconds=seconds)
-    return (own, "duration") if ends is None or own < ends else (ends, ends_by)
-
-
-def _duration(workload: Object) -> float | None:
+def _limits(workload: Object) -> Iterator[tuple[float, str, bool]]:
+    """Seconds, field, and whether something ends the workload then."""
+    spec = lenient_map(workload.get("spec"))
+    for embedded in spec.values():
+        # An embedded Job or RayJob, whichever field of a backend it stands in.
+        seconds = lenient_map(lenient_map(embedded).get("spec")).get("activeDeadlineSeconds")
+        if isinstance(seconds, int) and seconds > 0:
+            yield min(float(seconds), _LONGEST), "activeDeadlineSeconds", True
     try:
-        seconds = parse_duration(lenient_map(workload.get("spec")).get("duration")).total_seconds()
+        seconds = parse_duration(spec.get("duration")).total_seconds()
     except InvalidDuration:
-        return None
-    return min(seconds, _LONGEST) if seconds else None
+        return
+    if seconds:
+        yield min(seconds, _LONGEST), "duration", False

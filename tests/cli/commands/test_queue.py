@@ -219,7 +219,18 @@ def test_who_holds_the_quota_and_does_not_run_is_named() -> None:
         ("urgent", "higher priority (100, this one 0)")
     ]
     assert large.estimate == "2026-01-01T13:10:00Z"
-    assert large.estimate_basis == "at the latest end of `duration` of KaiwoJob team/first"
+    assert large.estimate_basis == "if KaiwoJob team/first ends with its `duration`, which nothing enforces"
+    assert not large.estimate_is_latest
+
+
+def test_an_enforced_time_limit_gives_a_latest_start() -> None:
+    """Kubernetes ends a Job at its activeDeadlineSeconds, and so the one that waits for it starts then."""
+    objects = scene()
+    objects["kaiwojobs"][0]["spec"] = {"job": {"spec": {"activeDeadlineSeconds": 7200}}}
+    urgent = described(Api(objects)).waiting[0]
+    assert urgent.estimate == "2026-01-01T13:10:00Z"
+    assert urgent.estimate_basis == "at the latest end of `activeDeadlineSeconds` of KaiwoJob team/first"
+    assert urgent.estimate_is_latest
 
 
 def test_workloads_that_are_not_of_kaiwo_count(written: Callable[..., tuple[str, str]]) -> None:
@@ -243,7 +254,7 @@ def test_json_is_the_record(written: Callable[..., tuple[str, str]]) -> None:
     """Programs get fields in camel case, the same as the client's records."""
     found = json.loads(written(described(Api(scene())), output="json")[0])
     assert found["queue"]["quotas"][0]["borrowed"] == "2"
-    assert found["waiting"][0]["estimateBasis"].startswith("at the latest end of `duration`")
+    assert found["waiting"][0]["estimateBasis"].startswith("if KaiwoJob team/first ends with its `duration`")
     assert set(json.loads(written(listed(Api(scene())), output="json")[0])) == {"items", "unplaced", "unseen"}
     assert written(listed(Api(scene())), output="name")[0] == "speech\nvision\n"
 

@@ -137,7 +137,8 @@ async def test_three_jobs_and_one_quota(
     assert other.ahead[1].reason.startswith("same priority, queued earlier")
     assert [item.workload.name for need in second.needs for item in need.held_by] == ["first"]
     assert third.estimate == holder.ends
-    assert third.estimate_basis == f"at the latest end of `duration` of KaiwoJob {lab.namespace}/first"
+    first = f"KaiwoJob {lab.namespace}/first"
+    assert third.estimate_basis == f"if {first} ends with its `duration`, which nothing enforces"
     assert other.estimate_basis.startswith("no estimate: ")
 
     job = await lab.reaches("second", "PENDING")
@@ -152,6 +153,9 @@ async def test_three_jobs_and_one_quota(
         (["queue", "kaiwo"], f"KaiwoJob {lab.namespace}/first of ada holds 3"),
         (["status", "second"], "2 in queue kaiwo"),
         (["status", "queues"], "BestEffortFIFO"),
+        (["nodes"], "amd-1"),
+        (["status", "amd"], "mi300x"),
+        (["report", "--csv"], "user,workloads,gpu_hours_reserved"),
     ):
         capsys.readouterr()
         code = await asyncio.to_thread(run, kaiwo, ["-n", lab.namespace, *command], "kaiwo")

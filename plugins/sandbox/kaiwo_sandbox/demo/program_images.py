@@ -10,6 +10,7 @@ from kaiwo_sandbox.real_node.images import recipes
 from kaiwo_sandbox.real_node.images.layers import Text
 
 if TYPE_CHECKING:
+    from kaiwo_sandbox.real_node.images.layers import Tree
     from kaiwo_sandbox.real_node.images.store import Image
 
 _PROGRAMS = Path(__file__).parent / "programs"
@@ -23,5 +24,5 @@ def program_images() -> list[Image]:
 
 def _image(name: str, program: str) -> Image:
     [python] = [image for image in recipes.standard() if f"{recipes.REGISTRY}/{image.name}" == recipes.PYTHON]
-    layer = {f"{_DIRECTORY}/{program}": Text((_PROGRAMS / program).read_bytes())}
+    layer: Tree = {f"{_DIRECTORY}/{program}": Text((_PROGRAMS / program).read_bytes())}
     return replace(python, name=name, trees=[*python.trees, layer], directory=f"/{_DIRECTORY}")

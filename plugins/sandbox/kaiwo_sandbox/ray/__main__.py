@@ -22,7 +22,8 @@ from kaiwo_sandbox.ray.objects import RayObjects
 from kaiwo_sandbox.ray.real_heads import HeadResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from email.message import Message
 
 REAL_NODE = "--real-node"
 _UNAVAILABLE = 503
@@ -52,7 +53,7 @@ def make_server(api: ApiClient, port: int, *, real_node: bool = False) -> Thread
     objects = RayObjects(api)
     dashboard = RayDashboard(objects, call_later)
 
-    def answer(method: str, url: str, headers: Mapping[str, str], body: bytes) -> HeadResponse:
+    def answer(method: str, url: str, headers: Message, body: bytes) -> HeadResponse:
         try:
             if real_node and (
                 address := worker.submit(real_heads.address_of, url, objects.real_head).result()

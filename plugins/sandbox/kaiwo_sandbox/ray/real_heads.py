@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from kaiwo_sandbox.real_node.network import POD_NETWORK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from email.message import Message
 
 _HOST_PARTS = 3
 _TIMEOUT_SECONDS = 10.0
@@ -49,7 +50,7 @@ def address_of(url: str, head_address: Callable[[str, str], str]) -> str:
     return head_address(parts[1], parts[0])
 
 
-def forward(address: str, method: str, url: str, headers: Mapping[str, str], body: bytes) -> HeadResponse:
+def forward(address: str, method: str, url: str, headers: Message, body: bytes) -> HeadResponse:
     """Send the request to the port of the URL at this address.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Logs, commands and connections through a real API server, to a kubelet whose streams are real.
+"""A node whose streams are real: fixtures for logs, commands and ports through the API server.
 
 kwok simulates a node for each test and serves its kubelet's streams with Kubernetes' own code: logs from
 files as container runtimes write them, commands as processes of this machine, ports to a server of the test.
@@ -7,33 +7,30 @@ files as container runtimes write them, commands as processes of this machine, p
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
-from contextlib import aclosing, suppress
+import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from kaiwo.api.crds import KAIWO_JOB
-from kaiwo.client import logs
-from kaiwo.engine.errors import ApiError, NotFound, StreamFailed
-from kaiwo.engine.exec_session import STDERR, STDOUT
+from kaiwo.engine.errors import ApiError, NotFound
 from kaiwo.engine.resource import NODE, POD
-from kaiwo.engine.streaming import open_exec, open_port
 from kaiwo_sandbox import nodes
 from kaiwo_sandbox import state as sandbox_state
 from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
-
-pytestmark = pytest.mark.cluster
 
 OPEN_PORT, CLOSED_PORT = 80, 9
 CONTAINERS = ("main", "side")
@@ -45,10 +42,17 @@ class Kubelet:
 
     Attributes:
         workload: a KaiwoJob that no operator observes.
+        open_port: a port on which lines are answered in capitals.
+        closed_port: a port on which nothing listens.
     """
 
-    def __init__(self, client: Client, namespace: str, directory: Path, workload: Object) -> None:
+    open_port, closed_port = OPEN_PORT, CLOSED_PORT
+
+    def __init__(
+        self, client: Client, namespace: str, directory: Path, workload: Object, kubeconfig: Path
+    ) -> None:
         self.client = client
+        self.kubeconfig = kubeconfig
         self.namespace = namespace
         self.workload = workload
         self._directory = directory
@@ -63,7 +67,33 @@ class Kubelet:
             for text in texts:
                 file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f000Z} stdout F {text}\n")
 
-    async def run_pod(self, name: str, containers: tuple[str, ...] = ("main",)) -> Object:
+    async def start(self, *args: str, **streams: Any) -> asyncio.subprocess.Process:
+        """Run ``kaiwo``, with pipes unless other streams are given."""
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+        return await asyncio.create_subprocess_exec(
+            str(Path(sys.executable).with_name("kaiwo")),
+            *("--kubeconfig", str(self.kubeconfig), "-n", self.namespace),
+            *args,
+            **{**pipes, **streams},
+        )
+
+    async def kaiwo(self, *args: str, stdin: bytes = b"") -> tuple[int | None, str, str]:
+        """Run ``kaiwo`` to its end: exit code, standard output and error."""
+        async with asyncio.timeout(60):
+            process = await self.start(*args)
+            out, err = await process.communicate(stdin)
+        return process.returncode, out.decode(), err.decode()
+
+    def add_program(self, name: str, script: str) -> None:
+        """Put a program into the image."""
+        path = self._directory / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    async def run_pod(
+        self, name: str, containers: tuple[str, ...] = ("main",), resources: Object | None = None
+    ) -> Object:
         """Run a pod of the workload, and wait until it runs."""
         metadata = self.workload["metadata"]
         pod: Object = {
@@ -78,7 +108,10 @@ class Kubelet:
             "spec": {
                 "nodeName": self.namespace,
                 "restartPolicy": "Never",
-                "containers": [{"name": each, "image": "registry.example/x"} for each in containers],
+                "containers": [
+                    {"name": each, "image": "registry.example/x", "resources": resources or {}}
+                    for each in containers
+                ],
             },
         }
         await self.client.create(POD, pod)
@@ -93,6 +126,14 @@ class Kubelet:
         """Let a pod end well."""
         patch = {"metadata": {"annotations": {"kaiwo-sandbox/forever": None, "kaiwo-sandbox/run-time": "0s"}}}
         await self.client.merge_patch(POD, self.namespace, name, patch)
+
+    async def delete_pod(self, name: str) -> None:
+        """Delete a pod, and wait until it is gone."""
+        await self.client.delete(POD, self.namespace, name, grace_period=0)
+        async with asyncio.timeout(30):
+            with suppress(NotFound):
+                while await self.client.get(POD, self.namespace, name):
+                    await asyncio.sleep(0.1)
 
     async def finish(self, word: str = "COMPLETE") -> None:
         """Set the status of the workload."""
@@ -167,6 +208,7 @@ async def kubelet(
             f"--tls-private-key-file={pki / 'kubelet.key'}",
             "--v=WARN",
         ],
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -176,7 +218,8 @@ async def kubelet(
         await asyncio.to_thread(control_plane.add_node, machine)
         for name in CONTAINERS:
             (tmp_path / f"{name}.log").touch()
-        yield Kubelet(client, namespace, tmp_path, await client.create(KAIWO_JOB, job(namespace)))
+        workload = await client.create(KAIWO_JOB, job(namespace))
+        yield Kubelet(client, namespace, tmp_path, workload, control_plane.kubeconfig)
     finally:
         with suppress(ApiError):
             await client.delete(NODE, None, namespace)
@@ -193,113 +236,3 @@ def job(namespace: str) -> Object:
         "metadata": {"name": "train", "namespace": namespace},
         "spec": {"image": "registry.example/train:1"},
     }
-
-
-async def test_logs_are_followed_to_the_end_of_the_workload(kubelet: Kubelet) -> None:
-    """Lines from before and after the start come once, and the end is found though the stream stays open."""
-    kubelet.write("one", "two")
-    await kubelet.run_pod("train-0")
-    got: list[logs.LogLine] = []
-
-    async def follow() -> None:
-        async with aclosing(logs.follow(kubelet.client, kubelet.workload)) as lines:
-            async for line in lines:
-                got.append(line)
-
-    task = asyncio.ensure_future(follow())
-    async with asyncio.timeout(60):
-        while len(got) < 2:
-            await asyncio.sleep(0.05)
-        kubelet.write("three")
-        while len(got) < 3:
-            await asyncio.sleep(0.05)
-        await kubelet.end_pod("train-0")
-        await kubelet.finish()
-        await task
-    assert [(line.pod, line.container, line.text) for line in got] == [
-        ("train-0", "main", b"one"),
-        ("train-0", "main", b"two"),
-        ("train-0", "main", b"three"),
-    ]
-
-
-async def test_a_command_has_input_and_output(kubelet: Kubelet) -> None:
-    """Both outputs come back. kwok tells a command neither that its input ended, nor us its exit code."""
-    await kubelet.run_pod("train-0")
-    script = "echo $WHERE; head -n 20000; echo oops >&2"
-    command = ["sh", "-c", script]
-    session = await open_exec(
-        kubelet.client, kubelet.namespace, "train-0", command, container="main", stdin=True
-    )
-    await session.write(b"input\n" * 20_000)
-    output = {STDOUT: b"", STDERR: b""}
-    async with asyncio.timeout(30):
-        while (piece := await session.read()) is not None:
-            output[piece[0]] += piece[1]
-    await session.close()
-    assert session.exit_code == 0
-    assert output == {STDOUT: b"pod\n" + b"input\n" * 20_000, STDERR: b"oops\n"}
-
-
-async def test_a_command_in_a_terminal_sees_its_size(kubelet: Kubelet) -> None:
-    """The size reaches the remote terminal, and changes."""
-    await kubelet.run_pod("train-0")
-    command = ["sh", "-c", "read go; stty size; read go; stty size"]
-    session = await open_exec(
-        kubelet.client, kubelet.namespace, "train-0", command, container="main", stdin=True, tty=True
-    )
-    output = b""
-    async with asyncio.timeout(30):
-        for columns, rows in ((132, 43), (80, 24)):
-            await session.resize(columns, rows)
-            await asyncio.sleep(0.5)
-            await session.write(b"go\n")
-            while f"{rows} {columns}".encode() not in output:
-                piece = await session.read()
-                assert piece is not None, output
-                output += piece[1]
-        while await session.read() is not None:
-            pass
-    await session.close()
-    assert session.exit_code == 0
-
-
-async def test_a_program_that_is_not_there_fails(kubelet: Kubelet) -> None:
-    """The kubelet's reason comes back."""
-    await kubelet.run_pod("train-0")
-    session = await open_exec(
-        kubelet.client, kubelet.namespace, "train-0", ["no-such-program"], container="main"
-    )
-    with pytest.raises(ApiError, match="no-such-program"):
-        await session.read()
-    await session.close()
-
-
-async def test_a_pod_that_is_not_there_is_not_found(kubelet: Kubelet) -> None:
-    """A rejected upgrade has the API server's own words."""
-    with pytest.raises(NotFound, match='pods "nope" not found'):
-        await open_exec(kubelet.client, kubelet.namespace, "nope", ["true"], container="main")
-    with pytest.raises(NotFound, match='pods "nope" not found'):
-        await open_port(kubelet.client, kubelet.namespace, "nope", OPEN_PORT)
-
-
-async def test_a_port_carries_bytes_both_ways(kubelet: Kubelet) -> None:
-    """Many lines, and the end when the pod closes."""
-    await kubelet.run_pod("train-0")
-    session = await open_port(kubelet.client, kubelet.namespace, "train-0", OPEN_PORT)
-    await session.write(b"hello\n" * 10_000)
-    got = b""
-    async with asyncio.timeout(30):
-        while len(got) < 60_000:
-            got += await session.read() or b""
-    await session.close()
-    assert got == b"HELLO\n" * 10_000
-
-
-async def test_a_port_on_which_nothing_listens_fails(kubelet: Kubelet) -> None:
-    """The kubelet's reason comes back."""
-    await kubelet.run_pod("train-0")
-    session = await open_port(kubelet.client, kubelet.namespace, "train-0", CLOSED_PORT)
-    with pytest.raises(StreamFailed, match="refused"):
-        await session.read()
-    await session.close()
