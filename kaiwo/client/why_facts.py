@@ -29,7 +29,7 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kaiwo.client.chain_parts import ChainParts
     from kaiwo.engine.client import Client
@@ -142,7 +142,7 @@ class FactReader:
         uid = text(lenient_map(subject.get("metadata")).get("uid"))
         return await self._list(EVENT, fields=f"involvedObject.uid={uid},type=Warning") or []
 
-    async def _log(self, question: questions.LogQuestion) -> list[str]:
+    async def _log(self, question: questions.LogQuestion) -> Sequence[str]:
         try:
             return await self._api.last_log_lines(
                 self._namespace,

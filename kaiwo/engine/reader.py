@@ -16,7 +16,7 @@ from kaiwo.engine.transport import HttpRequest, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection
+    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
     from datetime import datetime
 
     import msgspec
@@ -232,7 +232,7 @@ class Reader:
 
     async def last_log_lines(
         self, namespace: str, pod: str, *, container: str, tail: int, previous: bool = False
-    ) -> list[str]:
+    ) -> Sequence[str]:
         """The last lines of a container's log as they are now, each cut at `LONGEST_LOG_LINE` bytes in all.
 
         Args:
