@@ -54,7 +54,8 @@ def merge_conditions(
         now: the time of the decision, with a time zone.
         drop: types of our own that no longer apply.
     """
-    return merge(live, [_rendered(condition, now) for condition in own], drop)
+    time = format_time(now)
+    return merge(live, [_rendered(condition, time) for condition in own], drop)
 
 
 def find_condition(conditions: Iterable[Object], kind: str) -> Object | None:
@@ -62,13 +63,13 @@ def find_condition(conditions: Iterable[Object], kind: str) -> Object | None:
     return next((condition for condition in conditions if condition.get("type") == kind), None)
 
 
-def _rendered(condition: Condition, now: datetime) -> Object:
+def _rendered(condition: Condition, time: str) -> Object:
     rendered: Object = {
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message[:MAX_MESSAGE],
-        "lastTransitionTime": format_time(now),
+        "lastTransitionTime": time,
     }
     if condition.observed_generation is not None:
         rendered["observedGeneration"] = condition.observed_generation

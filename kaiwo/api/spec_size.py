@@ -14,28 +14,31 @@ from kaiwo.api.spec_rules import MAX_SPEC_VALUES, SPEC_SIZE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_CONTAINERS = (dict, list)  # a tuple: ``dict | list`` would be built anew for each value of each workload
+_CONTAINERS = frozenset({dict, list, tuple})
+"""What decoders and models make of maps and lists. Every value of every workload is asked for its exact type,
+which takes a third of the time of ``isinstance``."""
 
 
 def count_values(value: Any, limit: int = MAX_SPEC_VALUES) -> int:
     """Members of maps and items of lists at any depth; any number above the limit once it is reached."""
+    if type(value) not in _CONTAINERS:
+        return 0
     total, waiting = 0, [value]
-    while waiting and total <= limit:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            total += len(item)
-            waiting += [part for part in item.values() if isinstance(part, _CONTAINERS)]
-        elif isinstance(item, list | tuple):
-            total += len(item)
-            waiting += [part for part in item if isinstance(part, _CONTAINERS)]
+    for item in waiting:
+        total += len(item)
+        if total > limit:
+            break
+        for part in item.values() if type(item) is dict else item:
+            if type(part) in _CONTAINERS:
+                waiting.append(part)  # noqa: PERF401 (the list is being gone through)
     return total
 
 
 def size_problem(metadata: object, spec: object) -> Problem | None:
     """The problem of a workload that is too large as a whole, at its largest field; None where it is not."""
     own = metadata if isinstance(metadata, dict) else {}
-    parts = [own.get("labels"), own.get("annotations"), spec]
-    if not SPEC_SIZE.violated(count_values(parts)):
+    values = count_values([own.get("labels"), own.get("annotations"), spec])
+    if not SPEC_SIZE.violated(values):
         return None
     fields = [(("metadata", name), own.get(name)) for name in ("labels", "annotations")]
     fields += [(("spec", str(name)), value) for name, value in spec.items()] if isinstance(spec, dict) else []

@@ -48,6 +48,8 @@ def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
             return [Problem("metadata.namespace", f'namespace "{namespace}" not found', hint)]
         case errors.Forbidden() if denial := denied_by_policy(error):
             return [Problem("", f"refused by a policy of the cluster: {denial}")]
+        case errors.Forbidden(status=401):
+            raise error
         case errors.Forbidden():
             hint = "kubectl auth whoami shows who you are; ask an administrator for the right"
             return [Problem("", f"not allowed: {error}", hint)]

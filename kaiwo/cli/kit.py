@@ -23,6 +23,7 @@ import click
 from kaiwo.cli.failures import FAILED, INTERRUPTED, NOT_FOUND, OK, TIMED_OUT, USAGE, Failure
 from kaiwo.cli.options import Format, GlobalOptions, settings
 from kaiwo.cli.output.objects import emit
+from kaiwo.cli.output.progress import erase, progress
 from kaiwo.cli.output.serialization import dump
 from kaiwo.cli.output.table import Column
 from kaiwo.cli.terminal import STATUS_COLORS, clean, styled_status
@@ -59,6 +60,7 @@ __all__ = [
     "dump",
     "emit",
     "plugins",
+    "progress",
     "say",
     "settings",
     "styled_status",
@@ -76,6 +78,7 @@ def say(text: str, *, level: int = 0) -> None:
         level: 0 is silenced by ``-q``; 1 is written with ``-v`` only.
     """
     if settings().verbosity >= level:
+        erase()
         click.echo(clean(text, keep="\n"), err=True)
 
 

@@ -26,11 +26,13 @@ class ListScope(NamedTuple):
         kind: the kind.
         namespace: None for all.
         name: of the only object, None for all.
+        labels: a label selector, None for all.
     """
 
     kind: Resource
     namespace: str | None = None
     name: str | None = None
+    labels: str | None = None
 
 
 class ListWatch:
@@ -66,7 +68,7 @@ class ListWatch:
             version = ""
             try:
                 async for page in self._api.pages(
-                    scope.kind, scope.namespace, field_selector=_selector(scope)
+                    scope.kind, scope.namespace, label_selector=scope.labels, field_selector=_selector(scope)
                 ):
                     version = page.resource_version
                     for raw in page.items:
@@ -105,7 +107,11 @@ class ListWatch:
     async def _next_event(self, scope: ListScope, version: str) -> None:
         """Return at the first change, or when the API server closes the watch."""
         events = self._api.watch(
-            scope.kind, scope.namespace, resource_version=version, field_selector=_selector(scope)
+            scope.kind,
+            scope.namespace,
+            resource_version=version,
+            label_selector=scope.labels,
+            field_selector=_selector(scope),
         )
         async with aclosing(events):
             async for event, _ in events:

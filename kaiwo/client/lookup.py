@@ -56,13 +56,28 @@ async def find_one(api: Client, namespace: str, text: str) -> tuple[Resource, Ob
     found = await find_all(api, namespace, kinds, name)
     if not found:
         what = " or ".join(SHORT[resource.kind] for resource in kinds)
-        raise WorkloadNotFound(f'{what} "{name}" not found in namespace {namespace}', "kaiwo list -A")
+        hint = await _near(api, namespace, kinds, name) or "kaiwo list -A"
+        raise WorkloadNotFound(f'{what} "{name}" not found in namespace {namespace}', hint)
     if len(found) > 1:
         raise InvalidArgument(
             f'"{name}" is both a job and a service in namespace {namespace}',
             f"write job/{name} or service/{name}",
         )
     return found[0]
+
+
+async def _near(api: Client, namespace: str, kinds: tuple[Resource, ...], name: str) -> str:
+    """Which existing name was probably meant; empty when none is near, or names may not be listed."""
+    from kaiwo.api.suggestion import did_you_mean
+    from kaiwo.engine.errors import ApiError
+
+    names = set()
+    for kind in kinds:
+        try:
+            names |= {obj["metadata"]["name"] async for obj in api.list(kind, namespace)}
+        except ApiError:
+            continue
+    return did_you_mean(name, names)
 
 
 async def find_all(

@@ -95,10 +95,7 @@ def complete(
     warnings: list[list[str]] = []
     for obj in objects:
         if obj.get("kind") in BY_KIND:
-            obj.setdefault("apiVersion", f"{GROUP}/{VERSION}")
-            _prefer(obj, "spec", "user", config.user)
-            _prefer(obj, "spec", "clusterQueue", config.cluster_queue)
-            _prefer(obj, "metadata", "namespace", namespace)
+            fill_in(obj, config, namespace)
         validation = validator.validate({key: value for key, value in obj.items() if key != "status"})
         problems += [str(problem) for problem in validation.problems]
         warnings.append([str(warning) for warning in validation.warnings])
@@ -112,6 +109,24 @@ def complete(
         if not obj["metadata"].get("name"):
             obj["metadata"]["name"] = generated(base, random_suffix())
     return warnings
+
+
+def fill_in(obj: Object, config: UserConfig, namespace: str) -> None:
+    """Set what a workload leaves out: version, user, queue and namespace; in place."""
+    obj.setdefault("apiVersion", f"{GROUP}/{VERSION}")
+    _prefer(obj, "spec", "user", config.user)
+    _prefer(obj, "spec", "clusterQueue", config.cluster_queue)
+    _prefer(obj, "metadata", "namespace", namespace)
+
+
+def check(obj: Object, validator: Validator) -> None:
+    """Raise for a workload that breaks a rule.
+
+    Raises:
+        InvalidManifest: every problem, with its field.
+    """
+    if problems := validator.validate(obj).problems:
+        raise InvalidManifest([str(problem) for problem in problems])
 
 
 def _prefer(obj: Object, section: str, key: str, fallback: str | None) -> None:

@@ -132,7 +132,7 @@ class PodWatch:
                 pod = decode_object(raw, "list pods")
                 found[pod["metadata"]["uid"]] = pod
         self.pods = found
-        await self._wake()
+        await self._announce()
         return version
 
     async def _read_workload(self, kind: Resource) -> str:
@@ -144,7 +144,7 @@ class PodWatch:
         else:
             self._take_workload(found)
             version = found["metadata"]["resourceVersion"]
-        await self._wake()
+        await self._announce()
         return version
 
     def _take_workload(self, found: Object) -> None:
@@ -160,15 +160,15 @@ class PodWatch:
             self.pods.pop(uid, None)
         else:
             self.pods[uid] = pod
-        await self._wake()
+        await self._announce()
 
     async def _on_workload(self, event: str, found: Object) -> None:
         self._take_workload(found)
         if event == "DELETED" and found["metadata"]["uid"] == self.workload["metadata"]["uid"]:
             self.deleted = True
-        await self._wake()
+        await self._announce()
 
-    async def _wake(self) -> None:
+    async def _announce(self) -> None:
         async with self._condition:
             self.changes += 1
             self._condition.notify_all()
@@ -212,7 +212,7 @@ class PodWatch:
                 self._on_silence(error)
             except ApiError as error:
                 self._failure = error
-                await self._wake()
+                await self._announce()
                 return
 
     def _on_silence(self, error: Exception) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.client.errors import ClientError
+from kaiwo.client.lookup import label
 from kaiwo.engine.resource import POD
 from kaiwo.workload.metadata import RUN_ID, TYPE
 
@@ -21,7 +22,6 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """Annotation by which a pod names the container that commands mean."""
 
 _DOWNLOADER = "downloader"
-_SHORT = {"KaiwoJob": "job", "KaiwoService": "service"}
 
 
 class NoPods(ClientError):
@@ -48,11 +48,6 @@ class ContainerState(msgspec.Struct, frozen=True):
     running: bool = False
     ended: bool = False
     waiting: str = ""
-
-
-def label(workload: Object) -> str:
-    """``job/train``."""
-    return f"{_SHORT.get(workload['kind'], workload['kind'])}/{workload['metadata']['name']}"
 
 
 def selector(workload: Object, *, download: bool = False) -> str:
@@ -152,10 +147,9 @@ def container_state(pod: Object, container: str) -> ContainerState:
     why = ""
     if not running and not terminated:
         reason, message = (waits or {}).get("reason") or "", (waits or {}).get("message") or ""
-        why = ": ".join(part for part in (str(reason), str(message)) if part) or "not started"
-        why = (
-            _pod_waits(pod) if reason in ("", "PodInitializing", "ContainerCreating") and not message else why
-        )
+        why = ": ".join(part for part in (str(reason), str(message)) if part)
+        if reason in ("", "PodInitializing", "ContainerCreating") and not message:
+            why = _pod_waits(pod)
     return ContainerState(
         instance=instance, running=bool(running), ended=bool(terminated or last) and not running, waiting=why
     )
@@ -195,9 +189,8 @@ def why_no_pods(workload: Object, *, download: bool = False) -> NoPods:
     reason = str(status.get("message") or status.get("reason") or "")
     what = "download pod" if download else "pod"
     if not word:
-        return NoPods(
-            f"{name} has no {what} yet: not yet observed by an operator", "is one running? kaiwo status"
-        )
+        said = "not yet observed by an operator"
+        return NoPods(f"{name} has no {what} yet ({said})", "kaiwo doctor checks whether an operator runs")
     said = f"{word}: {reason}" if reason else word
     if word in TERMINAL or (download and word in ("RUNNING", "READY")):
         return NoPods(f"{name} has no {what} any more ({said})", f"kaiwo status {name}")

@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kaiwo.client import deletion, lookup, manifests, submission, user_config, waiting, workloads
@@ -14,11 +15,11 @@ from kaiwo.client.errors import InvalidArgument
 from kaiwo.client.kinds import KIND_NAMES, WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from kaiwo.api.validate import Validator
     from kaiwo.client.manifests import Manifest
+    from kaiwo.client.run import RunRecord
     from kaiwo.client.user_config import UserConfig
     from kaiwo.client.workloads import SubmitRecord, WorkloadRecord
     from kaiwo.engine.client import Client as ApiClient
@@ -122,6 +123,94 @@ class AsyncClient:
             workloads.SubmitRecord(change=change, workload=workloads.record(obj), warnings=tuple(about))
             for (obj, change), about in zip(sent, warnings, strict=True)
         )
+
+    async def run(
+        self,
+        *command: str,
+        folder: str | Path | None = None,
+        gpus: int = 0,
+        image: str = "",
+        name: str = "",
+        vendor: str = "",
+        replicas: int = 1,
+        ray: bool = False,
+        env: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
+        queue: str = "",
+        user: str = "",
+        storage: str = "",
+        git: str = "",
+        hf: Sequence[str] = (),
+        service: bool = False,
+        port: int = 0,
+        annotations: Mapping[str, str] | None = None,
+        namespace: str | None = None,
+    ) -> RunRecord:
+        """Run a command on the cluster, as ``kaiwo run`` does; returns when the workload is created.
+
+        Args:
+            command: the program and its arguments; one text with blanks is a shell command.
+            folder: shipped with the workload and its working directory; None ships nothing.
+            gpus: GPUs of the whole workload.
+            image: container image; empty for the cluster's default.
+            name: of the workload; empty for one that is made of the command.
+            vendor: of the GPUs; empty for the cluster's default.
+            replicas: Ray workers, or replicas of a service.
+            ray: run on Ray.
+            env: environment variables.
+            secrets: ``VARIABLE=SECRET:KEY`` for a variable, ``SECRET`` or ``SECRET:/PATH`` for files.
+            queue: to wait in; empty for that of kaiwoconfig.yaml, else the default one.
+            user: owner; empty for that of kaiwoconfig.yaml.
+            storage: ``SIZE``, ``SIZE:/PATH`` or ``SIZE:/PATH:CLASS`` of a data volume; empty for none.
+            git: ``URL``, ``URL@BRANCH`` or ``URL@COMMIT`` to clone and run in; empty for none.
+            hf: ``ORG/MODEL`` or ``ORG/MODEL:SIZE`` of the Hugging Face Hub, downloaded first.
+            service: a service instead of a job.
+            port: that the service listens on; 0 for none.
+            annotations: of the workload and its pods.
+            namespace: None for the client's.
+
+        Raises:
+            InvalidArgument: an argument cannot be used.
+            ShippingError: the folder is too large, or cannot be read.
+            InvalidManifest: the cluster would reject the workload.
+            WorkloadExists: the name is taken.
+            EngineError: the API server rejects it or does not answer.
+        """
+        from kaiwo.client import run as runs
+        from kaiwo.client.run_request import RunRequest
+
+        place = namespace or self.namespace
+        request = RunRequest(
+            command=command,
+            gpus=gpus,
+            image=image,
+            name=name,
+            vendor=vendor,
+            replicas=replicas,
+            ray=ray,
+            env=env or {},
+            secrets=secrets,
+            queue=queue,
+            user=user,
+            storage=storage,
+            git=git,
+            hf=hf,
+            service=service,
+            port=port,
+            annotations=annotations or {},
+        )
+        source = Path(folder) if folder is not None else None
+        archive = await asyncio.to_thread(runs.pack_folder, request, source)
+        prepared = runs.prepare(
+            request,
+            config=self._config,
+            namespace=place,
+            archive=archive,
+            scheduler=await runs.scheduler_name(self.api) if archive or port else "",
+        )
+        live = await runs.start(self.api, prepared, lambda obj: manifests.check(obj, self._validator))
+        await runs.clean_up(self.api, place)
+        return prepared.record(live)
 
     async def get(self, name: str, *, namespace: str | None = None) -> WorkloadRecord:
         """One workload.
@@ -293,6 +382,53 @@ class Client:
     ) -> tuple[SubmitRecord, ...]:
         """See `AsyncClient.submit`."""
         return self._run(self._async.submit(manifest, replace=replace, take_over=take_over, dry_run=dry_run))
+
+    def run(
+        self,
+        *command: str,
+        folder: str | Path | None = None,
+        gpus: int = 0,
+        image: str = "",
+        name: str = "",
+        vendor: str = "",
+        replicas: int = 1,
+        ray: bool = False,
+        env: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
+        queue: str = "",
+        user: str = "",
+        storage: str = "",
+        git: str = "",
+        hf: Sequence[str] = (),
+        service: bool = False,
+        port: int = 0,
+        annotations: Mapping[str, str] | None = None,
+        namespace: str | None = None,
+    ) -> RunRecord:
+        """See `AsyncClient.run`."""
+        return self._run(
+            self._async.run(
+                *command,
+                folder=folder,
+                gpus=gpus,
+                image=image,
+                name=name,
+                vendor=vendor,
+                replicas=replicas,
+                ray=ray,
+                env=env,
+                secrets=secrets,
+                queue=queue,
+                user=user,
+                storage=storage,
+                git=git,
+                hf=hf,
+                service=service,
+                port=port,
+                annotations=annotations,
+                namespace=namespace,
+            )
+        )
 
     def get(self, name: str, *, namespace: str | None = None) -> WorkloadRecord:
         """See `AsyncClient.get`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.workload.gpu_hours import gpus_of
+
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
@@ -48,15 +50,7 @@ def message(obj: Object) -> str:
 
 def gpus(obj: Object) -> str:
     """GPUs in all: as allocated, else as requested."""
-    allocation = status(obj).get("allocation")
-    if isinstance(allocation, dict):
-        replicas, each = allocation.get("pods", allocation.get("replicas")), allocation.get("gpusPerReplica")
-        if isinstance(replicas, int) and isinstance(each, int):
-            return str(replicas * each)
-    asked, each, replicas = (spec(obj).get(key) for key in ("gpus", "gpusPerReplica", "replicas"))
-    if isinstance(each, int) and each:
-        return str(each * (replicas if isinstance(replicas, int) else 1))
-    return str(asked) if isinstance(asked, int) else "0"
+    return str(gpus_of(obj))
 
 
 def queue(obj: Object) -> str:

@@ -23,7 +23,7 @@ V4 = "v4.channel.k8s.io"
 _END_OF_CHANNEL = 255
 _PIECE = 32 << 10  # bytes of a message that is sent: as much as kubelets send
 _PING_SECONDS = 20.0
-_LOST_AFTER = 3
+_BROKEN_AFTER = 3
 """Pings without an answer after which the connection counts as dead."""
 
 
@@ -58,7 +58,7 @@ class ChannelSocket:
         self._read_by_peer = 0  # of these, proved by an answered ping
         self._waits = False
         self._unanswered = 0
-        self._lost = False
+        self._is_broken = False
         self._pings = asyncio.ensure_future(self._ping(ping_seconds))
 
     async def receive(self) -> tuple[int, bytes] | None:
@@ -85,7 +85,9 @@ class ChannelSocket:
                         self._read_by_peer = int(message.data)
                 case WSMsgType.CLOSE | WSMsgType.CLOSING:
                     return None
-                case WSMsgType.CLOSED if not self._lost and self._socket.close_code == aiohttp.WSCloseCode.OK:
+                case WSMsgType.CLOSED if (
+                    not self._is_broken and self._socket.close_code == aiohttp.WSCloseCode.OK
+                ):
                     return None
                 case _:
                     raise ConnectionBroken(f"{self._what}: the connection broke")
@@ -124,8 +126,8 @@ class ChannelSocket:
     async def _ping(self, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
-            if self._unanswered >= _LOST_AFTER and self._waits and self._read_by_peer == self._sent:
-                self._lost = True
+            if self._unanswered >= _BROKEN_AFTER and self._waits and self._read_by_peer == self._sent:
+                self._is_broken = True
                 await self._socket.close()
                 return
             self._unanswered += 1

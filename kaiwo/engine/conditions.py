@@ -24,16 +24,14 @@ def merge(live: Sequence[Object], own: Sequence[Object], own_types: Collection[s
         own_types: all types that are ours; those of `own` count as ours anyway.
     """
     wanted = {condition["type"]: condition for condition in own}
-    ours = set(own_types) | wanted.keys()
+    ours = {*own_types, *wanted}
     merged: list[Object] = []
     for condition in live:
         type_ = condition.get("type")
         if type_ not in ours:
             merged.append(condition)
-        elif type_ in wanted:
-            new = dict(wanted.pop(type_))
-            if new.get("status") == condition.get("status") and condition.get(_TIME):
-                new[_TIME] = condition[_TIME]
-            merged.append(new)
+        elif (new := wanted.pop(type_, None)) is not None:
+            same = new.get("status") == condition.get("status") and condition.get(_TIME)
+            merged.append({**new, _TIME: condition[_TIME]} if same else new)
     merged += wanted.values()
     return merged

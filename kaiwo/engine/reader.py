@@ -16,7 +16,7 @@ from kaiwo.engine.transport import HttpRequest, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection
+    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
     from datetime import datetime
 
     import msgspec
@@ -229,6 +229,25 @@ class Reader:
         query = {"container": container, "follow": "true", "tailLines": str(tail)}
         path = object_path(POD, namespace, pod, "log") + "?" + urlencode(query)
         return self._transport.stream("pods/log", path, stall, longest=LONGEST_LOG_LINE)
+
+    async def last_log_lines(
+        self, namespace: str, pod: str, *, container: str, tail: int, previous: bool = False
+    ) -> Sequence[str]:
+        """The last lines of a container's log as they are now, each cut at `LONGEST_LOG_LINE` bytes in all.
+
+        Args:
+            namespace: of the pod.
+            pod: its name.
+            container: name of the container.
+            tail: how many lines.
+            previous: of the container's run before the current one.
+        """
+        query = {"container": container, "tailLines": str(tail), "limitBytes": str(LONGEST_LOG_LINE)}
+        if previous:
+            query["previous"] = "true"
+        path = object_path(POD, namespace, pod, "log") + "?" + urlencode(query)
+        body = await self._transport.send(HttpRequest("get", "pods/log", "GET", path))
+        return body.decode(errors="replace").splitlines()
 
     def chunks(self, verb: str, resource: str, path: str, stall: float) -> AsyncGenerator[bytes, None]:
         """The body of any answer as it comes in; see `kaiwo.engine.streaming`."""

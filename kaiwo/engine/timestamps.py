@@ -18,4 +18,5 @@ def parse_time(text: object) -> datetime | None:
 
 def format_time(moment: datetime) -> str:
     """Write a time with a zone as ``metav1.Time`` does: whole seconds, ``2026-01-31T09:00:00Z``."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Several times as fast as strftime; a plan formats times even where nothing changes.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

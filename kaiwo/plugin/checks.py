@@ -22,7 +22,7 @@ from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.targets import missing
-from kaiwo.plugin.vendors import GpuVendor, Utilization
+from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,6 +204,7 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
         )
     _check_callable(where, item, "recognise")
     require(isinstance(item.utilization, Utilization | None), f"{where}: utilization is not a Utilization")
+    require(isinstance(item.tool, GpuTool | None), f"{where}: tool is not a GpuTool")
 
 
 def _check_queue_system(where: str, item: QueueSystem) -> None:

@@ -134,8 +134,9 @@ class QuotaHolder:
         priority: the higher, the earlier.
         created: when it was queued first.
         since: when it got the quota; None where that is not known.
-        ends: when it ends at the latest, because it may run for a limited time; None without a limit.
-        ends_by: the field that limits it, for example ``duration``; empty without a limit.
+        ends: when it ends, because its time is limited; None without a limit.
+        ends_by: the field that limits it, for example ``activeDeadlineSeconds``; empty without a limit.
+        ends_surely: whether it is ended then; False where the field is only what its user expects.
         state: ``reserved`` (has quota and waits for a check), ``admitted`` (runs or may run), or ``evicted``
             (is being stopped, its quota becomes free).
         message: why it holds quota and does not run, empty when it runs.
@@ -150,6 +151,7 @@ class QuotaHolder:
     since: datetime | None = None
     ends: datetime | None = None
     ends_by: str = ""
+    ends_surely: bool = True
     state: Literal["reserved", "admitted", "evicted"] = "admitted"
     message: str = ""
 
@@ -194,7 +196,8 @@ class QueuedWorkload:
         ordered_at: the time by which it is placed among those of its priority.
         ordered_by: what happened at that time: it was created, or evicted and so put behind later ones.
         state: ``pending``; ``inactive`` is held by its own spec or by its queue and takes no part.
-        runs_for: seconds after which it is ended once it runs; None without a limit.
+        runs_for: seconds after which it ends once it runs; None without a limit.
+        ends_surely: whether it is ended then; False where that is only what its user expects.
         message: the queue system's own words about it.
         shortages: what it lacks now; empty when nothing is lacking or it is not known.
     """
@@ -211,6 +214,7 @@ class QueuedWorkload:
     ordered_by: Literal["creation", "eviction"] = "creation"
     state: Literal["pending", "inactive"] = "pending"
     runs_for: float | None = None
+    ends_surely: bool = True
     message: str = ""
     shortages: tuple[QuotaShortage, ...] = ()
 

@@ -67,9 +67,12 @@ class AppliedRecord:
     warnings: tuple[str, ...] = ()
 
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
 def digest(value: Any) -> str:
     """A short hash of JSON data, equal for equal data."""
-    return hashlib.blake2s(msgspec.json.encode(value, order="deterministic"), digest_size=4).hexdigest()
+    return hashlib.blake2s(_encode(value), digest_size=4).hexdigest()
 
 
 def fingerprint(workload: Workload) -> dict[str, str]:
@@ -102,8 +105,11 @@ def _hash_into(hashes: dict[str, str], path: str, value: Mapping[str, Any], dept
 
 def _written(value: Resolved | Allocation, defaults: Mapping[str, Any]) -> Object:
     """The fields of a dataclass that are neither at their default nor empty."""
-    pairs = ((name, getattr(value, name), default) for name, default in defaults.items())
-    return {name: item for name, item, default in pairs if item not in (default, {})}
+    return {
+        name: item
+        for name, default in defaults.items()
+        if (item := getattr(value, name)) != default and item != {}
+    }
 
 
 def encode(record: AppliedRecord) -> str:
@@ -129,7 +135,7 @@ def encode(record: AppliedRecord) -> str:
         content["content"] = record.content
     if record.warnings:
         content["warnings"] = list(record.warnings)
-    return msgspec.json.encode(content, order="deterministic").decode()
+    return _encode(content).decode()
 
 
 def content(obj: Object, labels: Iterable[str], annotations: Iterable[str], paths: Iterable[str]) -> str:

@@ -96,7 +96,8 @@ def _select(
     if not recorded and (unowned := _unowned_block(workload, registry)):
         return BackendChoice(blocked=_not_loaded(workload, registry, None, unowned))
     able = [backend for backend in registry.backends if backend.kind == workload.kind]
-    able.sort(key=lambda backend: not _is_named(backend, workload))
+    if workload.blocks:
+        able.sort(key=lambda backend: not _is_named(backend, workload))
     chosen = next((backend for backend in able if plugin_calls.serves(backend, workload)), None)
     if recorded and (chosen is None or chosen.name != recorded):
         before = _recorded(workload, registry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.api.name_rules import ON_RAY, PLAIN, NameRule
@@ -152,6 +153,7 @@ MAX_LABEL = 63
 """Longest label value and longest DNS label (RFC 1123)."""
 
 _RULES: Mapping[NamePattern, NameRule] = {"dns1123": PLAIN, "dns1035": ON_RAY}
+_LABEL_VALUE = re.compile(r"[a-z0-9]+(?:[-.][a-z0-9]+)*")
 _OUTSIDE_LABEL = re.compile(r"[^a-z0-9.-]+")
 _RUNS = re.compile(r"[-.]{2,}")
 
@@ -162,6 +164,8 @@ def label_value(text: str) -> str:
     Lower case; runs of other characters become ``-``; ``-`` and ``.`` are trimmed and never repeat;
     at most 63 characters. May be empty.
     """
+    if len(text) <= MAX_LABEL and _LABEL_VALUE.fullmatch(text):
+        return text  # what nearly every value is
     value = _OUTSIDE_LABEL.sub("-", text.lower()).strip("-.")
     return _RUNS.sub("-", value)[:MAX_LABEL].strip("-.")
 
@@ -181,7 +185,12 @@ def derived_name(base: str, suffix: str, limit: int = MAX_LABEL) -> str:
 
 def name_problem(name: str, limit: int = MAX_LABEL, pattern: NamePattern = "dns1123") -> str | None:
     """What is wrong with a workload's name, with the limit and a legal one; None when nothing is."""
-    return replace(_RULES[pattern], limit=limit).problem(name)
+    return _rule(pattern, limit).problem(name)
+
+
+@cache
+def _rule(pattern: NamePattern, limit: int) -> NameRule:
+    return replace(_RULES[pattern], limit=limit)
 
 
 def controller_of(obj: Object) -> Object | None:

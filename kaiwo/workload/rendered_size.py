@@ -49,51 +49,52 @@ def repeated_too_often(workload: Workload, backend: Backend) -> Blocked | None:
         workload: the workload.
         backend: its backend; it says where pod templates are embedded.
     """
-    templates = [template for path in backend.pod_templates for template in _at(workload.blocks, path)] or [
-        {}
-    ]
-    pods = max(len(templates), len(backend.pod_templates))
+    blocks = workload.blocks
+    templates = (
+        [template for path in backend.pod_templates for template in _at(blocks, path)] if blocks else []
+    )
+    pods = max(len(templates), len(backend.pod_templates), 1)
     fields = _fields(workload, templates, pods)
-    if not RENDERED_SIZE.violated(
-        sum(field.values * field.times for field in fields), sum(field.size * field.times for field in fields)
-    ):
+    values = size = 0
+    for field in fields:
+        values += field.values * field.times
+        size += field.size * field.times
+    if not RENDERED_SIZE.violated(values, size):
         return None
     worst = max(fields, key=lambda field: (field.values * field.times, field.size * field.times))
     return Blocked("SpecTooLarge", f"{worst.path}: {RENDERED_SIZE.message}")
 
 
 def _fields(workload: Workload, templates: Sequence[Object], pods: int) -> list[_Repeated]:
+    """The fields of a workload that are given; without an embedded object each pod has one container."""
     spec = workload.spec
     specs = [lenient_map(lenient_map(template).get("spec")) for template in templates]
     containers = pods + sum(
         len(lenient_maps(pod.get(group))) for pod in specs for group in ("containers", "initContainers")
     )
-    terms = sum(len(lenient_maps(value_at(pod, _AFFINITY))) for pod in specs)
-    resources = spec.resources
-    env = spec.env or ()
-    return [
-        _Repeated(
-            "spec.env",
-            sum(3 + (count_values(variable.value_from) if variable.value_from else 0) for variable in env),
-            sum(len(variable.value or "") for variable in env),
-            pods,
-        ),
-        _texts("metadata.labels", workload.labels, pods),
-        _texts("metadata.annotations", workload.annotations, pods),
-        _texts("spec.podTemplateSpecLabels", spec.pod_template_spec_labels or {}, pods),
-        _Repeated("spec.imagePullSecrets", 2 * len(spec.image_pull_secrets or ()), 0, pods),
-        _Repeated("spec.gpuModels", len(spec.gpu_models or ()), 0, terms),
-        _Repeated("spec.secretVolumes", _MOUNT * len(spec.secret_volumes or ()), 0, containers),
-        _Repeated(
-            "spec.resources",
-            sum(
-                len(part or ())
-                for part in ((resources.requests, resources.limits, resources.claims) if resources else ())
-            ),
-            0,
-            containers,
-        ),
+    found = [
+        _texts(path, texts, pods)
+        for path, texts in (
+            ("metadata.labels", workload.labels),
+            ("metadata.annotations", workload.annotations),
+            ("spec.podTemplateSpecLabels", spec.pod_template_spec_labels),
+        )
+        if texts
     ]
+    if env := spec.env:
+        values = sum(3 + count_values(variable.value_from) for variable in env)
+        found.append(_Repeated("spec.env", values, sum(len(variable.value or "") for variable in env), pods))
+    if secrets := spec.image_pull_secrets:
+        found.append(_Repeated("spec.imagePullSecrets", 2 * len(secrets), 0, pods))
+    if models := spec.gpu_models:
+        terms = sum(len(lenient_maps(value_at(pod, _AFFINITY))) for pod in specs)
+        found.append(_Repeated("spec.gpuModels", len(models), 0, terms))
+    if volumes := spec.secret_volumes:
+        found.append(_Repeated("spec.secretVolumes", _MOUNT * len(volumes), 0, containers))
+    if resources := spec.resources:
+        parts = (resources.requests, resources.limits, resources.claims)
+        found.append(_Repeated("spec.resources", sum(len(part or ()) for part in parts), 0, containers))
+    return found
 
 
 def _texts(path: str, texts: Any, times: int) -> _Repeated:

@@ -102,8 +102,12 @@ def kaiwo_crds(control_plane: Sandbox) -> None:
 def here(
     cli: Cli, control_plane: Sandbox, namespace: str, kaiwo_crds: None, monkeypatch: pytest.MonkeyPatch
 ) -> Cli:
-    """The command line with a kubeconfig, and -n with the test's own namespace."""
+    """The command line with a kubeconfig, and -n with the test's own namespace.
+
+    The control plane has no Kueue, so the plugin kueue is left out, as its administrator would.
+    """
     assert kaiwo_crds is None
+    monkeypatch.setenv("KAIWO_PLUGINS_DISABLED", "kueue")
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
 
     def call(*args: str, stdin: bytes = b"") -> Any:

@@ -29,7 +29,7 @@ def served(lines: list[bytes], since: str) -> bytes:
     cuts=st.lists(st.integers(0, 2000), max_size=6),
     size=st.integers(1, 60),
 )
-def test_no_line_is_lost_or_repeated_over_connections_cut_at_any_byte(
+def test_every_line_comes_once_over_connections_cut_at_any_byte(
     steps: list[tuple[int, str]], cuts: list[int], size: int
 ) -> None:
     """Equal lines, equal times and times that go back a little included."""

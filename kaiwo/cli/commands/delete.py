@@ -41,8 +41,14 @@ def delete(
     timeout: float,
     config: str | None,
 ) -> None:
-    """Delete workloads, named like train, job/train or service/chat, and what was created for them.
+    """Delete workloads and what was created for them.
 
+    \b
+      kaiwo delete train                    asks first, and waits until it is gone
+      kaiwo delete train service/chat -y    several, without a question
+      kaiwo delete train --no-wait
+
+    NAME is train, job/train or service/chat.
     Data volumes of the workload go with it. Asks first on a terminal.
     """
     options.one_namespace()
@@ -57,7 +63,8 @@ def delete(
                 deleted.append(obj)
             kit.say(f"{label(obj)} deleted")
         if wait:
-            cluster.run(lambda api: deletion.wait_until_gone(api, deleted, timeout))
+            with kit.progress("waiting until they are gone"):
+                cluster.run(lambda api: deletion.wait_until_gone(api, deleted, timeout))
 
 
 def on_terminal() -> bool:

@@ -13,7 +13,7 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit
 from kaiwo.cli.api_rejections import exit_code, rejections
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import FAILED, USAGE, Failure
+from kaiwo.cli.failures import FAILED, INTERRUPTED, USAGE, Failure
 from kaiwo.cli.input_files import collect
 from kaiwo.cli.input_files.problems import InvalidInput
 from kaiwo.client import submission as client_submission
@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 
     from kaiwo.cli.input_files.problems import LocatedProblem
     from kaiwo.cli.input_files.workload_file import WorkloadFile
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.cli.output.progress import Progress
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.registry import Plugins
 
 _UNSENT = "nothing was sent"
+
+_ANEW = "use another name, or --replace to delete it and create it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,20 @@ class _Sent:
     change: Change
 
 
-@click.command()
+class _SubmitCommand(click.Command):
+    """A command whose ``--dry-run`` takes one of its words, and leaves a file behind it alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, which would take whatever follows for the option's value."""
+        for index, word in enumerate(args):
+            if word == "--":
+                break
+            if word == "--dry-run" and args[index + 1 : index + 2] not in (["client"], ["server"]):
+                args[index] = "--dry-run=server"
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_SubmitCommand)
 @collect.input_options
 @click.option("--wait", is_flag=True, help="Wait until jobs ended and services are ready.")
 @click.option(
@@ -71,13 +89,15 @@ def submit(
 ) -> None:
     """Send workloads to the cluster. What is there already is changed to what the files say.
 
-    Everything is checked first; one problem anywhere and nothing is sent. Flags win over the files, the
-    files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that over the cluster's defaults.
-
     \b
-      kaiwo submit -f job.yaml --queue team-a
-      kaiwo submit -f jobs/ --dry-run
-      sed s/SIZE/8/ job.yaml | kaiwo submit -f -
+      kaiwo submit job.yaml --queue team-a
+      kaiwo submit job.yaml --set gpus=4 --wait
+      kaiwo submit jobs/ --dry-run
+      sed s/SIZE/8/ job.yaml | kaiwo submit -
+
+    Everything is checked first; one problem anywhere and nothing is sent. What would not run is a warning.
+    Flags win over the files, the files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that
+    over the cluster's defaults.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait")
@@ -85,10 +105,8 @@ def submit(
     manifests = collect.read_workloads(
         collect.InputOptions(**request), plugins, lambda: _context_namespace(dry_run), _UNSENT
     )
-    from kaiwo.cli.planning import warn_of_plans
-
-    warn_of_plans(manifests, plugins)
     if dry_run == "client":
+        _preview(manifests, plugins, None)
         for manifest in manifests:
             _report(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
         _write([manifest.obj for manifest in manifests])
@@ -96,19 +114,79 @@ def submit(
     rules = SubmitRules(replace=replace, take_over=take_over)
     with kit.cluster() as cluster:
         # One document that the API server rejects must not leave the others half sent.
-        sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
+        try:
+            with kit.progress("checking workloads", len(manifests)) as shown:
+                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=True))
+        except InvalidInput:
+            _preview(manifests, plugins, None)
+            raise
+        _preview(manifests, plugins, cluster, sent)
         if not dry_run:
             _confirm([one for one in sent if one.change == "replaced"], yes=yes)
-            sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=False))
+            with kit.progress("sending workloads", len(manifests)) as shown:
+                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=False))
         for one in sent:
             _report(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
         _write([one.obj for one in sent])
         if wait and not dry_run:
-            from kaiwo.cli.output.status_changes import report_change
-            from kaiwo.client.waiting import wait as wait_for
+            _wait(cluster, sent, timeout)
 
-            objects = [one.obj for one in sent]
-            cluster.run(lambda client: wait_for(client, objects, timeout=timeout, on_change=report_change))
+
+def _preview(
+    manifests: Sequence[WorkloadFile], plugins: Plugins, cluster: Cluster | None, sent: Sequence[_Sent] = ()
+) -> None:
+    """Say what ``kaiwo plan`` would say: what is ignored, and what would not run.
+
+    Raises:
+        InvalidInput: a change that would not be applied to what runs.
+    """
+    from kaiwo.api.errors import Problem
+    from kaiwo.cli.planning import Submission, plan_submitted
+
+    submissions = [Submission(one.manifest, _before(one), one.change == "replaced") for one in sent]
+    submissions = submissions or [Submission(manifest, manifest.obj) for manifest in manifests]
+    problems = []
+    with kit.progress("planning workloads"):
+        planned = plan_submitted(submissions, plugins, cluster)
+    for one in planned:
+        for warning in one.warnings:
+            kit.say(f"warning: {one.label}: {warning}")
+        if one.unapplied:
+            text = f"{one.label} would not be changed: {one.unapplied}"
+            problems.append(one.manifest.locate(Problem("", text, _ANEW)))
+        elif one.blocked and one.reported.get("status") not in TERMINAL:
+            kit.say(f"warning: {one.label}: would not run: {one.blocked}")
+        elif one.waits:
+            kit.say(f"warning: {one.label}: would wait: {one.waits}")
+    if problems:
+        raise InvalidInput(problems, _UNSENT, code=FAILED)
+
+
+def _before(sent: _Sent) -> Object:
+    """What a dry run returned; a new object without the identity and status that it will not have."""
+    if sent.change not in ("created", "replaced"):
+        return sent.obj
+    metadata = {key: value for key, value in sent.obj["metadata"].items() if key != "uid"}
+    return {**{key: value for key, value in sent.obj.items() if key != "status"}, "metadata": metadata}
+
+
+def _wait(cluster: Cluster, sent: Sequence[_Sent], timeout: float | None) -> None:
+    """Wait until all ended or are ready; Ctrl-C ends the waiting alone."""
+    from kaiwo.cli.output.status_changes import report_change
+    from kaiwo.client import waiting
+
+    objects = [one.obj for one in sent]
+    try:
+        cluster.run(lambda api: waiting.wait(api, objects, timeout=timeout, on_change=report_change))
+    except KeyboardInterrupt:
+        names = [_label(one.manifest) for one in sent]
+        namespace = sent[0].obj["metadata"]["namespace"]
+        raise Failure(
+            f"interrupted; {', '.join(names)} {'goes' if len(names) == 1 else 'go'} on in the cluster",
+            f"kaiwo status {names[0]} -n {namespace} -w to come back, "
+            f"kaiwo delete {' '.join(names)} -n {namespace} to end",
+            code=INTERRUPTED,
+        ) from None
 
 
 def _context_namespace(dry_run: str | None) -> str:
@@ -134,14 +212,24 @@ def _confirm(replaced: Sequence[_Sent], *, yes: bool) -> None:
 
 
 async def _send(
-    client: Client, manifests: Sequence[WorkloadFile], rules: SubmitRules, *, dry_run: bool
+    client: Client,
+    manifests: Sequence[WorkloadFile],
+    rules: SubmitRules,
+    shown: Progress,
+    *,
+    dry_run: bool,
 ) -> list[_Sent]:
     """Apply all; every problem is collected before any is raised."""
+    from kaiwo.engine.errors import ConnectionBroken
+
     limit = asyncio.Semaphore(16)
 
     async def one(manifest: WorkloadFile) -> _Sent | Exception:
         async with limit:
-            return await _apply(client, manifest, rules, dry_run=dry_run)
+            try:
+                return await _apply(client, manifest, rules, dry_run=dry_run)
+            finally:
+                shown.step()
 
     results = await asyncio.gather(*(one(manifest) for manifest in manifests), return_exceptions=True)
     sent = [result for result in results if isinstance(result, _Sent)]
@@ -151,6 +239,8 @@ async def _send(
         if isinstance(result, BaseException):
             problems += rejections(manifest, result)
             codes.add(exit_code(result))
+    if results and all(isinstance(result, ConnectionBroken) for result in results):
+        raise results[0]  # type: ignore[misc]  # one of the errors that were just looked at
     if problems:
         done = ", ".join(_label(one.manifest) for one in sent)
         consequence = _UNSENT if dry_run or not done else f"sent all the same: {done}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,14 @@ def _files(source: str, problems: list[LocatedProblem]) -> list[FilePath]:
 
 def _unreadable(name: str, error: OSError | ValueError) -> LocatedProblem:
     reason = getattr(error, "strerror", None) or str(error)
-    return file_problem(name, f"cannot be read: {reason}")
+    hint = ""
+    if isinstance(error, FileNotFoundError) and not FilePath(name).is_symlink():
+        folder = FilePath(name).parent
+        with suppress(OSError):
+            known = [entry.name for entry in folder.iterdir() if entry.suffix.lower() in SUFFIXES]
+            hint = did_you_mean(FilePath(name).name, known)
+        hint = hint or f"list what is there: ls {folder}"
+    return file_problem(name, f"cannot be read: {reason}", hint)
 
 
 def _decoded(name: str, content: bytes, problems: list[LocatedProblem]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,8 @@ from kaiwo.cli import duration as spans
 from kaiwo.cli import kit
 from kaiwo.cli.kit import Column
 from kaiwo.cli.output import workload_times
-from kaiwo.cli.output.table import write_table
+from kaiwo.cli.output.layout import width_of, wrap
+from kaiwo.cli.output.table import terminal_width, write_table
 from kaiwo.cli.terminal import clean, styled_status
 from kaiwo.cli.workload_details import event_time
 from kaiwo.client import workload_fields
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 PODS = "kubectl get pods -n kaiwo-system"
 """Shows whether an operator runs."""
+
+_TITLES = 11
+"""Columns of the titles in the head of the page."""
 
 _MAX_EVENTS = 20
 _MAX_PODS = 50
@@ -72,8 +77,14 @@ def _head(workload: Object, now: datetime) -> None:
         rows.append(("Note", "the last change is not yet observed by the operator"))
     for title, value in rows:
         if value:
-            text = value if title == "Status" else clean(value)
-            click.echo(f"{title + ':':<11}{text}")
+            _line(title, value if title == "Status" else clean(value))
+
+
+def _line(title: str, text: str) -> None:
+    """One line of the head; on a terminal a long text goes on below its beginning."""
+    room = terminal_width() - _TITLES if sys.stdout.isatty() else 0
+    parts = wrap(text, room) if room > _TITLES and width_of(click.unstyle(text)) > room else [text]
+    click.echo(f"{title + ':':<{_TITLES}}" + f"\n{'':<{_TITLES}}".join(parts))
 
 
 def _gpus(workload: Object) -> str:
@@ -95,8 +106,7 @@ def _time(text: object, now: datetime) -> str:
 def _section(title: str, rows: Sequence[Object], columns: Sequence[Column]) -> None:
     if rows:
         click.echo(f"\n{title}:")
-        shown = [column for column in columns if not column.wide or kit.settings().output == "wide"]
-        write_table(shown, rows, indent="  ")
+        write_table(columns, rows, indent="  ")
 
 
 def _conditions(workload: Object, now: datetime) -> None:
@@ -115,7 +125,7 @@ def _object_columns(now: datetime) -> list[Column]:
     return [
         Column("KIND", _at("kind")),
         Column("NAME", _at("metadata", "name")),
-        Column("STATE", _object_state),
+        Column("STATE", _object_state, state=True),
         Column("AGE", lambda obj: workload_times.age(obj, now)),
     ]
 
@@ -146,7 +156,7 @@ def _object_state(obj: Object) -> str:
 def _pod_columns(now: datetime) -> list[Column]:
     return [
         Column("NAME", _at("metadata", "name")),
-        Column("STATE", pod_state),
+        Column("STATE", pod_state, state=True),
         Column("READY", _ready),
         Column("RESTARTS", lambda pod: str(sum(c.get("restartCount", 0) for c in _containers(pod)))),
         Column("NODE", _at("spec", "nodeName")),
@@ -203,7 +213,7 @@ def _event_columns(now: datetime) -> list[Column]:
 
     return [
         Column("AGE", lambda event: spans.since(event_time(event), now)),
-        Column("TYPE", _at("type")),
+        Column("TYPE", _at("type"), state=True),
         Column("REASON", _reason),
         Column("OBJECT", subject),
         Column("MESSAGE", _at("message")),

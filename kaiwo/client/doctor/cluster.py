@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
-from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.client.doctor.result import failed, not_allowed, ok, some, unknown, warning
 from kaiwo.engine.errors import Forbidden, NotFound

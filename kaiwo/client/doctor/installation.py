@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crd_compat import crd_differences
 from kaiwo.api.crds import KAIWO_CONFIG
-from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.client.doctor.result import failed, not_allowed, ok, some, unknown, warning
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, LEASE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.diagnosis import LinkState  # noqa: TC001 (a decoder of JSON reads the annotations)
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.diagnosis import ChainLink, LinkState, QueueExplanation
+    from kaiwo.plugin.diagnosis import ChainLink, QueueExplanation
     from kaiwo.plugin.observation import Finding, Outcome
     from kaiwo.workload.storage.classes import StorageClass
 

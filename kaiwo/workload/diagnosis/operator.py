@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.workload.diagnosis.model import Cause, DiagnosisFacts, text
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
@@ -28,7 +29,8 @@ def deletion(facts: DiagnosisFacts) -> Iterator[Cause]:
     since = parse_time(facts.metadata.get("deletionTimestamp"))
     if not facts.metadata.get("deletionTimestamp"):
         return
-    holders = [text(item) for item in facts.metadata.get("finalizers") or () if text(item)]
+    listed = facts.metadata.get("finalizers")
+    holders = [text(item) for item in listed if text(item)] if isinstance(listed, list) else []
     waits = f"; it waits for {', '.join(holders)}" if holders else ""
     evidence = () if since is None else (f"deletion began {_ago(facts, since.timestamp())} ago",)
     yield Cause("Terminating", f"the workload is being deleted{waits}", "waits", evidence=evidence)
@@ -82,6 +84,13 @@ def configuration(facts: DiagnosisFacts) -> Iterator[Cause]:
             )
     if facts.word and (rights := _incomplete_rights(facts)):
         yield Cause("OperatorForbidden", f"the operator lacks rights: {rights}", object="KaiwoConfig kaiwo")
+
+
+def is_outdated(facts: DiagnosisFacts) -> bool:
+    """Whether the status may not say what is so now: none is there, it is old, or nobody writes it."""
+    if facts.word in TERMINAL:
+        return False
+    return not facts.word or _behind(facts) or (facts.lease is not None and absence(facts) is not None)
 
 
 def absence(facts: DiagnosisFacts) -> str | None:

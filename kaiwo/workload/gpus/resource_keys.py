@@ -15,4 +15,7 @@ def matches(key: str, pattern: str) -> bool:
 
 def is_gpu(key: str, patterns: Iterable[str]) -> bool:
     """Whether a resource key is a GPU of any of the declared keys."""
-    return any(matches(key, pattern) for pattern in patterns)
+    for pattern in patterns:  # noqa: SIM110 (a generator takes longer than the comparison; called for each key)
+        if matches(key, pattern):
+            return True
+    return False

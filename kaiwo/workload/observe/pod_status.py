@@ -47,6 +47,11 @@ _NODE_SKEW = 300.0
 """Seconds by which the clock of a node may be behind that of the API server."""
 
 
+def severity(reason: str) -> int:
+    """The place of a reason among those of pods, 0 for the most severe."""
+    return _RANK.get(reason, len(_RANK))
+
+
 def pod_name(pod: Object) -> str:
     """The pod's name, for messages."""
     return str(lenient_map(pod.get("metadata")).get("name", ""))
@@ -149,7 +154,7 @@ def problem(
         found = [finding for pod in known if (finding := _rejection(pod))]
     if not found:
         return None
-    worst = min(found, key=lambda one: (_RANK.get(one.reason, len(_RANK)), one.message not in text))
+    worst = min(found, key=lambda one: (severity(one.reason), one.message not in text))
     if worst.reason not in _PULLING or recorded is None or recorded.reason != _PULLING[0]:
         return worst
     message = worst.message.replace(worst.reason, recorded.reason, 1)

@@ -142,6 +142,8 @@ def _status_delay(case: PlanContext, outcome: Outcome, queueing: _Queueing) -> f
 
 def _queueing(case: PlanContext, live: Object, record: AppliedRecord | None) -> _Queueing:
     system, assigned = case.registry.queue, record.queue if record else None
+    if system is None and assigned is None:
+        return _Queueing()
     labels = lenient_map(lenient_map(live.get("metadata")).get("labels"))
     wanted = assigned.labels if assigned else {}
     queued = bool(wanted) and all(key in labels for key in wanted)
@@ -173,8 +175,9 @@ def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
         outcome = replace(outcome, requeue_after=min(again, outcome.requeue_after or again))
     if outcome.status == "COMPLETE" or outcome.reason in pod_status.PROBLEMS:
         return outcome
-    finding = plugin_calls.finding(case.registry, seen)
-    return replace(outcome, reason=finding.reason, message=finding.message) if finding else outcome
+    for _, finding in plugin_calls.findings(case.registry.diagnosis, seen):
+        return replace(outcome, reason=finding.reason, message=finding.message)
+    return outcome
 
 
 def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Condition | None:

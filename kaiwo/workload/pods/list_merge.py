@@ -42,5 +42,5 @@ def tidy(container: Object, path: str) -> None:
         SpecError: one of them is no list of objects.
     """
     for name, keys in _KEYS.items():
-        if name in container:
-            container[name] = merged(as_maps(container[name], f"{path}.{name}"), keys)
+        if name in container and len(items := as_maps(container[name], f"{path}.{name}")) != 1:
+            container[name] = merged(items, keys)

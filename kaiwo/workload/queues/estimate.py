@@ -1,4 +1,4 @@
-"""When pending workloads may start at the latest, from the time limits of those that hold the quota."""
+"""When pending workloads may start, from the time limits of those that hold the quota."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class StartEstimate:
     """When a pending workload may start.
 
     Attributes:
-        at: not later than this, as far as `basis` holds; None without an estimate.
+        at: when, as far as `basis` holds; None without an estimate.
         basis: what the estimate follows from; without one, why there is none.
+        surely: whether it starts then at the latest: all that has to end before is ended by its time limit.
     """
 
     at: datetime | None
     basis: str
+    surely: bool = False
 
     def __str__(self) -> str:
         """The basis, with ``no estimate:`` before the reason why there is none."""
@@ -44,6 +46,7 @@ class _End:
     queue: str
     amounts: Mapping[FlavorResource, Quantity]
     why: str
+    surely: bool
 
 
 class _Pool:
@@ -165,9 +168,8 @@ def _simulate(queues: Sequence[QueueState], now: datetime) -> dict[str, StartEst
         for holder in queue.holders:
             end = now if holder.state == "evicted" else holder.ends
             if end is not None:
-                why = "the eviction" if holder.state == "evicted" else f"the latest end of `{holder.ends_by}`"
-                text = f"{why} of {holder.subject}"
-                heapq.heappush(ends, (max(end, now), next(tie), _End(queue.name, holder.amounts, text)))
+                ended = _End(queue.name, holder.amounts, _why_ends(holder), holder.ends_surely)
+                heapq.heappush(ends, (max(end, now), next(tie), ended))
     waiting = {
         queue.name: [
             item
@@ -178,19 +180,27 @@ def _simulate(queues: Sequence[QueueState], now: datetime) -> dict[str, StartEst
         if not queue.stopped
     }
     started: dict[str, StartEstimate] = {}
-    moment, last = now, ""
+    moment, last, surely = now, "the quota is free now", True
     while True:
         for name, item, taken in _admissions(pool, waiting):
-            text = f"at {last}" if last else "the quota is free now"
-            started[item.subject.uid] = StartEstimate(moment, text)
+            started[item.subject.uid] = StartEstimate(moment, last, surely)
             if item.runs_for is not None:
-                planned = _End(name, taken, f"the time limit of {item.subject}, once it runs")
+                why = f"after the time that {item.subject} runs, which is ahead"
+                planned = _End(name, taken, why, item.ends_surely)
                 heapq.heappush(ends, (_later(moment, item.runs_for), next(tie), planned))
         if not ends:
             return started
         moment, _, ended = heapq.heappop(ends)
         pool.release(ended)
-        last = ended.why
+        last, surely = ended.why, surely and ended.surely
+
+
+def _why_ends(holder: QuotaHolder) -> str:
+    if holder.state == "evicted":
+        return f"after the eviction of {holder.subject}"
+    if holder.ends_surely:
+        return f"at the latest end of `{holder.ends_by}` of {holder.subject}"
+    return f"if {holder.subject} ends with its `{holder.ends_by}`, which nothing enforces"
 
 
 def _admissions(

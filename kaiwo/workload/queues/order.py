@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import Quantity
@@ -81,19 +82,13 @@ def workloads_ahead(
     Args:
         usage: of all queues.
         workload: a pending workload.
-        most: how many of its own queue are returned; None for all. Those directly before it are returned.
+        most: how many of its own queue are returned, those directly before it; None for all.
     """
     queue = usage.queue(workload.queue)
     if queue is None or workload.state == "inactive":
         return ()
-    own = []
-    for other in queue.pending:
-        if other is workload or other.subject.uid == workload.subject.uid:
-            break
-        if other.state == "pending":
-            own.append(other)
-    if most is not None and len(own) > most:
-        own = own[-most:]
+    before = takewhile(lambda other: other.subject.uid != workload.subject.uid, queue.pending)
+    own = deque((other for other in before if other.state == "pending"), maxlen=most)
     found = [WorkloadAhead(other.subject, queue.name, _why_before(other, workload)) for other in own]
     for neighbor in usage.sharing(queue):
         if neighbor.name == queue.name:

@@ -30,7 +30,7 @@ NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 def cluster_queue(name: str, nominal: str = "8", *, used: str = "0", cohort: str = "", **spec: Any) -> Object:
     """A ClusterQueue of one flavor."""
-    limits = {key: spec.pop(key) for key in ("borrowingLimit", "lendingLimit") if key in spec}
+    limits: Object = {key: spec.pop(key) for key in ("borrowingLimit", "lendingLimit") if key in spec}
     quota = {"name": GPU, "nominalQuota": nominal, **limits}
     group = {"coveredResources": [GPU], "flavors": [{"name": "mi300x", "resources": [quota]}]}
     body = {"resourceGroups": [group], **({"cohortName": cohort} if cohort else {}), **spec}
@@ -339,7 +339,7 @@ def test_a_chain_of_time_limits_is_followed() -> None:
     )
     estimates = start_estimates(found, found.queues[0], NOW)
     assert estimates["uid-team-third"].at == datetime(2026, 1, 1, 14, 0, 30, tzinfo=UTC)
-    assert estimates["uid-team-third"].basis == "at the time limit of Job team/second, once it runs"
+    assert estimates["uid-team-third"].basis == "after the time that Job team/second runs, which is ahead"
 
 
 def test_pods_that_ended_hold_nothing_and_finished_workloads_are_left_out() -> None:

@@ -32,6 +32,7 @@ from kaiwo_sandbox.demo.scenario import (
     Scenario,
 )
 from kaiwo_sandbox.demo.scenario_run import ScenarioRun
+from kaiwo_sandbox.demo.texts import explanations
 from kaiwo_sandbox.real_node import requirements
 from kaiwo_sandbox.real_node.node import GPUS
 
@@ -69,6 +70,13 @@ WAITS = {
     "needs-nvidia": _object("needs-nvidia", "ERROR", "NoGPUs", "no node has NVIDIA GPUs"),
     "with-data": _object("with-data", "PENDING", "Downloading", "Downloading"),
 }
+VERDICTS = {
+    "sixteen-gpus": "✘ GPUsExceedNode: ",
+    "exits-3": "✘ ExitCode: container workload of pod exits-3-",
+    "image-typo": "✘ ImagePullBackOff: ",
+}
+"""What `kaiwo why` says of the workloads in trouble at the end."""
+
 WAITING = [*(each for name, each in ENDS.items() if name not in WAITS), *WAITS.values()]
 
 
@@ -209,6 +217,22 @@ def test_a_priority_without_effect_is_not_done() -> None:
 
 
 @SCENARIOS
+def test_three_workloads_end_in_trouble_and_are_explained(scenario: Scenario) -> None:
+    """The demo ends with `kaiwo why` on each of them; the others complete or serve."""
+    troubled = {workload.name for workload in scenario.workloads if workload.in_trouble}
+    assert troubled == VERDICTS.keys()
+    for workload in scenario.workloads:
+        well = workload.final.status in ("COMPLETE", "READY")
+        assert well != workload.in_trouble
+
+
+def test_an_explanation_stands_below_its_command() -> None:
+    """As if the reader had typed it."""
+    lines = explanations({"train": "job/train\n\nverdict\n"})
+    assert lines[-4:] == ["$ kaiwo why train", "job/train", "", "verdict"]
+
+
+@SCENARIOS
 def test_the_demo_is_finished_when_every_workload_is_done(scenario: Scenario) -> None:
     """All have their final status, and those that wait were observed waiting."""
     run = ScenarioRun(scenario)
@@ -305,6 +329,9 @@ def test_the_demo_shows_every_workload_and_leaves_nothing(tmp_path: Path) -> Non
     seen = ("RUNNING", "COMPLETE", "ERROR", "FAILED", "READY", "ImagePullBackOff", "adds a node")
     for text in (*seen, "insufficient unused quota for amd.com/gpu"):
         assert text in ended.stdout
+    for name, verdict in VERDICTS.items():
+        assert f"$ kaiwo why {name}\n" in ended.stdout
+        assert verdict in ended.stdout.partition(f"$ kaiwo why {name}\n")[2]
     assert _left_below(tmp_path) == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

@@ -77,6 +77,7 @@ def _run(scenario: Scenario, *, keep: bool) -> int:
             environment = _start_control_plane(display, scenario, keep=keep)
             _prepare(display, environment, scenario)
             run = _watch(display, environment, scenario)
+            pages = _explain(display, environment, scenario)
             if keep:
                 environment.stop_downloads()
                 kept = True
@@ -86,7 +87,8 @@ def _run(scenario: Scenario, *, keep: bool) -> int:
                     "removing operator and control plane", "operator and control plane removed"
                 ):
                     environment.remove()
-    for line in (*texts.summary(run), *texts.next_steps(environment, scenario, keep=keep)):
+    steps = texts.next_steps(environment, scenario, keep=keep)
+    for line in (*texts.summary(run), *texts.explanations(pages), *steps):
         display.print(line)
     return kit.OK if run.finished() else kit.FAILED
 
@@ -194,6 +196,14 @@ def _watch(display: Display, environment: DemoEnvironment, scenario: Scenario) -
                     display.announce("the demo adds a node with 8 NVIDIA H100")
             time.sleep(_POLL_SECONDS)
     return run
+
+
+def _explain(display: Display, environment: DemoEnvironment, scenario: Scenario) -> dict[str, str]:
+    """What `kaiwo why` says of the workloads in trouble, by name."""
+    names = [workload.name for workload in scenario.workloads if workload.in_trouble]
+    command = f"kaiwo why, for {len(names)} workloads in trouble"
+    with display.step(command, command):
+        return {name: environment.explain(name) for name in names}
 
 
 def _stop() -> int:

@@ -201,6 +201,14 @@ class DemoEnvironment:
         """
         return self.submit(directory, changes=self._servers.changes if self._servers else ())
 
+    def explain(self, name: str) -> str:
+        """What `kaiwo why` says of a workload.
+
+        Raises:
+            Failure: the command failed.
+        """
+        return subcommands.run(("why", "-n", NAMESPACE, name), self._variables).stdout
+
     def list_workloads(self) -> list[Object]:
         """All live workloads."""
         return [item for path in _WORKLOADS for item in self.sandbox.api.get(path)["items"]]

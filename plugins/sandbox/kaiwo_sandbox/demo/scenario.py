@@ -66,6 +66,7 @@ class DemoWorkload:
         final: the status that it must end in.
         earlier: the status that must have been observed before.
         after: name of the workload that must have started before it.
+        in_trouble: it ends in trouble, and the demo shows what `kaiwo why` says of it.
     """
 
     name: str
@@ -74,6 +75,7 @@ class DemoWorkload:
     final: ExpectedStatus
     earlier: ExpectedStatus | None = None
     after: str = ""
+    in_trouble: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,18 +118,21 @@ _SIXTEEN = DemoWorkload(
     requests="16 AMD GPUs",
     lesson="No node has 16 GPUs: ERROR, with the number that fits.",
     final=ExpectedStatus("ERROR", ("GPUsExceedNode", "InsufficientGPUs"), "8"),
+    in_trouble=True,
 )
 _EXITS = DemoWorkload(
     name="exits-3",
     requests="1 AMD GPU",
     lesson="The script exited with code 3: FAILED, and not restarted.",
     final=ExpectedStatus("FAILED", text="3"),
+    in_trouble=True,
 )
 _IMAGE = DemoWorkload(
     name="image-typo",
     requests="1 AMD GPU",
     lesson="The image cannot be pulled (simulated): reported at once.",
     final=ExpectedStatus("STARTING", ("ImagePullBackOff", "ErrImagePull"), "image"),
+    in_trouble=True,
 )
 _NVIDIA = DemoWorkload(
     name="needs-nvidia",

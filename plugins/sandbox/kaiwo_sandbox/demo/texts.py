@@ -10,6 +10,8 @@ from kaiwo_sandbox.demo import subcommands
 from kaiwo_sandbox.demo.scenario import EXTRA
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kaiwo_sandbox.demo.environment import DemoEnvironment
     from kaiwo_sandbox.demo.scenario import Scenario
     from kaiwo_sandbox.demo.scenario_run import ScenarioRun
@@ -60,6 +62,14 @@ def summary(run: ScenarioRun) -> list[str]:
     return lines
 
 
+def explanations(pages: Mapping[str, str]) -> list[str]:
+    """The pages of `kaiwo why`, each below its command."""
+    lines = ["", "Why the others did not complete:"]
+    for name, page in pages.items():
+        lines += ["", f"$ kaiwo why {name}", *page.splitlines()]
+    return lines
+
+
 def next_steps(environment: DemoEnvironment, scenario: Scenario, *, keep: bool) -> list[str]:
     """Commands to try next, each with its purpose."""
     commands = _after_keep(environment, scenario) if keep else _after_removal(scenario)
@@ -75,6 +85,7 @@ def _after_keep(environment: DemoEnvironment, scenario: Scenario) -> list[tuple[
         (f"export KUBECONFIG={environment.sandbox.kubeconfig}", "use the cluster of the demo"),
         (f"{kaiwo} list", "all workloads, with their reasons"),
         (f"{kaiwo} status sixteen-gpus", "one workload in detail"),
+        (f"{kaiwo} why chat", "the verdict on any workload, with the chain of its objects"),
         (
             f"{kaiwo} plan -f {job} --offline --explain",
             "the objects it would create, and where each value comes from",
