@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench import cli_start, download, fanout, idle, live, pending, plan, queued, raw, rest, restart
+from bench import (
+    cli_start,
+    download,
+    fanout,
+    idle,
+    live,
+    pending,
+    plan,
+    queued,
+    raw,
+    rest,
+    restart,
+    run_folder,
+)
 from bench.report import Figure, Target
 from bench.subjects import started
 
@@ -110,6 +123,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "raw": lambda server, size: raw.run(server, size.raw),
+    "run": lambda server, _: run_folder.run(server),
     "idle": lambda server, size: idle.run(server, size.singles),
     "fanout": small,
     "large": large,

@@ -22,10 +22,12 @@ from kaiwo.client.errors import (
     WorkloadFailed,
     WorkloadNotFound,
 )
+from kaiwo.client.kinds import KAIWO_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Operator = Callable[..., Awaitable[OperatorProcess]]
@@ -114,6 +116,32 @@ def test_a_deletion_ends_a_wait_through_the_watch(client: Client) -> None:
         client.wait("train")
     timer.join()
     assert time.monotonic() - began < 20
+
+
+async def test_a_wait_goes_on_over_an_api_server_that_does_not_answer(
+    proxy: FaultProxy, client: Client, namespace: str, tmp_path: Path
+) -> None:
+    """Watches are cut and lists fail for a while, as when the API server restarts; nobody is told."""
+    client.submit(job("train"))
+    kubeconfig = proxy.write_kubeconfig(tmp_path / "proxied")
+    async with AsyncClient(kubeconfig=kubeconfig, namespace=namespace) as behind:
+        waiting = asyncio.ensure_future(behind.wait("train", until=("RUNNING",), timeout=60))
+        await proxy.cut_watches()
+        proxy.answer(503, method="GET", path="/kaiwojobs", times=5)
+        await proxy.cut_watches(30)
+        await asyncio.to_thread(_report_running, client, namespace)
+        (found,) = await waiting
+    assert found.status == "RUNNING"
+
+
+def _report_running(client: Client, namespace: str) -> None:
+    """Write a status as the operator does."""
+
+    async def patch() -> None:
+        status = {"status": {"status": "RUNNING", "reason": "Running", "message": "it runs"}}
+        await client._async.api.merge_patch(KAIWO_JOB, namespace, "train", status, subresource="status")
+
+    client._run(patch())
 
 
 def test_what_cannot_be_sent_is_an_error_of_its_own_type(client: Client) -> None:
