@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,7 +173,8 @@ async def test_logs_queues_and_nodes_come_from_the_same_client(client: Client, o
     client.submit(job("train", seconds="1s"))
     lines = list(client.logs("train", follow=True))
     assert any(b"simulated" in line.text for line in lines)
-    assert client.logs("train", tail=1) is not None
+    assert client.why("train").state == "ok"
+    assert client.report(timedelta(hours=1)).scope == client.namespace
     assert any(node.gpus for node in client.nodes().items)
 
 

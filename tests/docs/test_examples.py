@@ -113,7 +113,8 @@ def test_every_command_that_is_shown_exists(console_block: Any) -> None:
     """Commands and long options in console examples are those of the program."""
     for line in console_block.text.replace("\\\n", " ").splitlines():
         for call in re.findall(r"(?:^\$ |\| |&& )(?:kubectl )?kaiwo ([^|&#>]*)", line):
-            _check_call(call.split())
+            # What follows "--" is another program's.
+            _check_call(call.partition(" -- ")[0].split())
 
 
 def _check_call(words: list[str]) -> None:
