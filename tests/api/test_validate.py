@@ -83,8 +83,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (obj(image=5), 'spec.image: expected a string, got the number 5 (quote it: "5")'),
     (
         obj(env={"A": "b"}),
-        "spec.env: expected a list, got a mapping "
-        "(write each variable as two lines: - name: NAME, and value: VALUE indented below name)",
+        (
+            "spec.env: expected a list, got a mapping "
+            "(write each variable as two lines: - name: NAME, and value: VALUE indented below name)"
+        ),
     ),
     (obj(env=[{"value": "x"}]), "spec.env[0].name: is required (add it)"),
     (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from kaiwo.cli import options
 from kaiwo.cli.command_group import CommandEntry, LazyGroup, load
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import COMMANDS, kaiwo, program
+from kaiwo.cli.other_commands import EQUIVALENTS
 from kaiwo.engine import errors
 
 if TYPE_CHECKING:
@@ -443,6 +445,22 @@ def test_the_root_group_needs_a_command(cli: Cli) -> None:
     assert "Commands:" in result.out
     assert (result.code, result.err) == (2, "")
     assert isinstance(kaiwo, LazyGroup)
+
+
+def test_what_is_named_in_place_of_other_commands_exists() -> None:
+    """No hint leads to a command that is not there, and none hides a command."""
+    for word, text in EQUIVALENTS.items():
+        assert word not in COMMANDS
+        assert set(re.findall(r"kaiwo ([a-z-]+)", text)) <= set(COMMANDS), text
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_name_of_a_workload_can_be_completed(name: str) -> None:
+    """An argument NAME completes live names, in every command that has one."""
+    command = load(COMMANDS[name], name)
+    for param in command.params:
+        if isinstance(param, click.Argument) and param.name in {"name", "names"}:
+            assert getattr(param, "_custom_shell_complete", None) is not None
 
 
 def test_a_tab_behind_the_program_imports_no_command(home: Path) -> None:

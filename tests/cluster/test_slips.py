@@ -15,6 +15,7 @@ from kaiwo.api.crds import render_crds
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import kaiwo
 from kaiwo.client.kinds import KAIWO_JOB
+from kaiwo.engine.errors import ServerUnavailable
 from kaiwo.engine.resource import JOB, SECRET
 from kaiwo.plugin.loader import load
 
@@ -268,6 +269,19 @@ def test_ctrl_c_while_waiting(here: Cli, space: str, monkeypatch: pytest.MonkeyP
     assert (
         f"kaiwo status job/train -n {space} -w to come back, kaiwo delete job/train -n {space} to end" in said
     )
+
+
+def test_a_cluster_that_cannot_be_read_keeps_nobody_from_sending(
+    here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes, classes and configuration are read for the warnings alone."""
+    away = Mock(side_effect=ServerUnavailable(503, "ServiceUnavailable", "away"))
+    monkeypatch.setattr("kaiwo.cli.cluster_context.read_context", away)
+    write("gpus: 1")
+    code, said = here("submit", "job.yaml")
+    assert code == 0
+    assert "warning: not checked against the cluster: " in said
+    assert "job/train created" in said
 
 
 def test_a_change_that_would_not_be_applied(here: Cli, fresh: Sandbox, space: str) -> None:

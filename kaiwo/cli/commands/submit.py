@@ -141,13 +141,20 @@ def _preview(
         InvalidInput: a change that would not be applied to what runs.
     """
     from kaiwo.api.errors import Problem
+    from kaiwo.cli.failures import plain
     from kaiwo.cli.planning import Submission, plan_submitted
+    from kaiwo.engine.errors import EngineError
 
     submissions = [Submission(one.manifest, _before(one), one.change == "replaced") for one in sent]
     submissions = submissions or [Submission(manifest, manifest.obj) for manifest in manifests]
     problems = []
-    with kit.progress("planning workloads"):
-        planned = plan_submitted(submissions, plugins, cluster)
+    try:
+        with kit.progress("planning workloads"):
+            planned = plan_submitted(submissions, plugins, cluster)
+    except EngineError as error:
+        # What only the warnings need must not keep anybody from sending.
+        kit.say(f"warning: not checked against the cluster: {plain(error)}")
+        planned = plan_submitted(submissions, plugins, None)
     for one in planned:
         for warning in one.warnings:
             kit.say(f"warning: {one.label}: {warning}")

@@ -13,6 +13,8 @@ from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_kueue import kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
@@ -113,6 +115,13 @@ def usage_paths(facts: UsageFacts) -> tuple[tuple[str, ...], ...]:
     return visibility_paths(facts)
 
 
+def flavors(objects: Sequence[Object]) -> dict[str, dict[str, str]]:
+    """The labels of the nodes of each ResourceFlavor, by its name."""
+    from kaiwo_kueue.usage import flavor_labels
+
+    return flavor_labels(objects)
+
+
 def plan_setup(facts: SetupFacts) -> SetupPlan:
     """The default set-up of Kueue's queues."""
     from kaiwo_kueue.setup import plan_setup as plan
@@ -136,6 +145,8 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             usage=usage,
             usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),
             usage_paths=usage_paths,
+            flavors=flavors,
+            flavor_reads=(kinds.RESOURCE_FLAVOR,),
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,
