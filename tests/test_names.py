@@ -54,7 +54,7 @@ RETIRED = {
 }
 """Words that names may not contain, each with the word of Kubernetes and its controllers to use instead."""
 
-SHARED = {"Client": {"kaiwo/engine/client.py", "kaiwo/client/session.py"}}
+SHARED = {"Client": {"kaiwo/engine/client.py", "kaiwo/client/blocking.py"}}
 """Names that two classes have on purpose: the engine's client, and the one that scripts construct."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

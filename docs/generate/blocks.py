@@ -11,6 +11,7 @@ from docs.generate import commands, meanings
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
 from docs.generate.pages import StaleReferenceError, table
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
+from docs.generate.records import record_tables
 from kaiwo.api.status_words import TERMINAL, Status
 from kaiwo.host.settings import describe
 from kaiwo.plugin.loader import load
@@ -81,6 +82,7 @@ def blocks() -> dict[str, str]:
             ((f"`{key}`", f"`{name}`", default, text) for key, name, default, text in describe()),
         ),
         **_workload_fields(),
+        "client-records": record_tables(),
         "commands": commands.reference(),
     }
 

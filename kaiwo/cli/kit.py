@@ -180,11 +180,12 @@ def connection() -> Connection:
 
 
 @contextmanager
-def cluster(timeout: float = 30.0) -> Iterator[Cluster]:
+def cluster(timeout: float = 30.0, *, connections: int = 32) -> Iterator[Cluster]:
     """Connect to the cluster of the kubeconfig's context (or --context, --kubeconfig).
 
     Args:
         timeout: seconds for one request.
+        connections: how many are open at once; each costs a handshake.
 
     Raises:
         CredentialsError: no usable kubeconfig.
@@ -196,7 +197,7 @@ def cluster(timeout: float = 30.0) -> Iterator[Cluster]:
     with asyncio.Runner() as runner:
 
         async def connect() -> Client:
-            return Client(reached, user_agent=FIELD_MANAGER, timeout=timeout)
+            return Client(reached, user_agent=FIELD_MANAGER, timeout=timeout, concurrency=connections)
 
         client = runner.run(connect())
         try:

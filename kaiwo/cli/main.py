@@ -53,6 +53,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "doctor": CommandEntry(
         "kaiwo.cli.commands.doctor:doctor", "Check the cluster and say how to fix what fails."
     ),
+    "init": CommandEntry(
+        "kaiwo.cli.commands.init:init_command", "Show the default queue set-up, and write it on yes."
+    ),
     "manifests": CommandEntry(
         "kaiwo.cli.commands.manifests:manifests", "Print what an administrator installs."
     ),

@@ -9,11 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kaiwo.client.session import AsyncClient, Client
+    from kaiwo.client.blocking import Client
+    from kaiwo.client.session import AsyncClient
 
 __all__ = ["AsyncClient", "Client"]
 
-_PLACES = {"AsyncClient": "kaiwo.client.session", "Client": "kaiwo.client.session"}
+_PLACES = {"AsyncClient": "kaiwo.client.session", "Client": "kaiwo.client.blocking"}
 
 
 def __getattr__(name: str) -> Any:

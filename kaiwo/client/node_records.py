@@ -67,6 +67,7 @@ class NodeRecord(Record, frozen=True, kw_only=True):
     Attributes:
         name: its name.
         pool: name of its pool; empty for a node in none.
+        flavors: the queue system's flavors whose labels it has; empty where they are not known.
         state: ``Ready``, ``NotReady`` or ``Cordoned``.
         reason: why it is not ready, in the kubelet's words; empty when it is.
         taints: ``key=value:effect``, without the one that says that it is cordoned.
@@ -77,6 +78,7 @@ class NodeRecord(Record, frozen=True, kw_only=True):
 
     name: str
     pool: str
+    flavors: tuple[str, ...]
     state: str
     reason: str
     taints: tuple[str, ...]

@@ -44,6 +44,7 @@ def nodes_from(
     pods: Iterable[Object],
     vendors: Sequence[GpuVendor],
     config: ResolvedConfig | None,
+    flavors: Mapping[str, Mapping[str, str]] | None = None,
 ) -> NodeList:
     """The nodes with what uses them, from what was read. One pass over nodes and pods each.
 
@@ -52,11 +53,12 @@ def nodes_from(
         pods: Pod objects that have not ended.
         vendors: recognise GPUs.
         config: names expected nodes; None where it is not known.
+        flavors: labels of the nodes of each flavor; None where they are not known.
     """
     keys = [key for vendor in vendors for key in vendor.resource_keys]
     use = _use_by_node(pods, keys)
     items = sorted(
-        (_node(node, vendors, use) for node in nodes),
+        (_node(node, vendors, use, flavors or {}) for node in nodes),
         key=lambda item: (not item.gpus, item.gpus[0].vendor if item.gpus else "", item.pool, item.name),
     )
     expected = expected_nodes(config, vendors) if config is not None else ()
@@ -128,11 +130,17 @@ def _user(pod: Object) -> tuple[str, str, str, str]:
     return "Pod", namespace, str(metadata.get("name") or ""), user
 
 
-def _node(node: Object, vendors: Sequence[GpuVendor], use: Mapping[str, _Use]) -> NodeRecord:
+def _node(
+    node: Object,
+    vendors: Sequence[GpuVendor],
+    use: Mapping[str, _Use],
+    flavors: Mapping[str, Mapping[str, str]],
+) -> NodeRecord:
 
     fact = node_fact(node, vendors)
     used = use.get(fact.name, _Use({}, {}))
     state, reason = _state(node)
+    labels = labels_of(node)
     gpus = []
     for gpu in fact.gpus:
         amount = used.total.get(gpu.gpus.resource_key)
@@ -162,7 +170,10 @@ def _node(node: Object, vendors: Sequence[GpuVendor], use: Mapping[str, _Use]) -
     ]
     return NodeRecord(
         name=fact.name,
-        pool=labels_of(node).get(NODEPOOL, ""),
+        pool=labels.get(NODEPOOL, ""),
+        flavors=tuple(
+            name for name, wanted in flavors.items() if wanted and wanted.items() <= labels.items()
+        ),
         state=state,
         reason=reason,
         taints=_taints(node),

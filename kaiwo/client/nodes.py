@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.client.node_records import NodeList
     from kaiwo.engine.client import Client
@@ -34,10 +36,10 @@ async def list_nodes(
     from kaiwo.client.node_use import narrowed, nodes_from
     from kaiwo.engine.resource import NODE
 
-    nodes, (pods, pods_unseen), (config, config_unseen) = await asyncio.gather(
-        _collect(api.list(NODE)), _pods(api, namespace), _config(api)
+    nodes, (pods, pods_unseen), (config, config_unseen), flavors = await asyncio.gather(
+        _collect(api.list(NODE)), _pods(api, namespace), _config(api), _flavors(api, plugins)
     )
-    found = nodes_from(nodes, pods, plugins.vendors, config)
+    found = nodes_from(nodes, pods, plugins.vendors, config, flavors)
     unseen = tuple(text for text in (pods_unseen, config_unseen) if text)
     return narrowed(found, vendor=vendor, pool=pool, unseen=unseen)
 
@@ -60,6 +62,19 @@ async def _pods(api: Client, namespace: str) -> tuple[list[Object], str]:
     except Forbidden:
         return [], "use of the nodes: not allowed to list pods"
     return pods, f"use by others: allowed to list pods in namespace {namespace} only; GPUs may be less free"
+
+
+async def _flavors(api: Client, plugins: Plugins) -> Mapping[str, Mapping[str, str]]:
+    """Labels of the nodes of each flavor; empty without a queue system, and where they may not be listed."""
+    from kaiwo.engine.errors import Forbidden, NotFound
+
+    system = plugins.queue_system
+    if system is None or system.flavors is None:
+        return {}
+    try:
+        return system.flavors([obj for kind in system.flavor_reads for obj in await _collect(api.list(kind))])
+    except (Forbidden, NotFound):
+        return {}
 
 
 async def _config(api: Client) -> tuple[ResolvedConfig | None, str]:

@@ -194,6 +194,7 @@ class PodWatch:
                         version = obj["metadata"].get("resourceVersion") or version
                         if event != "BOOKMARK":
                             await take(event, obj)
+                await asyncio.sleep(_PAUSES[0])
                 continue
             except Gone:
                 pass

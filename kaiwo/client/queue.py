@@ -186,7 +186,8 @@ async def describe_queue(api: Client, plugins: Plugins, namespace: str, name: st
     if queue is None:
         names = {item.name for item in usage.queues}
         hint = did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}"
-        raise QueueNotFound(f'queue "{name}" not found', "; ".join((hint, *usage.unseen)))
+        workload = f"kaiwo status {name} shows the place of a workload"
+        raise QueueNotFound(f'queue "{name}" not found', "; ".join((hint, workload, *usage.unseen)))
     return details(usage, queue, datetime.now(UTC))
 
 

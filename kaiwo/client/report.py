@@ -174,7 +174,7 @@ def report_of(
     )
     unseen = [_DELETED, _OTHERS, _CHANGES]
     if known:
-        unseen.append("use by pods whose metrics have no pod and namespace")
+        unseen.append("use by pods whose metrics have no pod and namespace, or whose names were shortened")
     return GpuReport(
         start=format_time(start),
         end=format_time(end),

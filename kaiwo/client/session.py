@@ -1,35 +1,28 @@
-"""The Python client: `AsyncClient` for coroutines, `Client` for scripts and notebooks."""
+"""The Python client for coroutines; `kaiwo.client.blocking` has the one for scripts and notebooks."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-import weakref
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING
 
-from kaiwo.client import deletion, lookup, manifests, submission, user_config, waiting, workloads
+from kaiwo.client import deletion, manifests, submission, waiting, workloads
 from kaiwo.client.errors import InvalidArgument
 from kaiwo.client.kinds import KIND_NAMES, WORKLOADS
+from kaiwo.client.observing import ObservingClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kaiwo.api.validate import Validator
     from kaiwo.client.manifests import Manifest
     from kaiwo.client.run import RunRecord
-    from kaiwo.client.user_config import UserConfig
     from kaiwo.client.workloads import SubmitRecord, WorkloadRecord
-    from kaiwo.engine.client import Client as ApiClient
-    from kaiwo.engine.credentials import Connection
     from kaiwo.engine.resource import Object, Resource
 
-T = TypeVar("T")
 
-
-class AsyncClient:
+class AsyncClient(ObservingClient):
     """Kaiwo on one cluster, for coroutines.
 
     Use it as ``async with AsyncClient() as client``, or call `close` at the end. All methods belong to the
@@ -46,48 +39,6 @@ class AsyncClient:
         CredentialsError: no usable kubeconfig.
         InvalidArgument: kaiwoconfig.yaml cannot be read.
     """
-
-    def __init__(
-        self,
-        *,
-        kubeconfig: str | Path | None = None,
-        context: str | None = None,
-        namespace: str | None = None,
-        timeout: float = 30.0,
-    ) -> None:
-        from kaiwo.engine import credentials
-
-        self._config: UserConfig = user_config.load()
-        self._connection: Connection = credentials.load(kubeconfig, context)
-        self._timeout = timeout
-        self._open: ApiClient | None = None
-        self.namespace: str = namespace or self._config.namespace or self._connection.namespace
-
-    async def __aenter__(self) -> Self:
-        """Use as ``async with AsyncClient() as client``."""
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        """Close."""
-        await self.close()
-
-    async def close(self) -> None:
-        """Close all connections; a later call opens new ones."""
-        if self._open is not None:
-            opened, self._open = self._open, None
-            await opened.close()
-
-    @property
-    def api(self) -> ApiClient:
-        """The engine's client, for other kinds; only in the event loop."""
-        if self._open is None:
-            from kaiwo.engine.client import Client as ApiClient
-
-            asyncio.get_running_loop()
-            self._open = ApiClient(
-                self._connection, user_agent=submission.FIELD_MANAGER, timeout=self._timeout
-            )
-        return self._open
 
     async def submit(
         self,
@@ -319,187 +270,8 @@ class AsyncClient:
     @cached_property
     def _validator(self) -> Validator:
         from kaiwo.api.validate import Validator
-        from kaiwo.plugin.loader import RequiredPluginError, load
-        from kaiwo.plugin.selection import PluginSelection, SelectionError
 
-        try:
-            plugins = load(PluginSelection.of(environ=os.environ))
-        except (SelectionError, RequiredPluginError) as error:
-            raise InvalidArgument(str(error), "kaiwo plugins") from error
-        return Validator(plugins.fields(), plugins.settings_models())
-
-    async def _find(self, name: str, namespace: str | None) -> Object:
-        _, obj = await lookup.find_one(self.api, namespace or self.namespace, name)
-        return obj
-
-
-class Client:
-    """Kaiwo on one cluster, for scripts and notebooks: each method waits for its result.
-
-    It works inside a running event loop too, as in a notebook: its own loop runs in one thread in the
-    background. Use it as ``with Client() as client``, or call `close` at the end. Several threads may share
-    one. An interrupt (Ctrl-C) ends the call, not the client.
-
-    The arguments are those of `AsyncClient`, as are arguments, results and errors of all methods.
-    """
-
-    def __init__(
-        self,
-        *,
-        kubeconfig: str | Path | None = None,
-        context: str | None = None,
-        namespace: str | None = None,
-        timeout: float = 30.0,
-    ) -> None:
-        self._async = AsyncClient(
-            kubeconfig=kubeconfig, context=context, namespace=namespace, timeout=timeout
-        )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kaiwo-client", daemon=True)
-        self._thread.start()
-        # Also at the end of the interpreter, for a notebook that never closes it.
-        self._finalizer = weakref.finalize(self, _shut_down, self._async, self._loop, self._thread)
-
-    def __enter__(self) -> Self:
-        """Use as ``with Client() as client``."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close."""
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections and end the thread; doing it twice changes nothing more."""
-        self._finalizer()
-
-    @property
-    def namespace(self) -> str:
-        """For workloads that name none, and for lists."""
-        return self._async.namespace
-
-    def submit(
-        self, manifest: Manifest, *, replace: bool = False, take_over: bool = False, dry_run: bool = False
-    ) -> tuple[SubmitRecord, ...]:
-        """See `AsyncClient.submit`."""
-        return self._run(self._async.submit(manifest, replace=replace, take_over=take_over, dry_run=dry_run))
-
-    def run(
-        self,
-        *command: str,
-        folder: str | Path | None = None,
-        gpus: int = 0,
-        image: str = "",
-        name: str = "",
-        vendor: str = "",
-        replicas: int = 1,
-        ray: bool = False,
-        env: Mapping[str, str] | None = None,
-        secrets: Sequence[str] = (),
-        queue: str = "",
-        user: str = "",
-        storage: str = "",
-        git: str = "",
-        hf: Sequence[str] = (),
-        service: bool = False,
-        port: int = 0,
-        annotations: Mapping[str, str] | None = None,
-        namespace: str | None = None,
-    ) -> RunRecord:
-        """See `AsyncClient.run`."""
-        return self._run(
-            self._async.run(
-                *command,
-                folder=folder,
-                gpus=gpus,
-                image=image,
-                name=name,
-                vendor=vendor,
-                replicas=replicas,
-                ray=ray,
-                env=env,
-                secrets=secrets,
-                queue=queue,
-                user=user,
-                storage=storage,
-                git=git,
-                hf=hf,
-                service=service,
-                port=port,
-                annotations=annotations,
-                namespace=namespace,
-            )
-        )
-
-    def get(self, name: str, *, namespace: str | None = None) -> WorkloadRecord:
-        """See `AsyncClient.get`."""
-        return self._run(self._async.get(name, namespace=namespace))
-
-    def list(
-        self,
-        kind: str | None = None,
-        *,
-        user: str | None = None,
-        queue: str | None = None,
-        statuses: Collection[str] = (),
-        namespace: str | None = None,
-        all_namespaces: bool = False,
-    ) -> tuple[WorkloadRecord, ...]:
-        """See `AsyncClient.list`."""
-        return self._run(
-            self._async.list(
-                kind,
-                user=user,
-                queue=queue,
-                statuses=statuses,
-                namespace=namespace,
-                all_namespaces=all_namespaces,
-            )
-        )
-
-    def wait(
-        self,
-        *names: str,
-        until: Collection[str] = waiting.DONE,
-        timeout: float | None = None,
-        on_change: Callable[[WorkloadRecord], None] | None = None,
-        namespace: str | None = None,
-    ) -> tuple[WorkloadRecord, ...]:
-        """See `AsyncClient.wait`; `on_change` is called in the background thread."""
-        return self._run(
-            self._async.wait(*names, until=until, timeout=timeout, on_change=on_change, namespace=namespace)
-        )
-
-    def delete(
-        self, *names: str, wait: bool = True, timeout: float = 120.0, namespace: str | None = None
-    ) -> tuple[WorkloadRecord, ...]:
-        """See `AsyncClient.delete`."""
-        return self._run(self._async.delete(*names, wait=wait, timeout=timeout, namespace=namespace))
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if not self._finalizer.alive:
-            work.close()
-            raise InvalidArgument("the client is closed", "construct another one")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            # An interrupt must not leave the request running behind the user's back.
-            future.cancel()
-            raise
-
-
-def _shut_down(client: AsyncClient, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    async def end() -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await client.close()
-
-    asyncio.run_coroutine_threadsafe(end(), loop).result(timeout=10.0)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(timeout=10.0)
-    loop.close()
+        return Validator(self._plugins.fields(), self._plugins.settings_models())
 
 
 def _kinds(kind: str | None) -> tuple[Resource, ...]:

@@ -76,7 +76,8 @@ def _lines(wait: QueueWait) -> Iterator[str]:
     for other in wait.went_first[:_MOST]:
         yield f"{_named(other.workload)} was queued later and runs: {other.reason}"
     if wait.estimate:
-        yield f"it starts at {wait.estimate} at the latest: {wait.estimate_basis}"
+        latest = " at the latest" if wait.estimate_is_latest else ""
+        yield f"it starts at {wait.estimate}{latest}: {wait.estimate_basis}"
     elif wait.estimate_basis:
         yield wait.estimate_basis
 

@@ -9,6 +9,7 @@ others.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -20,13 +21,23 @@ MAX_VALUES = 100_000
 """Members of maps and items of lists that one member of an object may hold. They take 20 MB at most; a pod
 template of everyday size has a hundred."""
 
-_SMALL = 1 << 16
-"""Bytes of a member in which the path of what is too deep is searched: without recursion, 1.5 MB take a third
-of a second."""
+_SLOPE = 32
+"""Brackets for each peak of nested brackets below which a level is taken off all of them at once: a step of
+Python for each peak takes longer."""
 
-_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]', re.DOTALL)
+_FIRST, _LONGEST = 1 << 10, 1 << 14
+"""Bytes in which the end of a value is searched at once: it is usually near."""
+
+_SPACE = re.compile(rb"\s*+")
+_NAME = re.compile(rb'\s*+("[^"]*+")\s*+:')
+_SCALAR = re.compile(rb'\s*+(?:"[^"]*+"|[^"{}\[\],\s]++)?+\s*+')
+_MARK = re.compile(rb"\s*+([,}\]])")
+_BRACKET = re.compile(rb"[{}\[\]]")
+_RUNS = re.compile(rb"{+|}+")
+_CUT_OFF = "JSON that ends too early"
 _BRACES = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKETS_OR_QUOTES = bytes(set(range(256)) - set(b'{}[]"'))
+_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 _NO_MARKS_OR_QUOTES = bytes(set(range(256)) - set(b'{[,"'))
 
 
@@ -59,11 +70,7 @@ def too_deep(raw: bytes) -> bool:
     if opened <= MAX_DEPTH or opened - raw.count(b"{}") - raw.count(b"[]") < MAX_DEPTH:
         return False
     brackets = _outside_strings(raw, _NO_BRACKETS_OR_QUOTES)
-    for level in range(MAX_DEPTH):
-        if len(brackets) <= 2 * (MAX_DEPTH - level):
-            return False
-        brackets = brackets.replace(b"{}", b"")
-    return bool(brackets)
+    return max(_heights(brackets)) > MAX_DEPTH
 
 
 def too_large(raw: bytes) -> bool:
@@ -86,11 +93,26 @@ def _outside_strings(raw: bytes, dropped: bytes) -> bytes:
         raw: JSON.
         dropped: characters to leave out; quotes are not among them.
     """
-    if b"\\" in raw:
-        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     # A character is inside a string when an odd number of quotes precedes it; two in a row cancel out.
-    kept = raw.translate(_BRACES, dropped).replace(b'""', b"")
+    kept = _unescaped(raw).translate(_BRACES, dropped).replace(b'""', b"")
     return b"".join(kept.split(b'"')[::2])
+
+
+def _unescaped(raw: bytes) -> bytes:
+    """JSON of the same length in which every quote begins or ends a string."""
+    return raw.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in raw else raw
+
+
+def _heights(braces: bytes) -> list[int]:
+    """Levels above the first brace at the ends of runs of braces, among them the highest and the lowest."""
+    taken, peaks = 0, True
+    while peaks:
+        lower = braces.replace(b"{}", b"")
+        peaks = _SLOPE * (len(braces) - len(lower)) > 2 * len(braces)
+        braces, taken = lower, taken + (len(lower) < len(braces))
+    steps = (len(run) if run.startswith(b"{") else -len(run) for run in _RUNS.findall(braces))
+    heights = list(accumulate(steps, initial=0))
+    return [max(heights) + taken, *heights]
 
 
 def readable(raw: bytes) -> Readable:
@@ -141,31 +163,82 @@ def items(raw: bytes) -> list[bytes]:
 
 
 def _parts(raw: bytes) -> list[tuple[bytes, bytes]]:
-    """Names and values of an object, or the items of an array with empty names, without recursion."""
+    """Names and values of an object, or the items of an array with empty names, without recursion.
+
+    Raises:
+        ValueError: it ends too early.
+    """
     found: list[tuple[bytes, bytes]] = []
-    name = b""
-    depth = start = 1
-    for token in _TOKENS.finditer(raw, 1):
-        mark = token[0]
-        if mark in (b"{", b"["):
-            depth += 1
-        elif mark in (b"}", b"]"):
-            depth -= 1
-            if depth == 0:
-                value = raw[start : token.start()].strip()
-                return [*found, (name, value)] if value else found
-        elif depth == 1 and mark == b":":
-            name, start = raw[start : token.start()].strip(), token.end()
-        elif depth == 1 and mark == b",":
-            found.append((name, raw[start : token.start()].strip()))
-            name, start = b"", token.end()
-    raise ValueError("JSON that ends too early")
+    plain, named = _unescaped(raw), raw.startswith(b"{")
+    position = _after(_SPACE, plain, 1)
+    if plain[position : position + 1] in (b"}", b"]"):
+        return found
+    while True:
+        key = _NAME.match(plain, position) if named else None
+        start = key.end() if key else position
+        end = _after(_SCALAR, plain, start)
+        if plain[end : end + 1] in (b"{", b"["):
+            end = _end(plain, end)
+        mark = _MARK.match(plain, end)
+        if mark is None or (named and key is None):
+            raise ValueError(_CUT_OFF)
+        found.append((raw[key.start(1) : key.end(1)] if key else b"", raw[start:end].strip()))
+        if mark[1] != b",":
+            return found
+        position = mark.end()
+
+
+def _after(pattern: re.Pattern[bytes], text: bytes, position: int) -> int:
+    """Where the text that a pattern matches at a position ends."""
+    match = pattern.match(text, position)
+    return match.end() if match else position
+
+
+def _end(plain: bytes, start: int) -> int:
+    """Where the value ends that the bracket at `start` opens.
+
+    Args:
+        plain: JSON without escaped quotes.
+        start: the position of the bracket.
+
+    Raises:
+        ValueError: it does not end.
+    """
+    depth, quoted, position, length = 1, 0, start + 1, _FIRST
+    while position < len(plain):
+        pieces = plain[position : position + length].split(b'"')
+        braces = b"".join(pieces[quoted::2]).translate(_BRACES, _NO_BRACKETS)
+        if depth + min(_heights(braces)) <= 0:
+            return _end_within(pieces, position, depth, quoted=quoted)
+        depth += braces.count(b"{") - braces.count(b"}")
+        quoted ^= (len(pieces) - 1) & 1
+        position += length
+        length = min(2 * length, _LONGEST)
+    raise ValueError(_CUT_OFF)
+
+
+def _end_within(pieces: list[bytes], position: int, depth: int, *, quoted: int) -> int:
+    """Where a value ends whose end is in one of these pieces between quotes.
+
+    Args:
+        pieces: the pieces.
+        position: of the first one.
+        depth: how many brackets are open there.
+        quoted: 1 when the first piece is inside of a string.
+    """
+    for number, piece in enumerate(pieces):
+        for bracket in _BRACKET.finditer(piece) if number % 2 == quoted else ():
+            depth += 1 if bracket[0] in (b"{", b"[") else -1
+            if not depth:
+                return position + bracket.end()
+        position += len(piece) + 1
+    raise ValueError(_CUT_OFF)
 
 
 def _faults(name: str, value: bytes) -> str:
     """What is wrong with a member, with the path of the value below it that is, if it is one alone."""
     wrong = fault(value)
-    if not wrong or not value.startswith(b"{") or (len(value) > _SMALL and too_deep(value)):
+    if not wrong or not value.startswith(b"{"):
         return wrong and f"{name} {wrong}"
     found = ((member, fault(part)) for member, part in members(value).items())
     deeper = next((f"{name}.{member} {why}" for member, why in found if why), None)

@@ -37,7 +37,7 @@ def user_roles(plugins: Plugins, installation: str) -> list[RenderedManifest]:
     checked = (NODE, PRIORITY_CLASS, STORAGE_CLASS, KAIWO_CONFIG)
     kinds = tuple(kind.resource for kind in plugins.kinds())
     queue = plugins.queue_system
-    read_kinds = dict.fromkeys((*queue.reads, *queue.usage_reads)) if queue else ()
+    read_kinds = dict.fromkeys((*queue.reads, *queue.usage_reads, *queue.flavor_reads)) if queue else {}
     queues = tuple(kind for kind in read_kinds if kind not in queue.owned) if queue else ()
     queued = tuple(kind for kind in queue.usage_reads if kind.namespaced) if queue else ()
     configured = [

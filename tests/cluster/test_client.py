@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from kaiwo.client import AsyncClient, Client
 from kaiwo.client.errors import (
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook" / "train_and_watch.py"
+
 
 def job(name: str, *, seconds: str = "1s", **spec: Any) -> dict[str, Any]:
     """A job whose fake pod runs so long."""
@@ -36,6 +42,14 @@ def job(name: str, *, seconds: str = "1s", **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name, "annotations": {"kaiwo-sandbox/run-time": seconds}},
         "spec": {"image": "registry.example/train:1", "user": "jane", **spec},
     }
+
+
+def write_kubeconfig(source: str, target: Path, namespace: str) -> None:
+    """A kubeconfig whose contexts have this namespace."""
+    kubeconfig = yaml.safe_load(Path(source).read_text(encoding="utf-8"))
+    for context in kubeconfig["contexts"]:
+        context["context"]["namespace"] = namespace
+    target.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
 
 
 @pytest.fixture
@@ -122,3 +136,40 @@ def test_a_closed_client_says_so(client: Client) -> None:
     client.close()
     with pytest.raises(InvalidArgument, match="the client is closed"):
         client.list()
+
+
+async def test_logs_queues_and_nodes_come_from_the_same_client(client: Client, operator: Operator) -> None:
+    """Lines as they were written, and what the cluster has."""
+    await operator()
+    client.submit(job("train", seconds="1s"))
+    lines = list(client.logs("train", follow=True))
+    assert any(b"simulated" in line.text for line in lines)
+    assert client.logs("train", tail=1) is not None
+    assert any(node.gpus for node in client.nodes().items)
+
+
+def test_what_is_no_port_is_rejected_before_anything_is_opened(client: Client) -> None:
+    """A port forward is a context manager in both clients."""
+    with pytest.raises(InvalidArgument, match='got "web"'), client.port_forward("train", "web"):
+        pass
+    with pytest.raises(WorkloadNotFound), client.port_forward("train", 8080):
+        pass
+
+
+async def test_the_example_notebook_runs(
+    control_plane: Any, crds: None, namespace: str, operator: Operator, tmp_path: Path
+) -> None:
+    """As a script, from the first cell to the last."""
+    del crds
+    await operator()
+    write_kubeconfig(control_plane.kubeconfig, tmp_path / "kubeconfig", namespace)
+    env = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig"), "XDG_CONFIG_HOME": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-W", "error", NOTEBOOK, "registry.example/train:1",
+        env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), 120)
+    assert (process.returncode, err) == (0, b"")
+    assert b"1 files shipped" in out
+    assert b"3 jobs are complete" in out
+    assert b"simulated" in out

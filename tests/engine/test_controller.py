@@ -228,13 +228,13 @@ async def test_a_failing_key_function_stops_neither_watch_nor_controller() -> No
 async def test_long_work_without_pauses_lets_others_have_their_turn() -> None:
     """Ten thousand keys that never wait do not keep the lease from being renewed."""
     turns = 0
-    left = 3000
+    left = 10_000
     finished = asyncio.Event()
 
     async def reconcile(_: Key) -> None:
         nonlocal left
         left -= 1
-        sum(range(500))
+        sum(range(1500))
         if not left:
             finished.set()
 

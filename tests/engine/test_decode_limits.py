@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -141,3 +142,50 @@ def test_the_rest_of_a_large_object_can_be_read() -> None:
     assert readable(raw % (b"[]", many)).omitted == {"spec": "spec.job holds more than 100000 values"}
     assert fault(raw % (many, b"[]"))
     assert readable(raw % (many, b"[]")).omitted == {}
+
+
+@pytest.mark.parametrize("text", ["]", '\\"}', "\\\\", "é{", '"'])
+def test_parts_are_found_behind_long_values(text: str) -> None:
+    """Strings with brackets and escaped quotes stand anywhere in a value of 50 KB."""
+    for shift in range(len(text) + 3):
+        value = ["x" * shift, *[{text: [[text]]}, text] * 1500]
+        raw = json.dumps({"a": value, text: {"b": value}, "c": 1}).encode()
+        deep = raw[:-1] + b',"deep":' + nested(9000) + b"}"
+        found = members(deep)
+        assert found.pop("deep") == nested(9000)
+        assert {name: json.loads(part) for name, part in found.items()} == json.loads(raw)
+
+
+WIDE = {
+    "maps": b'{"":0}',
+    "lists": b"[]",
+    "numbers": b"0",
+    "texts": b'""',
+    "escapes": b'"\\"\\"\\"\\""',
+    "steps": b"[[]," * 30 + b"0" + b"]" * 30,
+    **{f"{levels} levels": b"[" * levels + b"]" * levels for levels in (4, 9, 16, 20, 40, 95)},
+}
+"""What 1.2 MB of a wide object may consist of."""
+
+SECONDS = 0.5
+"""CPU for one object; 0.2 is promised on a machine that does nothing else."""
+
+
+@pytest.mark.parametrize("levels", [1200, 8900])
+@pytest.mark.parametrize("item", WIDE.values(), ids=WIDE)
+def test_what_is_deep_and_wide_is_found_out_quickly(item: bytes, levels: int) -> None:
+    """The largest objects that the API server takes, whatever stands before, beside or inside the depth."""
+    wide = b"[" + b",".join([item] * (1_200_000 // (len(item) + 1))) + b"]"
+    deep = b'{"a":' * levels + b"%b" + b"}" * levels
+    managed = deep % b"{}"
+    for spec in (
+        b'{"job":' + deep % b"1" + b',"rayJob":' + wide + b"}",
+        b'{"rayJob":' + wide + b',"job":' + deep % b"1" + b"}",
+        b'{"job":' + deep % wide + b"}",
+    ):
+        raw = b'{"metadata":{"name":"n","managedFields":%b},"spec":%b}' % (managed, spec)
+        began = time.thread_time()
+        assert fault(raw) == "is nested more than 100 levels deep"
+        omitted = readable(raw).omitted
+        assert time.thread_time() - began < SECONDS
+        assert omitted["spec"].startswith(("spec.job is nested", "spec.rayJob holds"))

@@ -188,6 +188,35 @@ def test_a_second_real_node_is_refused_and_the_first_one_keeps_running(
     first.down()
 
 
+def test_pods_reach_the_api_server_of_a_sandbox_with_other_ports_than_the_one_before(
+    before: dict[str, Any], wait_for: Callable[..., Any]
+) -> None:
+    """A sandbox starts from a copy of etcd's data, which may be from one with other ports."""
+    del before
+    code = "import socket; socket.create_connection(('kubernetes.default', 443), 5)"
+    container = {"name": "c", "image": "registry.sandbox/python:3", "command": ["python3", "-c", code]}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "asks"},
+        "spec": {"containers": [container], "restartPolicy": "Never"},
+    }
+    pods = "/api/v1/namespaces/default/pods"
+    urls = []
+    for _ in range(2):
+        sandbox = Sandbox.up(_NAME, nodes="none", real_node=True, owned=True)
+        sandbox.api.create(pods, pod)
+
+        def ended(sandbox: Sandbox = sandbox) -> str:
+            phase = str(sandbox.api.get(f"{pods}/asks")["status"]["phase"])
+            return phase if phase in {"Succeeded", "Failed"} else ""
+
+        assert wait_for("the end of the pod", ended) == "Succeeded"
+        urls.append(sandbox.url)
+        sandbox.down()
+    assert urls[0] != urls[1], "both sandboxes had the same ports"
+
+
 def test_reset_gives_an_empty_node_that_runs_pods(
     before: dict[str, Any], wait_for: Callable[..., Any]
 ) -> None:

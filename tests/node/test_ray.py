@@ -68,7 +68,7 @@ def test_a_ray_job_computes_on_its_head_and_its_worker(
         rayJob={"spec": {"rayClusterSpec": CLUSTER}},
     )
     pods = wait_for(
-        "the submitter", lambda: len(found := groups(lab.pods("hosts"))) == 3 and found, seconds=240
+        "the submitter", lambda: len(found := groups(lab.pods("hosts"))) == 3 and found, seconds=480
     )
     status = lab.reaches("hosts", "COMPLETE", "FAILED", seconds=240)
     (submitter,) = pods[""]
@@ -103,7 +103,7 @@ def test_a_ray_service_answers(lab: Any, ray_image: str, wait_for: Callable[...,
         resources=RESOURCES,
         rayService={"spec": {"rayClusterConfig": CLUSTER}},
     )
-    lab.reaches("greeting", "READY", kind=KAIWO_SERVICE, seconds=400)
+    lab.reaches("greeting", "READY", kind=KAIWO_SERVICE, seconds=480)
     service = lab.api.get(f"{lab.core}/services/greeting-serve-svc")
     url = f"http://{service['spec']['clusterIP']}:8000/from/here"
     said = wait_for("an answer", lambda: answer(url))

@@ -53,6 +53,7 @@ def exec_command(
     from kaiwo.cli.remote_terminal import attach
     from kaiwo.client import exec as client_exec
     from kaiwo.client.lookup import find_one
+    from kaiwo.engine.errors import ConnectionBroken
 
     options.one_namespace()
     if script and words:
@@ -75,11 +76,16 @@ def exec_command(
                 chosen,
                 command,
                 container=container,
-                stdin=True if stdin else _has_stdin(),
+                stdin=stdin or _has_stdin(),
                 tty=wanted,
             )
             try:
                 return await attach(session, stdin=stdin or _has_stdin(), tty=wanted)
+            except ConnectionBroken as error:
+                raise kit.Failure(
+                    f"the connection to pod {chosen['metadata']['name']} broke; the command may still run",
+                    "run it again; what must not end with the connection belongs into a job",
+                ) from error
             finally:
                 await session.close()
 

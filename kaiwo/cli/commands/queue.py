@@ -21,7 +21,9 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     """Names of the queues that workloads can name; silent when the cluster does not answer at once."""
     system = kit.plugins().queue_system
     kinds = [kind for kind in system.usage_reads if kind.kind.endswith("Queue")] if system else []
-    return kit.complete_names(kinds)(ctx, param, incomplete)
+    # One by one: who may not list queues of the cluster may list those of the namespace.
+    names = {name for kind in kinds for name in kit.complete_names([kind])(ctx, param, incomplete)}
+    return sorted(names)
 
 
 @options.watchable

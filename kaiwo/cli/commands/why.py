@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from kaiwo.engine.client import Client
 
 
+_CONNECTIONS = 3
+"""A dozen small requests are answered in milliseconds; more handshakes would cost more than they save."""
+
+
 @click.command()
 @click.argument("name", shell_complete=kit.complete_names(WORKLOADS))
 @options.config_option
@@ -30,7 +34,7 @@ def why(*, name: str, config: str | None) -> None:
     """
     options.one_namespace()
     options.use_configured_namespace(user_config.load(config))
-    with kit.cluster() as cluster:
+    with kit.cluster(connections=_CONNECTIONS) as cluster:
         from kaiwo.cli.output import verdict_page
         from kaiwo.client.lookup import find_one
         from kaiwo.client.why import why as read_verdict

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import sys
 from contextlib import aclosing, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
+
+import click
 
 from kaiwo.cli import kit
 from kaiwo.cli.manage.rows import RowKey, workload_row
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.resource import Object
     from kaiwo.engine.store import CacheEvent
+    from kaiwo.plugin.registry import Plugins
 
 LOG_TAIL = 1000
 """Lines of each container's log that are shown at first."""
@@ -73,6 +77,7 @@ class ClusterSource:
         self._namespace = namespace
         self._rows: dict[RowKey, WorkloadRow] = {}
         self._client: Client | None = None
+        self._plugins: Plugins | None = None
 
     @property
     def client(self) -> Client:
@@ -119,16 +124,21 @@ class ClusterSource:
         return key
 
     async def details(self, row: WorkloadRow) -> str:
-        """The page of a workload, with ANSI colours."""
-        from kaiwo.cli.output import detail_view
+        """The verdict of ``kaiwo why``, then the page of ``kaiwo status``, with ANSI colours."""
+        from kaiwo.cli.output import detail_view, verdict_page
         from kaiwo.cli.workload_details import gather_details
         from kaiwo.client.created_kinds import created_kinds
+        from kaiwo.client.why import why
 
         workload = await self._get(row)
-        kinds = created_kinds(workload, kit.plugins())
-        found = await gather_details(self.client, workload, kinds)
+        verdict, found = await asyncio.gather(
+            why(self.client, self._loaded, workload),
+            gather_details(self.client, workload, created_kinds(workload, self._loaded())),
+        )
         page = _Page()
         with redirect_stdout(page), redirect_stderr(page):
+            verdict_page.write_verdict(verdict)
+            click.echo()
             detail_view.write_details(workload, found, datetime.now(UTC))
         return page.getvalue()
 
@@ -167,6 +177,11 @@ class ClusterSource:
         command, *rest = words
         program = "from kaiwo.cli.main import main; main()"
         return [sys.executable, "-c", program, command, *options, row.target, *rest]
+
+    def _loaded(self) -> Plugins:
+        if self._plugins is None:
+            self._plugins = kit.plugins()
+        return self._plugins
 
     async def _get(self, row: WorkloadRow) -> Object:
         return await self.client.get(BY_KIND[row.key.kind], row.key.namespace, row.key.name)

@@ -22,13 +22,13 @@ def write_nodes(found: NodeList, *, wide: bool = False) -> None:
 
     Args:
         found: what is known.
-        wide: with CPU and memory, nodes without GPUs, and all users of a node.
+        wide: with flavors, CPU and memory, nodes without GPUs, and all users of a node.
     """
     if found.totals:
         write_rows(_TOTAL_TITLES, [_total(item) for item in found.totals])
         click.echo()
     shown = [item for item in found.items if wide or item.gpus] or list(found.items)
-    titles = (*_NODE_TITLES, "CPU", "MEMORY") if wide else _NODE_TITLES
+    titles = (*_NODE_TITLES, "FLAVORS", "CPU", "MEMORY") if wide else _NODE_TITLES
     write_rows(titles, [_node(item, wide=wide) for item in shown])
     if len(shown) < len(found.items):
         hidden = len(found.items) - len(shown)
@@ -72,7 +72,7 @@ def _node(item: NodeRecord, *, wide: bool) -> tuple[Cell | str, ...]:
         Cell(state, _COLORS.get(item.state, "")),
         ", ".join(item.taints),
         ", ".join(names),
-        *(amounts + [""] * (2 - len(amounts)) if wide else []),
+        *([", ".join(item.flavors), *amounts, *[""] * (2 - len(amounts))] if wide else []),
     )
 
 

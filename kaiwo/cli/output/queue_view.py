@@ -8,6 +8,7 @@ import click
 
 from kaiwo.cli import duration as spans
 from kaiwo.cli.output.responsive import BAD, GOOD, WAITS, Cell, write_pair, write_rows
+from kaiwo.cli.terminal import clean
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.timestamps import parse_time
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _EXPLAINED = 3
 """Pending workloads that are explained on the page of a queue; ``-o wide`` explains all that are."""
 
+_SHOWN = 50
+"""Workloads in each table of a queue's page; ``-o wide`` shows all."""
+
 _RULES = {
     "StrictFIFO": "StrictFIFO: nothing goes before the first one, even where it would fit",
     "BestEffortFIFO": "BestEffortFIFO: one that fits goes before earlier ones that do not",
@@ -49,9 +53,8 @@ def write_queues(found: QueueList) -> None:
     write_rows(titles, [_queue_cells(queue) for queue in found.items])
     for item in found.unplaced:
         click.echo()
-        write_pair(
-            f"{member(item.workload)}:", item.message or "waits in a queue that does not exist", column=4
-        )
+        click.echo(clean(f"{member(item.workload)}:"))
+        write_pair("", item.message or "waits in a queue that does not exist", column=2)
 
 
 def _queue_cells(queue: QueueOverview) -> tuple[Cell | str, ...]:
@@ -94,7 +97,7 @@ def write_queue(found: QueueDetails, now: datetime, *, wide: bool = False) -> No
     Args:
         found: what is known.
         now: what ages are counted to.
-        wide: explain all pending workloads that are explained, not the first ones only.
+        wide: show all workloads, and explain all pending ones that are explained, not the first ones only.
     """
     queue = found.queue
     write_pair("Queue:", queue.name)
@@ -106,18 +109,26 @@ def write_queue(found: QueueDetails, now: datetime, *, wide: bool = False) -> No
     if queue.quotas:
         click.echo("\nQuotas:")
         write_rows(_QUOTA_TITLES, [_quota_cells(item) for item in queue.quotas], indent="  ")
+    most = None if wide else _SHOWN
     if found.holders:
         click.echo("\nAdmitted:")
         titles = ("WORKLOAD", "USER", "HOLDS", "PRIORITY", "SINCE", "ENDS", "MESSAGE")
-        write_rows(titles, [_holder_cells(item, now) for item in found.holders], indent="  ")
+        write_rows(titles, [_holder_cells(item, now) for item in found.holders[:most]], indent="  ")
+        _write_rest(len(found.holders), most)
     if found.waiting:
         click.echo("\nPending:")
         titles = ("POSITION", "WORKLOAD", "USER", "REQUESTS", "PRIORITY", "WAITS", "STARTS")
-        write_rows(titles, [_wait_cells(item, now) for item in found.waiting], indent="  ")
+        write_rows(titles, [_wait_cells(item, now) for item in found.waiting[:most]], indent="  ")
+        _write_rest(len(found.waiting), most)
     explained = [item for item in found.waiting if item.explained]
     for item in explained if wide else explained[:_EXPLAINED]:
-        click.echo(f"\n{member(item.workload)}:")
+        click.echo(f"\n{clean(member(item.workload))}:")
         write_wait(item, now, indent="  ")
+
+
+def _write_rest(number: int, most: int | None) -> None:
+    if most is not None and number > most:
+        click.echo(f"  and {number - most} more (-o wide)")
 
 
 def _namespaces(queue: QueueOverview) -> Iterable[str]:

@@ -119,6 +119,6 @@ def write_pair(title: str, text: str, *, column: int = 12, indent: str = "", col
         return
     width = terminal_width()
     lines = [clean(text)] if width is None else wrapped(text, width - len(indent) - column)
-    click.echo(f"{indent}{title:<{column}}{styled(lines[0], color)}")
+    click.echo(f"{indent}{clean(title):<{column}}{styled(lines[0], color)}")
     for line in lines[1:]:
         click.echo(indent + " " * column + styled(line, color))

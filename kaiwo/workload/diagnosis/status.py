@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.diagnosis.evidence import quoted_events
+from kaiwo.workload.diagnosis.evidence import log_lines, quoted_events
 from kaiwo.workload.diagnosis.model import Cause, DiagnosisFacts, text, title
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.diagnosis.pods import downloads
+from kaiwo.workload.json_access import lenient_maps, one_line
 from kaiwo.workload.observe.pod_status import PROBLEMS
 
 if TYPE_CHECKING:
@@ -104,10 +105,17 @@ def recorded(facts: DiagnosisFacts) -> Iterator[Cause]:
             reason or facts.word.capitalize(),
             message or f"the status is {facts.word}",
             state_of(facts.word, reason),
-            evidence=_ended(facts),
+            evidence=(*_ended(facts), *_of_download(facts)),
         )
 
 
 def _ended(facts: DiagnosisFacts) -> tuple[str, ...]:
-    at = text(lenient_map(facts.workload.get("status")).get("completionTime"))
+    at = text(facts.status.get("completionTime"))
     return (f"it ended at {at}",) if at else ()
+
+
+def _of_download(facts: DiagnosisFacts) -> tuple[str, ...]:
+    """What failed tries of the download left; without a child nothing else has pods."""
+    pods = [pod for pod in facts.pods if downloads(pod)] if facts.child is None else []
+    lines = [line for pod in pods for line in (*log_lines(facts, pod), *quoted_events(facts, pod))]
+    return tuple(dict.fromkeys(lines))

@@ -155,18 +155,24 @@ def _recorded_progress(workload: Workload) -> str:
 
 def _between(workload: Workload, owned: list[Object], job: Object) -> str:
     """The message between two attempts, and between the last one and the Job's own condition."""
-    line = last_line(owned)
-    if not line:
+    cause = _cause(owned)
+    if not cause:
         return _recorded_progress(workload)
-    return f"try{_count(job)} failed, the next one continues from there: {line}"
+    return f"try{_count(job)} failed, the next one continues from there: {cause}"
 
 
 def _progress(workload: Workload, owned: list[Object], job: Object, facts: Facts) -> str:
     """The message while an attempt runs: its progress, and before that why the one before failed."""
     reported = facts.progress.text if facts.progress else ""
-    if line := last_line(owned):
-        return f"try{_count(job)} failed ({line}), it goes on: {reported or DOWNLOADING}"
+    if cause := _cause(owned):
+        return f"try{_count(job)} failed ({cause}), it goes on: {reported or DOWNLOADING}"
     return reported or _recorded_progress(workload)
+
+
+def _cause(owned: list[Object]) -> str:
+    """Why the last try failed; empty where none did."""
+    code = _code(owned)
+    return last_line(owned) or (f"exit code {code}" if code is not None else "")
 
 
 def _count(job: Object) -> str:

@@ -80,6 +80,15 @@ def usage(facts: UsageFacts) -> QueueUsage:
     return QueueUsage(tuple(states), tuple(unplaced), tuple(_unseen(facts, pending.values())))
 
 
+def flavor_labels(flavors: Iterable[Object]) -> dict[str, dict[str, str]]:
+    """The labels that nodes of each ResourceFlavor have, by its name."""
+    found = {}
+    for flavor in flavors:
+        labels = lenient_map(spec_of(flavor).get("nodeLabels"))
+        found[name_of(flavor)] = {str(key): str(value) for key, value in labels.items()}
+    return found
+
+
 def _sort_in(
     workload: Object,
     leads_to: Mapping[tuple[str, str], str],

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kaiwo.engine.quantity import parse_quantity
 from kaiwo.plugin.queue_usage import UsageFacts
@@ -18,7 +20,7 @@ from kaiwo.workload.queues.order import (
 )
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 from kaiwo_kueue.pending_order import usage_paths
-from kaiwo_kueue.usage import usage
+from kaiwo_kueue.usage import flavor_labels, usage
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
@@ -414,6 +416,15 @@ def test_positions_come_from_the_visibility_interface() -> None:
         assert not any("positions" in text for text in found.unseen)
 
 
+def test_flavors_by_the_labels_of_their_nodes() -> None:
+    """A flavor without labels selects nothing by them."""
+    flavors: list[Object] = [
+        {"metadata": {"name": "mi300x"}, "spec": {"nodeLabels": {"kaiwo/gpu-model": "mi300x"}}},
+        {"metadata": {"name": "any"}},
+    ]
+    assert flavor_labels(flavors) == {"mi300x": {"kaiwo/gpu-model": "mi300x"}, "any": {}}
+
+
 def test_stopped_queues_say_so_and_unknown_queues_lead_nowhere() -> None:
     """A queue on hold is named as the reason; a Workload whose LocalQueue is absent is kept apart."""
     found = read(
@@ -442,3 +453,61 @@ def test_odd_objects_are_no_crash(odd: Object) -> None:
         {**base, **odd}, queues=({**base, **odd},), locals_=({**base, **odd},), cohorts=({**base, **odd},)
     )
     assert not found.unplaced
+
+
+amounts_of_gpus = st.integers(0, 12)
+limits = st.none() | st.integers(0, 8)
+members = st.lists(st.tuples(amounts_of_gpus, amounts_of_gpus, limits, limits), min_size=1, max_size=5)
+
+
+@given(members)
+def test_a_cohort_never_gives_more_than_it_has(cohort: list[tuple[int, int, int | None, int | None]]) -> None:
+    """Whatever the limits: what is free for one queue is unused by all, what is lent by its owner."""
+    queues = []
+    for at, (nominal, used, borrowing, lending) in enumerate(cohort):
+        bounds = {"borrowingLimit": borrowing, "lendingLimit": lending}
+        spec: Any = {key: str(value) for key, value in bounds.items() if value is not None}
+        queues.append(cluster_queue(f"q{at}", str(nominal), used=str(used), cohort="c", **spec))
+    found = read(queues=tuple(queues))
+    items = [(capacity(found, f"q{at}"), member) for at, member in enumerate(cohort)]
+    unused = max(0, sum(nominal - min(nominal, used) for nominal, used, _, _ in cohort))
+    for item, (nominal, used, borrowing, _) in items:
+        assert item.nominal is not None
+        assert item.free is not None
+        assert item.most is not None
+        free, lent, most = (amount.nano // 10**9 for amount in (item.free, item.lent, item.most))
+        assert 0 <= free <= unused
+        assert 0 <= lent <= max(0, nominal - used)
+        assert most <= sum(nominal for nominal, _, _, _ in cohort)
+        if borrowing is not None:
+            assert most <= nominal + borrowing
+        if used <= nominal:
+            assert lent + free >= nominal - used
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 8), st.integers(0, 59), st.integers(0, 2), st.none() | st.integers(60, 9999)
+        ),
+        max_size=12,
+    ),
+    st.sampled_from(["StrictFIFO", "BestEffortFIFO"]),
+)
+def test_estimates_follow_the_order_of_the_queue(
+    waiting: list[tuple[int, int, int, int | None]], strategy: str
+) -> None:
+    """Each has an estimate or a reason, and nobody starts before one that is ahead of it."""
+    workloads = [
+        workload(f"w{at}", gpus, minute=minute, priority=priority, maximumExecutionTimeSeconds=limit)
+        for at, (gpus, minute, priority, limit) in enumerate(waiting)
+    ]
+    holder = workload("holds", 8, admitted=True, maximumExecutionTimeSeconds=7200)
+    found = read(holder, *workloads, queues=(cluster_queue("q", used="8", queueingStrategy=strategy),))
+    (queue,) = found.queues
+    estimates = start_estimates(found, queue, NOW)
+    times = [estimates[item.subject.uid].at for item in queue.pending]
+    known = [moment for moment in times if moment is not None]
+    assert known == sorted(known)
+    assert times[: len(known)] == known  # behind one without an estimate there is none
+    assert all(estimates[item.subject.uid].basis for item in queue.pending)

@@ -87,7 +87,8 @@ def expecting() -> ResolvedConfig:
 
 def found() -> NodeList:
     """What is known of the scene."""
-    return nodes_from(*scene(), PLUGINS.vendors, expecting())
+    flavors = {"mi300x": {"kaiwo/nodepool": "amd-mi300x-8gpu"}, "any": {}, "other": {"kaiwo/nodepool": "x"}}
+    return nodes_from(*scene(), PLUGINS.vendors, expecting(), flavors)
 
 
 def test_use_and_totals_by_vendor_and_model() -> None:
@@ -107,6 +108,7 @@ def test_use_and_totals_by_vendor_and_model() -> None:
     totals = {(item.vendor, item.model): item for item in found().totals}
     amd = totals["amd", "mi300x"]
     assert (amd.nodes, amd.allocatable, amd.used, amd.free, amd.unavailable) == (2, 16, 10, 1, 5)
+    assert (known["amd-1"].flavors, known["nvidia-1"].flavors) == (("mi300x",), ())
     assert known["amd-1"].taints == ("amd.com/gpu=true:NoSchedule",)
     assert known["nvidia-1"].reason == "container runtime is down"
 

@@ -329,7 +329,10 @@ def test_an_unknown_queue_gets_a_suggestion() -> None:
     """A misspelt name, and the exit code of what is not found."""
     with pytest.raises(QueueNotFound, match='queue "visoin" not found') as error:
         described(Api(scene()), "visoin")
-    assert (error.value.next_step, error.value.exit_code) == ('did you mean "vision"?', 3)
+    assert error.value.exit_code == 3
+    assert error.value.next_step == (
+        'did you mean "vision"?; kaiwo status visoin shows the place of a workload'
+    )
 
 
 def test_an_empty_cluster_says_what_to_do(written: Callable[..., tuple[str, str]]) -> None:
@@ -351,6 +354,27 @@ def test_what_one_workload_waits_for() -> None:
 def test_escape_sequences_of_others_are_not_written(written: Callable[..., tuple[str, str]]) -> None:
     """A message of the cluster cannot move the cursor."""
     objects = scene()
-    objects["workloads"][2]["status"]["conditions"][0]["message"] = "\x1b[2Jgone"
+    for workload in objects["workloads"]:
+        workload["metadata"]["ownerReferences"][0]["name"] = "\x1b[2Jgone"
+        workload["status"]["conditions"][0]["message"] = "\x1b[2Jgone"
+    objects["kaiwojobs"] = []
+    stray = {**objects["workloads"][4], "metadata": {**objects["workloads"][4]["metadata"], "uid": "u"}}
+    stray["spec"] = {**stray["spec"], "queueName": "absent"}
+    objects["workloads"].append(stray)
     for width in (0, 60):
-        assert "\x1b[2J" not in written(described(Api(objects)), width, output="wide", color=False)[0]
+        pages = (listed(Api(objects)), described(Api(objects)))
+        for page in pages:
+            out = written(page, width, output="wide", color=False)[0]
+            assert "gone" in out
+            assert "\x1b[2J" not in out
+
+
+def test_a_long_queue_is_shortened_and_wide_shows_all(written: Callable[..., tuple[str, str]]) -> None:
+    """Sixty wait: fifty lines and a number."""
+    objects = scene()
+    objects["workloads"] += [queued(f"more-{n}", 1, n % 60) for n in range(60)]
+    found = described(Api(objects))
+    assert len(found.waiting) == 64
+    assert "  and 14 more (-o wide)\n" in written(found)[0]
+    assert "and 14 more" not in written(found, output="wide")[0]
+    assert [item.explained for item in found.waiting].count(True) == 50

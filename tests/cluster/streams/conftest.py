@@ -61,6 +61,16 @@ class Kubelet:
         """The file of a container's log."""
         return self._directory / f"{container}.log"
 
+    def restart(self, container: str = "main") -> None:
+        """Let the container's log be that of its previous instance."""
+        self.log_file(container).rename(self.log_file(f"{container}.previous"))
+        self.log_file(container).touch()
+
+    def rotate(self, container: str = "main") -> None:
+        """Rotate a container's log as kubelets do."""
+        self.log_file(container).rename(self.log_file(f"{container}.1"))
+        self.log_file(container).touch()
+
     def write(self, *texts: str, container: str = "main") -> None:
         """Let a container write lines."""
         with self.log_file(container).open("a") as file:

@@ -80,6 +80,33 @@ async def test_followed_logs_wait_for_pods_and_end_with_the_workload(kubelet: An
     assert (process.returncode, out + rest) == (0, b"one\ntwo\n")
 
 
+async def test_the_previous_log_is_read(kubelet: Any) -> None:
+    """Where there is none, the reason is given."""
+    await kubelet.run_pod("train-0")
+    kubelet.write("crash")
+    kubelet.restart()
+    kubelet.write("again")
+    assert await kubelet.kaiwo("logs", "train", "--previous") == (0, "crash\n", "")
+    assert await kubelet.kaiwo("logs", "train") == (0, "again\n", "")
+
+
+async def test_followed_logs_survive_rotation(kubelet: Any) -> None:
+    """The kubelet goes on with the new file, and so does the command."""
+    await kubelet.run_pod("train-0")
+    process = await kubelet.start("logs", "train", "-f")
+    out = b""
+    for number in range(3):
+        kubelet.write(*(f"line {number} {each}" for each in range(1000)))
+        out += await read_until(process.stdout, f"line {number} 999\n".encode())
+        kubelet.rotate()
+        await asyncio.sleep(0.3)
+    process.terminate()
+    await process.communicate()
+    assert out.decode().splitlines() == [
+        f"line {number} {each}" for number in range(3) for each in range(1000)
+    ]
+
+
 async def test_followed_logs_survive_an_api_server_that_restarts(kubelet: Any, control_plane: Any) -> None:
     """Lines written meanwhile come once."""
     await kubelet.run_pod("train-0")

@@ -379,6 +379,10 @@ def test_a_failed_try_stays_in_the_message_while_the_next_one_runs(fetching: Wor
     fetching.settle()
     assert reported(fetching) == ("PENDING", "Downloading")
     assert fetching.status["message"] == "try 1 of 4 failed (no answer), it goes on: Downloading"
+    killed = pod(phase="Failed", **container(terminated={"exitCode": 137}))
+    fetching.set(download_pods=(killed, running))
+    fetching.settle()
+    assert fetching.status["message"] == "try 1 of 4 failed (exit code 137), it goes on: Downloading"
 
 
 def test_a_missing_secret_is_reported_in_the_kubelets_words(fetching: World) -> None:

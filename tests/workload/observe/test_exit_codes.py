@@ -10,6 +10,11 @@ from kaiwo.workload.observe.exit_codes import exit_text
 
 POD = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"memory": "2Gi"}}}]}}
 
+UNLIMITED = (
+    "exited with code 137 (SIGKILL, not for its memory limit: the node was short of memory, "
+    "or a process killed it)"
+)
+
 
 @pytest.mark.parametrize(
     ("ended", "pod", "said"),
@@ -27,8 +32,7 @@ POD = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"memory": 
         (
             {"exitCode": 137, "reason": "Error"},
             POD,
-            "exited with code 137 (SIGKILL, not for its memory limit: the node was short of memory, or a "
-            "process killed it)",
+            UNLIMITED,
         ),
         (
             {"exitCode": 137},
