@@ -320,6 +320,25 @@ def test_a_new_job_with_gpus_of_a_missing_vendor_waits_for_it(world: World, spec
     assert state(world)[0] == "STARTING"
 
 
+def test_the_installed_plugin_of_a_vendor_is_named(world: World) -> None:
+    """The message says which plugin to select, for new workloads and for changes of live ones."""
+    installed = dataclasses.replace(WITHOUT, installed={"gpu_amd": "kaiwo-gpu-amd"})
+    world.registry = installed
+    world.obj["spec"]["gpus"] = 1
+    settles_without_writes(world)
+    assert state(world)[1] == "VendorNotLoaded"
+    assert "kaiwo-gpu-amd is installed: select its plugin gpu_amd" in state(world)[2]
+    world.registry = Registry.of(AMD)
+    world.obj = service("web", deployment=gpu_template("image:1"))
+    world.settle()
+    world.registry = installed
+    world.edit(deployment=gpu_template("image:2"))
+    settles_without_writes(world)
+    assert (
+        "kaiwo-gpu-amd is installed: select its plugin gpu_amd" in world.condition("SpecApplied")["message"]
+    )
+
+
 # Contributions to pods
 
 
