@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 - msgspec reads the annotation when the class is made
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec

@@ -5,7 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench import cli_start, download, fanout, idle, live, pending, plan, queued, raw, rest, restart
+from bench import (
+    cli_start,
+    download,
+    fanout,
+    idle,
+    live,
+    logs,
+    pending,
+    plan,
+    queued,
+    queues,
+    raw,
+    rest,
+    restart,
+    why,
+)
 from bench.report import Figure, Target
 from bench.subjects import started
 
@@ -106,9 +121,12 @@ def evenness(figures: list[Figure], size: Size) -> list[Figure]:
 OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "cli": lambda _: cli_start.run(),
     "plan": lambda _: plan.run(),
+    "logs": lambda size: logs.run(quick=size is QUICK),
+    "queues": lambda size: queues.run(size.live, size.live // 2),
     "download": lambda size: download.figures(quick=size is QUICK),
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
+    "why": lambda server, _: why.run(server),
     "raw": lambda server, size: raw.run(server, size.raw),
     "idle": lambda server, size: idle.run(server, size.singles),
     "fanout": small,

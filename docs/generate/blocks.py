@@ -7,14 +7,16 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from docs.generate import meanings
+from docs.generate import commands, meanings
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
 from docs.generate.pages import StaleReferenceError, table
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
+from docs.generate.records import record_tables
 from kaiwo.api.status_words import TERMINAL, Status
 from kaiwo.host.settings import describe
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
+from kaiwo.workload.diagnosis.next_commands import NEXT, next_command
 from kaiwo.workload.observe.pod_status import PROBLEMS
 from kaiwo.workload.status import OWN_CONDITIONS
 
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kaiwo.plugin.registry import Plugins
+
+_OF_OTHERS = {"BackoffLimitExceeded", "Inadmissible", "Preempted", "NodeLost", "PreemptedByScheduler"}
+"""Reasons that Kubernetes and Kueue give, explained in the text of the page."""
+
+_EARLY = meanings.CANNOT_RUN
+"""Reasons of workloads whose child does not exist, so that a corrected job needs no ``--replace``."""
 
 _FIELDS = ("field", "takes", "default", "meaning")
 _STATUS_MODULE = "kaiwo/workload/status.py"
@@ -55,6 +63,7 @@ def blocks() -> dict[str, str]:
     said = [use for use in uses(WORKLOADS) if use.call != "PlannedEvent"]
     _compare("workloads", _words_of_workloads(said), _known(), WORKLOADS)
     _check_statuses(said)
+    _check_commands()
     config = {use.reason for use in uses(CONFIG)}
     _compare("KaiwoConfig", config, meanings.OF_CONFIG, CONFIG)
     queues = {use.reason for use in uses(QUEUES) if use.call in ("SyncProblem", "_report", "Condition")}
@@ -73,6 +82,8 @@ def blocks() -> dict[str, str]:
             ((f"`{key}`", f"`{name}`", default, text) for key, name, default, text in describe()),
         ),
         **_workload_fields(),
+        "client-records": record_tables(),
+        "commands": commands.reference(),
     }
 
 
@@ -112,10 +123,17 @@ def _statuses() -> str:
 
 def _reasons(group: meanings.Meanings) -> str:
     rows = (
-        (f"`{reason}`", ", ".join(meaning.statuses.split()), meaning.text)
+        (f"`{reason}`", ", ".join(meaning.statuses.split()), meaning.text, f"`{_next_command(reason)}`")
         for reason, meaning in group.items()
     )
-    return table(("reason", "status", "meaning"), rows)
+    return table(("reason", "status", "meaning and what to do", "next command"), rows)
+
+
+def _next_command(code: str) -> str:
+    """The next command of a code as `kaiwo why` prints it, with words in capitals for names."""
+    return next_command(
+        code, kind="KaiwoJob", name="NAME", namespace="NAMESPACE", queue="QUEUE", created=code not in _EARLY
+    )
 
 
 def _conditions(said: Sequence[Use]) -> str:
@@ -182,6 +200,12 @@ def _compare(what: str, said: Collection[str], known: Collection[str], places: S
             f"{what}: the code does not say {', '.join(gone)} any more; take it out of "
             "docs/generate and run python -m docs.generate"
         )
+
+
+def _check_commands() -> None:
+    """Every code with a next command of its own is explained."""
+    if unknown := sorted(set(NEXT) - set(_known()) - _OF_OTHERS):
+        raise StaleReferenceError(f"next_commands.py: {', '.join(unknown)} have no meaning")
 
 
 def _check_statuses(said: Iterable[Use]) -> None:

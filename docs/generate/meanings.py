@@ -266,12 +266,46 @@ ENDED: Final[Meanings] = {
 }
 """Words of terminal statuses."""
 
+WHY: Final[Meanings] = {
+    "OperatorAbsent": Meaning(
+        "",
+        "No operator runs: nobody holds its Lease, or it was not renewed. Nothing happens to the workload, "
+        "and its status may be old. An administrator starts the operator.",
+    ),
+    "NotObserved": Meaning(
+        "",
+        "No operator has observed the workload, or its last change, yet. Perhaps the operator is busy, or "
+        "watches other namespaces.",
+    ),
+    "OperatorForbidden": Meaning(
+        "",
+        "The operator lacks rights; the message has the API server's words. An administrator applies "
+        "`kaiwo manifests rbac` again.",
+    ),
+    "ConfigInvalid": Meaning(
+        "",
+        "The KaiwoConfig is not in force as it is written; the last valid values are. The message names the "
+        "field.",
+    ),
+    "FailedMount": Meaning(
+        "",
+        "A volume, a Secret or a ConfigMap that a pod refers to does not exist or cannot be mounted. Create "
+        "it, or correct its name.",
+    ),
+    "Terminating": Meaning(
+        "", "The workload is being deleted. The message names the finalizers that it waits for."
+    ),
+    "Unknown": Meaning("", "Nothing that could be read says why; the warnings name what may not be read."),
+}
+"""Codes of `kaiwo why` that are no reasons of a status."""
+
 GROUPS: Final[dict[str, Meanings]] = {
     "cannot-run": CANNOT_RUN,
     "waits": WAITS,
     "runs": RUNS,
     "pods": PODS,
     "ended": ENDED,
+    "why": WHY,
 }
 
 ON_CONDITIONS: Final[dict[str, str]] = {

@@ -11,6 +11,8 @@ PATTERN = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
 
 _WHOLE = re.compile(PATTERN)
 _TERM = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_DAYS = re.compile(r"([0-9]{1,4})\s*(d|w|days?|weeks?)", re.IGNORECASE)
+_HOURS = {"d": 24, "day": 24, "days": 24, "w": 168, "week": 168, "weeks": 168}
 _MICROSECONDS = {
     "ns": Fraction(1, 1000),
     "us": Fraction(1),
@@ -38,7 +40,9 @@ def parse_duration(text: object) -> timedelta:
     """
     if not isinstance(text, str) or len(text) > MAX_LENGTH or not _WHOLE.match(text) or text.endswith("\n"):
         shown = str(text)[:40]
-        raise InvalidDuration(f'"{shown}" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"')
+        days = _DAYS.fullmatch(shown.strip())
+        hours = f'"{int(days[1]) * _HOURS[days[2].lower()]}h"' if days else '"90s", "30m", "1h30m" or "1.5h"'
+        raise InvalidDuration(f'"{shown}" is not a duration; write it as {hours}')
     total = Fraction(0)
     for whole, part, unit in _TERM.findall(text):
         total += Fraction(int((whole or "0") + part), 10 ** len(part)) * _MICROSECONDS[unit]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kaiwo.api.base_model import Model
+from kaiwo.api.config_names import DEFAULT_SCHEDULER
 from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.scalars import (
     QUALIFIED_NAME,
@@ -28,9 +29,6 @@ GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
 HISTORY = "kaiwo-config-history"
 """Name of the ConfigMap in the operator's namespace that keeps the last specs of the KaiwoConfig."""
-
-SINGLETON = "kaiwo"
-"""The only name that is used; the status of any other KaiwoConfig says that it is ignored."""
 
 
 _ClassName = Annotated[str, Field(max_length=253)]
@@ -152,7 +150,7 @@ class SchedulingSection(Model):
     """Scheduling."""
 
     kube_scheduler_name: Annotated[ObjectName, Field(description="Scheduler of generated pods.")] = (
-        "kaiwo-scheduler"
+        DEFAULT_SCHEDULER
     )
     pending_threshold_for_preemption: Annotated[
         DurationText,

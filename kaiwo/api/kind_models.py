@@ -19,7 +19,7 @@ from kaiwo.api.status import WorkloadStatus
 from kaiwo.api.workload_spec import JobSpec, ServiceSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pydantic.fields import FieldInfo
 
@@ -126,6 +126,21 @@ def known_fields(model: type[BaseModel], location: Sequence[str | int]) -> froze
     if not _is_model(current):
         return frozenset()
     return frozenset(info.alias or name for name, info in current.model_fields.items())
+
+
+def sections(model: type[BaseModel], *path: str) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+    """Path and field names of a section and of each section below it; those of list items are left out."""
+    names = known_fields(model, path)
+    if not names:
+        return
+    yield path, names
+    current: Any = model
+    for part in path:
+        info = next(info for name, info in current.model_fields.items() if part in (info.alias, name))
+        current = _unwrapped(info.annotation)
+    for name, info in current.model_fields.items():
+        if _is_model(_unwrapped(info.annotation)):
+            yield from sections(model, *path, info.alias or name)
 
 
 def _settings_model(settings: Mapping[str, type[BaseModel]]) -> Any:

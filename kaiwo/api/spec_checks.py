@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_volumes, check_volumes
 from kaiwo.api.duration import InvalidDuration, parse_duration
-from kaiwo.api.errors import Problem, join_path
-from kaiwo.api.kaiwoconfig import SINGLETON
+from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.metadata_checks import labels_problems
+from kaiwo.api.scalars import IMAGE, PATTERN_WORDS
 from kaiwo.api.shebang import command_of
 from kaiwo.api.spec_rules import DOWNLOAD_NEEDS_VOLUME, ONE_TOPOLOGY_LABEL, STORAGE_DISABLED
 from kaiwo.api.suggestion import did_you_mean
+from kaiwo.api.usual_slips import usual_slips
 from kaiwo.api.workload import GROUP
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from kaiwo.api.plugin_fields import WorkloadKind
+
+_IMAGE = re.compile(IMAGE)
 
 Found = tuple[list[Problem], list[Problem]]
 """Problems and warnings."""
@@ -31,6 +36,7 @@ def check_workload(kind: WorkloadKind, spec: Mapping[str, Any], *, on_ray: bool,
         *_gpus(spec, defaulted=defaulted),
         *_topology(spec),
         *_entrypoint(spec.get("entrypoint"), on_ray=on_ray),
+        *_image(spec.get("image")),
         *labels_problems(_mapping(spec.get("podTemplateSpecLabels")), ("spec", "podTemplateSpecLabels")),
         *check_env(spec.get("env"), "spec.env"),
         *check_secret_volumes(spec.get("secretVolumes"), "spec.secretVolumes"),
@@ -96,6 +102,18 @@ def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:
         yield Problem("spec.entrypoint", str(error))
 
 
+def _image(value: object) -> Iterator[Problem]:
+    """An image that no registry can have; the kubelet would say so after the pod was scheduled."""
+    if not isinstance(value, str) or not value or _IMAGE.fullmatch(value):
+        return
+    words = value.removeprefix("https://").removeprefix("http://").split()
+    near = next((word for word in reversed(words) if _IMAGE.fullmatch(word.lower())), "")
+    what = "the command" if len(words) > 1 else "the URL" if "://" in value else ""
+    shown = f"{what} {shorten(value)}".strip()
+    hint = f'write the image alone, for example "{near.lower()}"' if near else f"write {PATTERN_WORDS[IMAGE]}"
+    yield Problem("spec.image", f"{shown} is not an image reference", hint)
+
+
 def _storage(value: object) -> Iterator[Problem]:
     storage = _mapping(value)
     if storage is None or storage.get("storageEnabled") is not True:
@@ -142,6 +160,7 @@ def _warnings(
                 "spec.gpus", f"{total} becomes {product}: replicas times gpusPerReplica", "leave gpus out"
             )
     yield from _own_labels(spec.get("podTemplateSpecLabels"))
+    yield from usual_slips(spec, on_ray=on_ray)
     storage = _mapping(spec.get("storage")) or {}
     for name in ("data", "huggingFace"):
         if STORAGE_DISABLED.violated(storage.get("storageEnabled"), storage.get(name)):

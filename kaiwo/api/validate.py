@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from kaiwo.api.errors import Problem, join_path, shorten
+from kaiwo.api.errors import UNKNOWN_FIELD, Problem, join_path, shorten
+from kaiwo.api.field_hints import field_hint
 from kaiwo.api.kind_models import KINDS, Kind, compose, known_fields
 from kaiwo.api.metadata_checks import check_metadata
 from kaiwo.api.name_rules import runs_on_ray
@@ -15,6 +16,7 @@ from kaiwo.api.spec_checks import check_config, check_workload
 from kaiwo.api.spec_size import size_problem
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.api.validation_errors import explain
+from kaiwo.engine.field_paths import parse_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -94,7 +96,8 @@ class Validator:
             found, warnings = check_workload(kind, spec, on_ray=bool(ray), defaulted=defaulted)
             if not problems:
                 warnings += self._warned(kind, spec)
-        return Validation(_unique([*problems, *found]), _unique(warnings))
+        hinted = [_hinted(problem, model) for problem in (*problems, *found)]
+        return Validation(_unique(hinted), _unique(warnings))
 
     def _warned(self, kind: Kind, spec: Mapping[str, Any]) -> Iterator[Problem]:
         """Warnings about valid values from the plugins that declare the fields."""
@@ -105,6 +108,13 @@ class Validator:
             if field.kind == kind and field.warn is not None and value is not None:
                 for problem in _said(field.warn, value):
                     yield replace(problem, path=join_path(("spec", *field.path)) + problem.path)
+
+
+def _hinted(problem: Problem, model: type[Model]) -> Problem:
+    """A problem about an unknown field with the field that was probably meant, at any level."""
+    path = parse_path(problem.path) if problem.message == UNKNOWN_FIELD else None
+    hint = field_hint(model, path) if path else ""
+    return replace(problem, hint=hint) if hint else problem
 
 
 def _said(warn: Callable[[object], Iterable[Problem]], value: object) -> tuple[Problem, ...]:

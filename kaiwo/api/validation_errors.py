@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import (
@@ -76,9 +77,19 @@ def _problem(
     if kind == "string_type":
         return not_a_string(path, value)
     message, hint = _MESSAGES.get(kind, _OTHER)
+    hint = _shape_hint(path, value) or hint
     shown = describe_type(value) if isinstance(value, dict | list) else shorten(value)
     fields = {"value": shown, "got": describe(value), "type": describe_type(value), **bounds}
     return Problem(path, message.format_map(fields), hint.format_map(fields))
+
+
+def _shape_hint(path: str, value: object) -> str:
+    """How to write a value whose shape is a usual slip, without the value; empty for other values."""
+    if path.endswith("env") or ".env[" in path:
+        return f"write each variable as {_VARIABLE}" if isinstance(value, str | dict | list) else ""
+    if isinstance(value, str) and (key := _GLUED.match(value)):
+        return f'put a blank after the colon: "{key[1]}: ..."'
+    return ""
 
 
 def _listing(known: Collection[str]) -> str:
@@ -87,6 +98,11 @@ def _listing(known: Collection[str]) -> str:
         return "remove it" if not names else "see the reference for the known fields"
     return "known here: " + ", ".join(names)
 
+
+_VARIABLE = "two lines: - name: NAME, and value: VALUE indented below name"
+
+_GLUED = re.compile(r"([a-z][A-Za-z]*):\S")
+"""A key and a value without the blank that YAML needs between them."""
 
 _MAPPING = ("expected a mapping, got {type}", "write it as indented key: value lines")
 _LIST = ("expected a list, got {type}", "start each item on a line of its own with a dash")

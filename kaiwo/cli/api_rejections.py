@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kaiwo.api.errors import UNKNOWN_FIELD, Problem
-from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure, plain
+from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, plain
 
 if TYPE_CHECKING:
     from kaiwo.cli.input_files.problems import LocatedProblem
@@ -36,6 +36,7 @@ def rejections(manifest: WorkloadFile, error: BaseException) -> list[LocatedProb
 
 
 def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
+    from kaiwo.client.errors import ClientError
     from kaiwo.engine import errors
 
     match error:
@@ -47,6 +48,8 @@ def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
             return [Problem("metadata.namespace", f'namespace "{namespace}" not found', hint)]
         case errors.Forbidden() if denial := denied_by_policy(error):
             return [Problem("", f"refused by a policy of the cluster: {denial}")]
+        case errors.Forbidden(status=401):
+            raise error
         case errors.Forbidden():
             hint = "kubectl auth whoami shows who you are; ask an administrator for the right"
             return [Problem("", f"not allowed: {error}", hint)]
@@ -57,7 +60,7 @@ def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
             return [Problem("", f"rejected by the API server: {error}")]
         case errors.ConnectionBroken():
             return [Problem("", f"no answer from the API server: {plain(error)}", "run the command again")]
-        case Failure() if error.next_step:
+        case ClientError():
             return [Problem("", error.message, error.next_step)]
     raise error
 

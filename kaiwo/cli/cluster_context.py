@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.errors import InvalidConfig, render
-from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
-from kaiwo.cli.workload_kinds import KAIWO_CONFIG
+from kaiwo.client.kinds import KAIWO_CONFIG
 from kaiwo.engine.cached_object import managers_of
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import (
@@ -62,12 +62,14 @@ class ExistingObjects:
         pods: its pods.
         download_pods: the pods of its download Job.
         auxiliaries: its volumes and what downloads into them, by kind and name.
+        hidden: whether the user may not read the child, so that nothing is known of it.
     """
 
     live: Object | None = None
     pods: tuple[Object, ...] = ()
     download_pods: tuple[Object, ...] = ()
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
+    hidden: bool = False
 
     @property
     def made(self) -> frozenset[str]:
@@ -148,8 +150,13 @@ def assumed_context(plugins: Plugins) -> ClusterContext:
     return ClusterContext(config=config, settings=_settings(plugins, config))
 
 
-def read_context(cluster: Cluster, plugins: Plugins) -> ClusterContext:
+def read_context(cluster: Cluster, plugins: Plugins, *, level: int = 0) -> ClusterContext:
     """Everything that a plan reads from the cluster.
+
+    Args:
+        cluster: where to read.
+        plugins: what is loaded.
+        level: verbosity from which it is said what may not be read.
 
     Raises:
         EngineError: it does not answer.
@@ -170,7 +177,7 @@ def read_context(cluster: Cluster, plugins: Plugins) -> ClusterContext:
             found = None if resource in queue.owned else _list(cluster, resource, hidden)
             if found is not None:
                 read[resource] = tuple(found)
-    _warn_of_hidden(hidden)
+    _warn_of_hidden(hidden, level)
     return ClusterContext(
         config=config,
         nodes=None
@@ -194,8 +201,10 @@ def read_existing(cluster: Cluster, workload: Workload, child: Resource) -> Exis
     """What the cluster has of a workload."""
     try:
         live: Object | None = cluster.get(child, workload.namespace, workload.name)
-    except (NotFound, Forbidden):
+    except NotFound:
         live = None
+    except Forbidden:
+        return ExistingObjects(hidden=True)
     if not workload.uid:
         return ExistingObjects(live)
     own = f"{RUN_ID}={workload.uid}"
@@ -304,10 +313,10 @@ def _list(
         return None
 
 
-def _warn_of_hidden(hidden: Sequence[Resource]) -> None:
+def _warn_of_hidden(hidden: Sequence[Resource], level: int = 0) -> None:
     if hidden:
         kinds = ", ".join(str(resource) for resource in hidden)
-        kit.say(f"warning: not allowed to list {kinds}; what depends on them is not checked")
+        kit.say(f"warning: not allowed to list {kinds}; what depends on them is not checked", level=level)
 
 
 def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseModel]:

@@ -13,6 +13,8 @@ from kaiwo.cli import options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from click.shell_completion import CompletionItem
+
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
@@ -58,11 +60,16 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; None if there is none of that name."""
-        del ctx
         entry = self._table.get(cmd_name) or self._listed().get(cmd_name) or self._find(cmd_name)
         if entry is None:
             return None
-        return options.share(load(entry, cmd_name))
+        try:
+            return options.share(load(entry, cmd_name))
+        except click.ClickException:
+            if ctx.resilient_parsing:
+                # A tab must not print an error over the line that is being typed.
+                return None
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -78,10 +85,23 @@ class LazyGroup(click.Group):
             # A shell that completes behind a misspelt command shows nothing.
             return None, None, args
         from kaiwo.api.suggestion import did_you_mean
+        from kaiwo.cli.other_commands import EQUIVALENTS
 
+        if name in EQUIVALENTS:
+            raise click.UsageError(f'unknown command "{name}"; use {EQUIVALENTS[name]}', ctx=ctx)
         known = self.list_commands(ctx)
         hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
         raise click.UsageError(f'unknown command "{name}"; {hint}', ctx=ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names from the tables, importing no command, and the options of this group."""
+        from click.shell_completion import CompletionItem
+
+        entries = {**self._listed(), **self._table}
+        names = [name for name in self.list_commands(ctx) if not entries[name].hidden]
+        found = [CompletionItem(name, help=entries[name].help) for name in names]
+        options_of_group = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(item for item in found if item.value.startswith(incomplete)), *options_of_group]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands from the table's words, importing none."""

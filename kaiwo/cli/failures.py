@@ -23,6 +23,11 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 LINE_END = "\n"  # may stand in a message that lists several things
 
 
+_CREDENTIALS_HINT = (
+    "kubectl config get-contexts; without a cluster: kaiwo submit --dry-run=client, kaiwo plan --offline"
+)
+
+
 class Failure(click.ClickException):
     """A command failed.
 
@@ -85,16 +90,22 @@ def _reworded(error: click.ClickException) -> Failure:
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"{error.ctx.command_path} --help"
+        if isinstance(error, click.NoSuchOption) and "sets" in (p.name for p in error.ctx.command.params):
+            name = error.option_name.lstrip("-")
+            hint = f"a field of the file is changed with --set {name}=VALUE; {hint}"
     return Failure(text, hint, code=error.exit_code)
 
 
 def translated(error: Exception) -> Failure | None:
-    """The engine's errors in the command line's words; None for an error of no known type."""
+    """The errors of client and engine in the command line's words; None for an error of no known type."""
+    from kaiwo.client.errors import ClientError
     from kaiwo.engine import errors
 
     match error:
+        case ClientError():
+            return Failure(error.message, error.next_step, code=error.exit_code)
         case errors.CredentialsError():
-            return Failure(str(error), "kubectl config get-contexts")
+            return Failure(str(error), _CREDENTIALS_HINT)
         case errors.ConnectionBroken():
             return Failure(f"no answer from the API server: {plain(error)}", "kubectl cluster-info")
         case errors.Forbidden(status=401):

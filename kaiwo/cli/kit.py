@@ -23,10 +23,12 @@ import click
 from kaiwo.cli.failures import FAILED, INTERRUPTED, NOT_FOUND, OK, TIMED_OUT, USAGE, Failure
 from kaiwo.cli.options import Format, GlobalOptions, settings
 from kaiwo.cli.output.objects import emit
+from kaiwo.cli.output.progress import erase, progress
 from kaiwo.cli.output.serialization import dump
 from kaiwo.cli.output.table import Column
 from kaiwo.cli.terminal import STATUS_COLORS, clean, styled_status
-from kaiwo.cli.workload_kinds import WORKLOADS
+from kaiwo.client.kinds import WORKLOADS
+from kaiwo.client.submission import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -58,14 +60,12 @@ __all__ = [
     "dump",
     "emit",
     "plugins",
+    "progress",
     "say",
     "settings",
     "styled_status",
     "warn_broken",
 ]
-
-FIELD_MANAGER = "kaiwo-cli"
-"""Owner of the fields that people send with the command line, apart from the operator's ``kaiwo``."""
 
 T = TypeVar("T")
 
@@ -78,6 +78,7 @@ def say(text: str, *, level: int = 0) -> None:
         level: 0 is silenced by ``-q``; 1 is written with ``-v`` only.
     """
     if settings().verbosity >= level:
+        erase()
         click.echo(clean(text, keep="\n"), err=True)
 
 
@@ -94,6 +95,11 @@ class Cluster:
         self._client = client
         self.namespace = namespace
         self.everywhere = everywhere
+
+    @property
+    def api(self) -> Client:
+        """The asynchronous client, for coroutines that `run` runs."""
+        return self._client
 
     @property
     def scope(self) -> str | None:
@@ -174,11 +180,12 @@ def connection() -> Connection:
 
 
 @contextmanager
-def cluster(timeout: float = 30.0) -> Iterator[Cluster]:
+def cluster(timeout: float = 30.0, *, connections: int = 32) -> Iterator[Cluster]:
     """Connect to the cluster of the kubeconfig's context (or --context, --kubeconfig).
 
     Args:
         timeout: seconds for one request.
+        connections: how many are open at once; each costs a handshake.
 
     Raises:
         CredentialsError: no usable kubeconfig.
@@ -190,7 +197,7 @@ def cluster(timeout: float = 30.0) -> Iterator[Cluster]:
     with asyncio.Runner() as runner:
 
         async def connect() -> Client:
-            return Client(reached, user_agent=FIELD_MANAGER, timeout=timeout)
+            return Client(reached, user_agent=FIELD_MANAGER, timeout=timeout, concurrency=connections)
 
         client = runner.run(connect())
         try:
@@ -231,11 +238,12 @@ def complete_names(kinds: Sequence[Any]) -> Callable[[click.Context, click.Param
 
     def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         del param
-        from kaiwo.cli import user_config
+        from kaiwo.cli.options import use_configured_namespace
+        from kaiwo.client import user_config
 
         try:
             with ctx.scope():
-                user_config.use_configured_namespace(user_config.load(ctx.params.get("config")))
+                use_configured_namespace(user_config.load(ctx.params.get("config")))
             with ctx.scope(), cluster(timeout=2.0) as live:
                 found = [obj["metadata"]["name"] for kind in kinds for obj in live.list(kind, live.scope)]
         except Exception:  # noqa: BLE001  a shell that completes must never print an error

@@ -22,15 +22,38 @@ COMMANDS: dict[str, CommandEntry] = {
     "submit": CommandEntry(
         "kaiwo.cli.commands.submit:submit", "Send workloads to the cluster, new or changed."
     ),
+    "run": CommandEntry("kaiwo.cli.commands.run:run", "Run a command, in a copy of the working directory."),
     "list": CommandEntry("kaiwo.cli.commands.list:list_command", "List workloads, your own first."),
     "status": CommandEntry(
         "kaiwo.cli.commands.status:status", "Show one workload: state, reason, objects, pods, events."
     ),
     "describe": CommandEntry("kaiwo.cli.commands.status:status", "The same as status.", hidden=True),
+    "why": CommandEntry(
+        "kaiwo.cli.commands.why:why", "Say why a workload does not run, and what to do next."
+    ),
+    "logs": CommandEntry("kaiwo.cli.commands.logs:logs", "Print the logs of a workload's pods."),
+    "exec": CommandEntry("kaiwo.cli.commands.exec:exec_command", "Run a command in a pod of a workload."),
+    "port-forward": CommandEntry(
+        "kaiwo.cli.commands.port_forward:port_forward", "Forward local ports to a pod of a workload."
+    ),
+    "monitor": CommandEntry("kaiwo.cli.commands.monitor:monitor", "Show the GPU use of a workload's pods."),
+    "queue": CommandEntry("kaiwo.cli.commands.queue:queue", "Show quotas, who holds them and who waits."),
+    "nodes": CommandEntry("kaiwo.cli.commands.nodes:nodes", "Show nodes: GPUs, and who uses them."),
+    "report": CommandEntry(
+        "kaiwo.cli.commands.report:report", "Show GPU-hours reserved, used, idle and waiting."
+    ),
     "delete": CommandEntry("kaiwo.cli.commands.delete:delete", "Delete workloads."),
     "cancel": CommandEntry("kaiwo.cli.commands.delete:delete", "The same as delete.", hidden=True),
     "plan": CommandEntry(
         "kaiwo.cli.commands.plan:plan", "Show the objects that a workload would create, and why."
+    ),
+    "manage": CommandEntry("kaiwo.cli.commands.manage:manage", "Show the workloads on a full screen, live."),
+    "ui": CommandEntry("kaiwo.cli.commands.manage:manage", "The same as manage.", hidden=True),
+    "doctor": CommandEntry(
+        "kaiwo.cli.commands.doctor:doctor", "Check the cluster and say how to fix what fails."
+    ),
+    "init": CommandEntry(
+        "kaiwo.cli.commands.init:init_command", "Show the default queue set-up, and write it on yes."
     ),
     "manifests": CommandEntry(
         "kaiwo.cli.commands.manifests:manifests", "Print what an administrator installs."

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from kaiwo.cli import kit
 from kaiwo.cli.failures import plain
-from kaiwo.cli.workload_kinds import BY_KIND, SHORT
-from kaiwo.cli.workload_lookup import not_installed
+from kaiwo.client.kinds import BY_KIND, SHORT
+from kaiwo.client.lookup import not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kaiwo.api.workload import Workload
     from kaiwo.cli.cluster_context import ClusterContext
     from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.cli.kit import Cluster
@@ -40,6 +41,7 @@ class PlannedWorkload:
         patches: changes to objects that exist.
         rejections: why the API server rejects objects, one problem each.
         reported: the status that the operator wrote last, empty for a new workload.
+        missing: what its pods and volumes name and does not exist, a sentence each.
     """
 
     manifest: WorkloadFile
@@ -49,6 +51,7 @@ class PlannedWorkload:
     patches: tuple[Object, ...]
     rejections: tuple[str, ...]
     reported: Object
+    missing: tuple[str, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -64,6 +67,21 @@ class PlannedWorkload:
         )
 
     @property
+    def blocked(self) -> str:
+        """Why it would not run, with the reason in front; empty when it would."""
+        if self.status.get("status") in BLOCKED_STATES:
+            return f"{self.status.get('reason')}: {self.status.get('message')}"
+        return "; ".join(f"InvalidSpec: {rejection}" for rejection in self.rejections)
+
+    @property
+    def waits(self) -> str:
+        """What nothing is created for now; empty when objects are created, changed or there already."""
+        status = self.status
+        if self.objects or self.reported or status.get("status") != "PENDING":
+            return ""
+        return f"{status.get('reason')}: {status.get('message')}"
+
+    @property
     def label(self) -> str:
         """``job/train``."""
         return f"{SHORT[self.manifest.kind]}/{self.manifest.name}"
@@ -72,13 +90,17 @@ class PlannedWorkload:
     def warnings(self) -> list[str]:
         """Those that were not printed, with line and column, when the manifest was validated."""
         printed = tuple(self.manifest.warned)
-        return [warning for warning in self.plan.warnings if not warning.startswith(printed)]
+        found = [warning for warning in self.plan.warnings if not warning.startswith(printed)]
+        return [*found, *self.missing]
 
     @property
     def status(self) -> Object:
         """The status that the operator would write last, or wrote when it would write none."""
         return self.plan.statuses[-1] if self.plan.statuses else self.reported
 
+
+_MANY = 50
+"""Workloads of one submission for each of which the cluster is asked."""
 
 _PLUGIN_SECONDS = 10.0
 """How long a plugin's code may take for one decision; generous, for this process imports it on the way."""
@@ -119,7 +141,12 @@ def plan_workloads(
             with kit.cluster(timeout=10.0) as cluster:
                 found = around(cluster_context.read_context(cluster, plugins))
                 with _registry(plugins) as registry:
-                    return [_plan(manifest, plugins, registry, found, cluster) for manifest in manifests]
+                    return [
+                        _plan(
+                            manifest, _as_stored(cluster, manifest), plugins, registry, found, cluster=cluster
+                        )
+                        for manifest in manifests
+                    ]
         except (CredentialsError, ConnectionBroken, Forbidden) as error:
             kit.say(f"warning: no cluster: {plain(error)}")
     if nodes is None:
@@ -129,7 +156,49 @@ def plan_workloads(
     found = around(cluster_context.assumed_context(plugins))
     _warn_of_privileges(manifests, plugins)
     with _registry(plugins) as registry:
-        return [_plan(manifest, plugins, registry, found, None) for manifest in manifests]
+        return [_plan(manifest, manifest.obj, plugins, registry, found) for manifest in manifests]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A workload that is being submitted.
+
+    Attributes:
+        manifest: as written.
+        stored: as the API server answered to a dry run, or as written.
+        anew: what exists under its name is deleted first.
+    """
+
+    manifest: WorkloadFile
+    stored: Object
+    anew: bool = False
+
+
+def plan_submitted(
+    submissions: Sequence[Submission], plugins: Plugins, cluster: Cluster | None
+) -> list[PlannedWorkload]:
+    """Plan what is being submitted, as `plan_workloads` does, without what takes long.
+
+    Args:
+        submissions: valid workloads.
+        plugins: what is loaded.
+        cluster: what is asked; None to assume the documented defaults. Of more than `_MANY` workloads only
+            what all share is read from it.
+    """
+    from kaiwo.cli import cluster_context
+
+    if cluster is None:
+        found = cluster_context.assumed_context(plugins)
+    else:
+        found = cluster_context.read_context(cluster, plugins, level=1)
+    asked = cluster if len(submissions) <= _MANY else None
+    with _registry(plugins) as registry:
+        return [
+            _plan(
+                one.manifest, one.stored, plugins, registry, found, cluster=asked, trial=False, anew=one.anew
+            )
+            for one in submissions
+        ]
 
 
 def _warn_of_privileges(manifests: Sequence[WorkloadFile], plugins: Plugins) -> None:
@@ -143,27 +212,47 @@ def _warn_of_privileges(manifests: Sequence[WorkloadFile], plugins: Plugins) -> 
 
 def _plan(
     manifest: WorkloadFile,
+    stored: Object,
     plugins: Plugins,
     registry: Registry,
     found: ClusterContext,
-    cluster: Cluster | None,
+    *,
+    cluster: Cluster | None = None,
+    trial: bool = True,
+    anew: bool = False,
 ) -> PlannedWorkload:
+    """Plan one workload.
+
+    Args:
+        manifest: as written.
+        stored: as the API server would store it.
+        plugins: what is loaded.
+        registry: their declarations.
+        found: what all workloads share.
+        cluster: where what exists of the workload is read; None for nothing.
+        trial: whether the API server is asked to check the objects.
+        anew: leave out what exists of the workload.
+    """
     from kaiwo.api.workload import Workload
     from kaiwo.cli.cluster_context import ExistingObjects, read_existing
     from kaiwo.cli.output.download_lines import downloads
+    from kaiwo.cli.pod_references import missing_objects
     from kaiwo.workload.backend_selection import select_backend
     from kaiwo.workload.errors import PluginError
     from kaiwo.workload.model import Apply, Create, Patch
     from kaiwo.workload.plan import plan_object
 
-    stored = manifest.obj if cluster is None else _as_stored(cluster, manifest)
     workload = Workload.from_object(stored)
     exists = ExistingObjects()
-    if cluster is not None:
+    if cluster is not None and not anew:
         with suppress(PluginError):
             backend = select_backend(workload, registry).backend
             if backend is not None:
                 exists = read_existing(cluster, workload, backend.child)
+    if exists.hidden:
+        # With its status but without its child it would look as if the child was lost.
+        stored = {key: value for key, value in stored.items() if key != "status"}
+        workload = Workload.from_object(stored)
     outcome = plan_object(stored, registry, found.facts(workload, plugins, exists))
     rendered = [(dict(r.child), dict(r.origins)) for r in outcome.rendered]
     known = {object_key(obj) for obj, _ in rendered}
@@ -177,7 +266,10 @@ def _plan(
         for write in outcome.writes
         if isinstance(write, Patch)
     )
-    rejections = () if cluster is None else _trial_rejections(cluster, outcome)
+    rejections = _trial_rejections(cluster, outcome) if cluster is not None and trial else ()
+    missing = _missing_class(workload, found)
+    if cluster is not None:
+        missing += missing_objects(cluster, workload, stored.get("spec"))
     reported = stored.get("status")
     return PlannedWorkload(
         manifest,
@@ -187,7 +279,21 @@ def _plan(
         patches,
         rejections,
         reported if isinstance(reported, dict) else {},
+        missing,
     )
+
+
+def _missing_class(workload: Workload, found: ClusterContext) -> tuple[str, ...]:
+    """A sentence about a StorageClass that does not exist; its volumes would wait for it."""
+    from kaiwo.api.suggestion import did_you_mean
+    from kaiwo.workload.storage.volumes import enabled
+
+    storage, classes = enabled(workload), found.storage_classes
+    name = storage.storage_class_name if storage else None
+    if not name or classes is None or name in classes:
+        return ()
+    hint = did_you_mean(name, classes) or f"known: {', '.join(sorted(classes)) or 'none'}"
+    return (f'StorageClass "{name}" not found; its volumes wait for it: {hint} (kubectl get storageclasses)',)
 
 
 def _trial_rejections(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
@@ -240,15 +346,3 @@ def _as_stored(cluster: Cluster, manifest: WorkloadFile) -> Object:
 def object_key(obj: Object) -> tuple[str, str, str]:
     """By which an object is found again: API version, kind and name."""
     return str(obj.get("apiVersion")), str(obj.get("kind")), str(obj["metadata"].get("name"))
-
-
-def warn_of_plans(manifests: Sequence[WorkloadFile], plugins: Plugins) -> None:
-    """Print the warnings of plans without a cluster: what of a workload is ignored or overridden."""
-    from kaiwo.cli import cluster_context
-
-    found = cluster_context.assumed_context(plugins)
-    with _registry(plugins) as registry:
-        for manifest in manifests:
-            planned = _plan(manifest, plugins, registry, found, None)
-            for warning in planned.warnings:
-                kit.say(f"warning: {planned.label}: {warning}")

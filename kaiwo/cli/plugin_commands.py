@@ -9,22 +9,18 @@ looked up with the real loader, so a plugin whose hook is elsewhere is merely no
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
-import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo.cli.command_group import CommandEntry
 from kaiwo.plugin.claims import decide
-from kaiwo.plugin.discovery import Candidate
-from kaiwo.plugin.selection import PluginSelection, normalised
+from kaiwo.plugin.discovery import PLUGIN_GROUP, Candidate
+from kaiwo.plugin.entry_points import installed_entries, mentions
+from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-PLUGIN_GROUP = "kaiwo.plugins"
 _HOOK = "kaiwo_commands"
 
 
@@ -33,7 +29,7 @@ def listed_commands() -> dict[str, CommandEntry]:
     chosen, _ = decide(sorted(_candidates()), PluginSelection.of(environ=os.environ))
     found: dict[str, list[CommandEntry]] = {}
     for candidate in chosen:
-        if _mentions_hook(candidate.module):
+        if mentions(candidate.module, _HOOK):
             for name, entry in _declared(candidate.module):
                 found.setdefault(name, []).append(entry)
     # Which of two plugins has a command is for the real loader to say.
@@ -52,43 +48,11 @@ def find_command(name: str) -> CommandEntry | None:
 
 
 def _candidates() -> set[Candidate]:
-    """Every plugin on ``sys.path``; of a distribution that is there twice, the first counts.
-
-    Read by hand: importing importlib.metadata costs as much as everything else together, a third of the
-    time that the help may take.
-    """
-    found: dict[str, set[Candidate]] = {}
-    for directory in dict.fromkeys(sys.path):
-        for pattern in ("*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"):
-            for path in Path(directory or ".").glob(pattern):
-                distribution, _, version = path.parent.stem.partition("-")
-                if normalised(distribution) in found:
-                    continue
-                with suppress(OSError, UnicodeDecodeError):
-                    found[normalised(distribution)] = {
-                        Candidate(name, distribution, version, module)
-                        for name, module in _section(path.read_text(encoding="utf-8"))
-                    }
-    return set().union(*found.values())
-
-
-def _section(text: str) -> Iterator[tuple[str, str]]:
-    """The plugins in the text of an ``entry_points.txt``."""
-    inside = False
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("["):
-            inside = line == f"[{PLUGIN_GROUP}]"
-        elif inside and "=" in line and not line.startswith("#"):
-            name, _, value = line.partition("=")
-            yield name.strip(), value.partition(":")[0].strip()
-
-
-def _mentions_hook(module: str) -> bool:
-    try:
-        spec = importlib.util.find_spec(module)
-        return spec is not None and _HOOK.encode() in Path(str(spec.origin)).read_bytes()
-    except (ImportError, ValueError, OSError):
-        return False
+    """Every plugin on ``sys.path``."""
+    return {
+        Candidate(entry.name, entry.distribution, entry.version, entry.value.partition(":")[0].strip())
+        for entry in installed_entries(PLUGIN_GROUP)
+    }
 
 
 def _declared(module: str) -> Iterable[tuple[str, CommandEntry]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -11,20 +12,66 @@ from kaiwo.cli.options import settings
 STATUS_COLORS = {
     "COMPLETE": "green",
     "READY": "green",
-    "RUNNING": "cyan",
-    "STARTING": "cyan",
+    "RUNNING": "green",
+    "STARTING": "yellow",
     "PENDING": "yellow",
     "TERMINATING": "yellow",
-    "TERMINATED": "magenta",
+    "TERMINATED": "red",
     "FAILED": "red",
     "ERROR": "red",
 }
-"""Colour of each status word."""
+"""Colour of each status word: green is good, yellow waits, red needs the user."""
+
+_STATE_COLORS = {
+    "green": frozenset(
+        [
+            "Running",
+            "Succeeded",
+            "Completed",
+            "Complete",
+            "Bound",
+            "Available",
+            "Ready",
+            "SUCCEEDED",
+            "RUNNING",
+        ]
+    ),
+    "yellow": frozenset(
+        [
+            "Pending",
+            "Suspended",
+            "Waiting",
+            "Terminating",
+            "ContainerCreating",
+            "PodInitializing",
+            "Warning",
+            "PENDING",
+        ]
+    ),
+}
+"""Colour of the states of other objects, by their first word, and of types of events."""
+
+_BAD = ("Fail", "Err", "BackOff", "OOMKilled", "Evicted", "Lost", "exit code", "FAILED")
+
+
+def state_color(state: str) -> str:
+    """The colour of the state of an object or pod; empty for a state that is neither good nor bad."""
+    if any(word in state for word in _BAD):
+        return "red"
+    first = re.split("[, ]", state, maxsplit=1)[0]
+    return next((color for color, words in _STATE_COLORS.items() if first in words), "")
 
 
 def clean(text: str, keep: str = "") -> str:
     """Text of others as it may be written to a terminal: no control characters, no escape sequences."""
     return "".join(char if char.isprintable() or char in keep else " " for char in text)
+
+
+def styled_state(state: str) -> str:
+    """The state of an object or pod in its colour, for text on a terminal; elsewhere it is only cleaned."""
+    color = state_color(state)
+    colored = sys.stdout.isatty() and settings().color and color
+    return click.style(clean(state), fg=color) if colored else clean(state)
 
 
 def styled_status(word: str) -> str:

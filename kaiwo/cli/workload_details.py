@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.plugin.registry import Plugins
 
 RUN_ID = "kaiwo.silogen.ai/run-id"
 """Label of everything that was created for a workload; its value is the workload's uid."""
@@ -39,35 +37,13 @@ class WorkloadDetails:
     missing: list[str] = field(default_factory=list)
 
 
-def created_kinds(workload: Object, plugins: Plugins) -> list[Resource]:
-    """The kinds of objects that may be there for a workload: those of its backend, and of its storage.
-
-    Other kinds are not read: a user without the right to would see a note about them on every page.
-    """
-    from kaiwo.api.errors import InvalidWorkload
-    from kaiwo.api.workload import Workload
-    from kaiwo.workload.backend_selection import select_backend
-    from kaiwo.workload.errors import PluginError
-    from kaiwo.workload.model import AUXILIARIES, Registry
-
-    backends = [backend for backend in plugins.backends if backend.kind == workload["kind"]]
-    with suppress(InvalidWorkload, PluginError):
-        chosen = select_backend(Workload.from_object(workload), Registry.of(plugins)).backend
-        backends = backends if chosen is None else [chosen]
-    made = [
-        resource
-        for backend in backends
-        for resource in (backend.child, *backend.requires, *backend.secondary)
-    ]
-    return list(dict.fromkeys([*made, *AUXILIARIES]))
-
-
 def read_details(cluster: Cluster, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
     """Everything that was created for a workload; what may not be read is named in `missing`."""
-    return cluster.run(lambda client: _read(client, workload, kinds))
+    return cluster.run(lambda client: gather_details(client, workload, kinds))
 
 
-async def _read(client: Client, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
+async def gather_details(client: Client, workload: Object, kinds: list[Resource]) -> WorkloadDetails:
+    """The same for code that runs in an event loop."""
     namespace, uid = workload["metadata"]["namespace"], workload["metadata"]["uid"]
     selector = f"{RUN_ID}={uid}"
     found = WorkloadDetails()

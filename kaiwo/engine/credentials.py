@@ -95,18 +95,32 @@ def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Co
         CredentialsError: no such file, context, cluster or user; unreadable certificates; impersonation that
             cannot be sent.
     """
-    if kubeconfig is not None:
-        return _from_files([Path(kubeconfig).expanduser()], context)
-    listed = [Path(part).expanduser() for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    if listed:
-        return _from_files(listed, context)
     if (
-        context is None
+        kubeconfig is None
+        and context is None
+        and not os.environ.get("KUBECONFIG", "").strip(os.pathsep)
         and os.environ.get("KUBERNETES_SERVICE_HOST")
         and (SERVICE_ACCOUNT / "token").is_file()
     ):
         return in_cluster()
-    return _from_files([Path("~/.kube/config").expanduser()], context)
+    return _from_files(_kubeconfigs(kubeconfig), context)
+
+
+def context_names(kubeconfig: str | Path | None = None) -> list[str]:
+    """The names of the contexts that `load` can choose from.
+
+    Raises:
+        CredentialsError: no such file, or one that is no kubeconfig.
+    """
+    return files.contexts(_kubeconfigs(kubeconfig))
+
+
+def _kubeconfigs(kubeconfig: str | Path | None) -> list[Path]:
+    """The files of the argument, else of ``KUBECONFIG``, else the usual one."""
+    if kubeconfig is not None:
+        return [Path(kubeconfig).expanduser()]
+    listed = [Path(part).expanduser() for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return listed or [Path("~/.kube/config").expanduser()]
 
 
 def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> Connection:

@@ -50,6 +50,10 @@ class ConnectionBroken(EngineError):
     """No answer came: refused, reset, cut off or timed out. The request may have been carried out."""
 
 
+class StreamFailed(EngineError):
+    """The other end of a stream says that it failed: no such program, or nothing listens on the port."""
+
+
 class NotLeading(EngineError):
     """A mutating request was held back because this process has no valid lease."""
 

@@ -55,16 +55,8 @@ def read(paths: Sequence[Path], context: str | None) -> Chosen:
     Raises:
         CredentialsError: nothing readable, no such context, or a context that names nothing that exists.
     """
-    found = [path for path in paths if path.is_file()]
-    names = ", ".join(str(path) for path in paths)
-    if not found:
-        raise CredentialsError(
-            f"kubeconfig {names}: no such file. Name one with --kubeconfig or the KUBECONFIG variable."
-        )
-    merged: Object = {"apiVersion": "v1", "kind": "Config", **{name: [] for name in _LISTS}}
-    for path in found:
-        _merge(merged, _load(path), path.parent.resolve())
-    where = f"kubeconfig {names}"
+    merged = _merged(paths)
+    where = f"kubeconfig {', '.join(str(path) for path in paths)}"
     name = context or merged.get("current-context")
     if not name:
         known = ", ".join(sorted(str(c["name"]) for c in merged["contexts"])) or "none"
@@ -85,7 +77,7 @@ def read(paths: Sequence[Path], context: str | None) -> Chosen:
         user,
         str(chosen.get("namespace") or "default"),
         where,
-        found[0].parent.resolve(),
+        next(path for path in paths if path.is_file()).parent.resolve(),
     )
 
 
@@ -117,6 +109,28 @@ def tls(
     except (OSError, ssl.SSLError, ValueError, binascii.Error) as error:
         raise CredentialsError(f"{where}: TLS settings: {error}") from error
     return context
+
+
+def contexts(paths: Sequence[Path]) -> list[str]:
+    """The names of the contexts of some files.
+
+    Raises:
+        CredentialsError: nothing readable.
+    """
+    return sorted(str(entry["name"]) for entry in _merged(paths)["contexts"])
+
+
+def _merged(paths: Sequence[Path]) -> Object:
+    found = [path for path in paths if path.is_file()]
+    if not found:
+        names = ", ".join(str(path) for path in paths)
+        raise CredentialsError(
+            f"no kubeconfig: {names}: no such file. Name one with --kubeconfig or the KUBECONFIG variable."
+        )
+    merged: Object = {"apiVersion": "v1", "kind": "Config", **{name: [] for name in _LISTS}}
+    for path in found:
+        _merge(merged, _load(path), path.parent.resolve())
+    return merged
 
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
@@ -177,5 +191,9 @@ def _section(config: Object, list_name: str, name: str, where: str, what: str) -
         if entry["name"] == name:
             section: Object = entry[what]
             return section
-    known = ", ".join(sorted(str(entry["name"]) for entry in config[list_name])) or "none"
-    raise CredentialsError(f"{where}: no {what} named {name!r}; known: {known}")
+    names = sorted(str(entry["name"]) for entry in config[list_name])
+    import difflib  # rarely needed, and every command reads a kubeconfig
+
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(names) or 'none'}"
+    raise CredentialsError(f"{where}: no {what} named {name!r}; {hint}")

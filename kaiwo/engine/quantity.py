@@ -34,6 +34,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _BINARY_SUFFIX = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.items()}}
+_EVERYDAY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP])(i?b?)\s*", re.IGNORECASE)
 _EXAMPLE = 'write it as 4, "500m", "16Gi" or "1.5"'
 
 
@@ -135,7 +136,7 @@ def _parse(text: str) -> Quantity:
     match = _SPLIT.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None or not (match[2] or match[3]) or int(match[5] or 0) > _MAX_EXPONENT:
         shown = text if len(text) <= 40 else f"{text[:39]}…"  # noqa: PLR2004 (keeps a message on its line)
-        raise InvalidQuantity(f'"{shown}" is not a quantity; {_EXAMPLE}')
+        raise InvalidQuantity(f'"{shown}" is not a quantity; {_near(text) or _EXAMPLE}')
     sign, whole, part, suffix, exponent = match.groups()
     part = part or ""
     number = int((whole or "0") + part)
@@ -153,6 +154,16 @@ def _parse(text: str) -> Quantity:
         nano = min(nano, _MAX_BINARY)
         form = "decimal" if 0 < nano < NANO else "binary"
     return Quantity(-nano if sign == "-" else nano, form)
+
+
+def _near(text: str) -> str:
+    """What a number with a unit of everyday use, as ``64GB`` or ``64 gib``, probably means."""
+    match = _EVERYDAY.fullmatch(text)
+    if match is None:
+        return ""
+    number, letter = match[1], match[2].upper()
+    decimal = "k" if letter == "K" else letter
+    return f'write "{number}{letter}i", or "{number}{decimal}" for powers of ten'
 
 
 def _round_away(value: Fraction) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import aclosing
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlencode
 
@@ -15,9 +16,11 @@ from kaiwo.engine.transport import HttpRequest, Transport
 from kaiwo.engine.wire import Page, decode_event, decode_object, decode_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection
+    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+    from datetime import datetime
 
     import msgspec
+    from aiohttp import ClientWebSocketResponse
 
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.metrics import Metrics
@@ -171,6 +174,7 @@ class Reader:
         *,
         resource_version: str,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         stall: float = STALL,
     ) -> AsyncGenerator[tuple[str, msgspec.Raw], None]:
         """Changes after a version, as (ADDED | MODIFIED | DELETED | BOOKMARK, JSON of the object).
@@ -183,6 +187,7 @@ class Reader:
             namespace: None for all.
             resource_version: from a list, an object, or a bookmark.
             label_selector: as kubectl writes it.
+            field_selector: as kubectl writes it.
             stall: seconds of silence after which ConnectionBroken is raised.
         """
         query = {
@@ -194,6 +199,8 @@ class Reader:
         }
         if label_selector:
             query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
         path = object_path(self.in_use(resource), namespace) + "?" + urlencode(query)
         # Closed also when the reader raises: the garbage collector comes too late.
         async with aclosing(
@@ -223,6 +230,35 @@ class Reader:
         path = object_path(POD, namespace, pod, "log") + "?" + urlencode(query)
         return self._transport.stream("pods/log", path, stall, longest=LONGEST_LOG_LINE)
 
+    async def last_log_lines(
+        self, namespace: str, pod: str, *, container: str, tail: int, previous: bool = False
+    ) -> Sequence[str]:
+        """The last lines of a container's log as they are now, each cut at `LONGEST_LOG_LINE` bytes in all.
+
+        Args:
+            namespace: of the pod.
+            pod: its name.
+            container: name of the container.
+            tail: how many lines.
+            previous: of the container's run before the current one.
+        """
+        query = {"container": container, "tailLines": str(tail), "limitBytes": str(LONGEST_LOG_LINE)}
+        if previous:
+            query["previous"] = "true"
+        path = object_path(POD, namespace, pod, "log") + "?" + urlencode(query)
+        body = await self._transport.send(HttpRequest("get", "pods/log", "GET", path))
+        return body.decode(errors="replace").splitlines()
+
+    def chunks(self, verb: str, resource: str, path: str, stall: float) -> AsyncGenerator[bytes, None]:
+        """The body of any answer as it comes in; see `kaiwo.engine.streaming`."""
+        return self._transport.chunks(verb, resource, path, stall)
+
+    async def websocket(
+        self, resource: str, path: str, protocols: tuple[str, ...]
+    ) -> ClientWebSocketResponse[bool]:
+        """A WebSocket to any path; see `kaiwo.engine.streaming`."""
+        return await self._transport.websocket(resource, path, protocols)
+
     async def served(self, resources: Collection[Resource]) -> frozenset[Resource]:
         """Which of the resources the API server serves now; not knowing a group is an answer too.
 
@@ -233,6 +269,17 @@ class Reader:
     async def get_json(self, path: str, **query: str) -> Object:
         """GET any path, for example ``/version``."""
         return await self._send(HttpRequest("get", "", "GET", path + query_string(**query)))
+
+    async def get_text(self, path: str) -> str:
+        """GET a path that answers with text, for example ``/readyz`` or a pod's metrics through the proxy."""
+        return (await self._transport.send(HttpRequest("get", "", "GET", path))).decode("utf-8", "replace")
+
+    def server_time(self) -> datetime | None:
+        """The API server's clock at its last answer, to the second; None before that."""
+        try:
+            return parsedate_to_datetime(self._transport.date)
+        except ValueError:
+            return None
 
     async def _send(self, request: HttpRequest) -> Object:
         return decode_object(await self._transport.send(request), f"{request.verb} {request.resource}")

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import random
 import time
+from contextlib import aclosing
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
+from aiohttp import hdrs
 from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 from yarl import URL
 
@@ -43,6 +45,13 @@ LONGEST_PAUSE = 15.0
 """Seconds at most that are waited for a Retry-After; a longer one goes to the caller."""
 
 JSON = "application/json"
+LONGEST_MESSAGE = 16 << 20
+"""Bytes of the longest WebSocket message that is taken; kubelets send 32 KiB at most."""
+
+_CLOSING = 1.0
+"""Seconds for which the other side's answer to a WebSocket's end is awaited."""
+
+_SWITCHING = 101
 _UNAUTHORIZED = 401
 _SUCCESS = 300
 _FREE = contextlib.nullcontext()
@@ -112,12 +121,24 @@ class _WriteCheckConnector(Connector):
         return connection
 
 
+class _Response(aiohttp.ClientResponse):
+    """An answer; one that rejects an upgrade is raised with its body, which aiohttp would drop unread."""
+
+    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """Read the head of the answer; ApiError when it rejects an upgrade."""
+        await super().start(connection)
+        if hdrs.UPGRADE in self.request_info.headers and self.status != _SWITCHING:
+            raise from_response(self.status, await self.read(), self.headers)
+        return self
+
+
 class Transport:
     """Sends requests to one API server.
 
     Attributes:
         may_write: called right before each mutating request is sent; False holds it back. None: always.
         on_write: called with the end of each mutating request: how it failed, None when it succeeded.
+        date: the header ``Date`` of the last answer: the API server's clock; empty before the first one.
     """
 
     def __init__(
@@ -131,6 +152,7 @@ class Transport:
     ) -> None:
         self.may_write: Callable[[], bool] | None = None
         self.on_write: Callable[[HttpRequest, EngineError | None], None] | None = None
+        self.date = ""
         self._connection = connection
         self._agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(10.0, timeout))
@@ -198,13 +220,38 @@ class Transport:
             ApiError: the API server rejected the request.
             ConnectionBroken: cut off in the middle, silent for too long, or a line that does not end.
         """
+        rest = b""
+        async with aclosing(self.chunks("watch", resource, path, stall)) as chunks:
+            async for chunk in chunks:
+                lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+                rest = lines.pop()
+                if len(rest) > longest:
+                    raise ConnectionBroken(f"{resource}: a line of more than {longest} bytes")
+                for line in lines:
+                    if line:
+                        yield line
+        if rest:
+            raise ConnectionBroken(f"watch {resource}: cut off in the middle of an event")
+
+    async def chunks(self, verb: str, resource: str, path: str, stall: float) -> AsyncGenerator[bytes, None]:
+        """The body of an answer as it comes in; no more is read from the connection than is taken.
+
+        Args:
+            verb: for metrics and messages.
+            resource: for metrics and messages.
+            path: URL path with query.
+            stall: seconds of silence after which the connection counts as dead.
+
+        Raises:
+            ApiError: the API server rejected the request.
+            ConnectionBroken: cut off before the end of the answer, or silent for too long.
+        """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=stall)
         headers = await self._connection.headers()
-        headers["Accept"] = JSON
-        rest = b""
+        headers["Accept"] = f"{JSON}, */*"
         try:
             async with self._open("GET", path, None, headers, timeout) as response:
-                self._count("watch", resource, response.status, 0.0)
+                self._count(verb, resource, response.status, 0.0)
                 if response.status >= _SUCCESS:
                     body = await response.read()
                     if response.status == _UNAUTHORIZED:
@@ -212,19 +259,63 @@ class Transport:
                     raise from_response(response.status, body, response.headers)
                 try:
                     async for chunk in response.content.iter_any():
-                        lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-                        rest = lines.pop()
-                        if len(rest) > longest:
-                            raise ConnectionBroken(f"{resource}: a line of more than {longest} bytes")
-                        for line in lines:
-                            if line:
-                                yield line
+                        yield chunk
                 finally:
                     abort(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ConnectionBroken(f"watch {resource}: {_describe(error)}") from error
-        if rest:
-            raise ConnectionBroken(f"watch {resource}: cut off in the middle of an event")
+            raise ConnectionBroken(f"{verb} {resource}: {_describe(error)}") from error
+
+    async def websocket(
+        self, resource: str, path: str, protocols: tuple[str, ...]
+    ) -> aiohttp.ClientWebSocketResponse[bool]:
+        """A connection that was upgraded to a WebSocket; it answers no pings by itself.
+
+        Args:
+            resource: for metrics and messages, for example ``pods/exec``.
+            path: URL path with query.
+            protocols: subprotocols, the preferred one first.
+
+        Raises:
+            ApiError: the API server, or the kubelet behind it, rejected the request.
+            ConnectionBroken: no answer, or one that is no WebSocket's.
+        """
+        refreshed = False
+        while True:
+            headers = await self._connection.headers(refresh=refreshed)
+            try:
+                socket = await self._upgrade(resource, path, protocols, headers)
+            except Forbidden as error:
+                if error.status != _UNAUTHORIZED or refreshed:
+                    raise
+                refreshed = True
+            else:
+                return socket
+
+    async def _upgrade(
+        self, resource: str, path: str, protocols: tuple[str, ...], headers: CIMultiDict[str]
+    ) -> aiohttp.ClientWebSocketResponse[bool]:
+        connection = self._connection
+        try:
+            async with asyncio.timeout(self._timeout.total):
+                socket = await self._sessions().ws_connect(
+                    URL(connection.server + path, encoded=True),
+                    protocols=protocols,
+                    headers=headers,
+                    ssl=connection.ssl_context or True,
+                    server_hostname=connection.server_hostname,
+                    proxy=connection.proxy,
+                    autoping=False,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSING),
+                    max_msg_size=LONGEST_MESSAGE,
+                    decode_text=False,
+                )
+        except ApiError as error:
+            self._count("connect", resource, error.status, 0.0)
+            raise
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ConnectionBroken(f"{resource} at {connection.server}: {_describe(error)}") from error
+        self._count("connect", resource, _SWITCHING, 0.0)
+        return socket
 
     async def _headers(self, request: HttpRequest, *, refresh: bool) -> CIMultiDict[str]:
         headers = await self._connection.headers(refresh=refresh)
@@ -245,6 +336,7 @@ class Transport:
                     body = await response.read()
                     status = response.status
                     answer_headers = response.headers
+                    self.date = response.headers.get("Date", "")
             except NotLeading:
                 status = None  # nothing was sent, so there is nothing to count
                 raise
@@ -269,17 +361,7 @@ class Transport:
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.client._RequestContextManager:
         connection = self._connection
-        if self._session is None:
-            # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
-            # which would cost the API server, the scarce thing, more than the bytes do.
-            self._session = aiohttp.ClientSession(
-                connector=_WriteCheckConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
-                headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
-                auto_decompress=True,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=1 << 18,
-            )
-        return self._session.request(
+        return self._sessions().request(
             method,
             URL(connection.server + path, encoded=True),
             data=body,
@@ -290,6 +372,20 @@ class Transport:
             timeout=timeout,
             allow_redirects=False,
         )
+
+    def _sessions(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
+            # which would cost the API server, the scarce thing, more than the bytes do.
+            self._session = aiohttp.ClientSession(
+                connector=_WriteCheckConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
+                headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
+                auto_decompress=True,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=1 << 18,
+                response_class=_Response,
+            )
+        return self._session
 
     def _count(self, verb: str, resource: str, code: int, seconds: float) -> None:
         if self._metrics is not None:

@@ -45,6 +45,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _DEFAULT = Limits()
 _MERGE = "<<"
+_COLON = "a colon followed by a blank is not allowed inside a value: quote the whole value"
 _FOREIGN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What YAML 1.1 section 5.1 calls not printable."""
 
@@ -318,6 +319,12 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> DocumentError:
     if "\t" in indent:
         return DocumentError(line, indent.index("\t") + 1, "a tab cannot indent YAML; use spaces")
     said = error.problem or str(error)
+    if "mapping values are not allowed" in said:
+        return DocumentError(line, column, f"{_COLON}; or a line above is indented wrongly")
+    if "quoted scalar" in (error.context or "") and error.context_mark:
+        start = error.context_mark
+        what = "this quote is not closed: write it at the end of the value, too"
+        return DocumentError(start.line + 1, start.column + 1, what)
     if error.context:
         said = f"{error.context}: {said}"
     return DocumentError(line, column, f"invalid YAML: {said}")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import join_path
-from kaiwo.api.kaiwoconfig import HISTORY, SINGLETON
+from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CONFIG_MAP
 from kaiwo.engine.yaml_reader import parse_value

@@ -29,7 +29,7 @@ class CrdCheck:
         """Return one sentence per difference; the previous result when the definitions cannot be read."""
         live: list[Object] = []
         # Rendering takes tens of milliseconds of computing, which must not hold up the event loop.
-        rendered = await asyncio.to_thread(self._rendered)
+        rendered = await asyncio.to_thread(self._plugins.crds)
         for crd in rendered:
             try:
                 live.append(await self._client.get(CUSTOM_RESOURCE_DEFINITION, None, crd["metadata"]["name"]))
@@ -40,13 +40,6 @@ class CrdCheck:
                 return self._last
         self._last = await asyncio.to_thread(_compare, live, rendered)
         return self._last
-
-    def _rendered(self) -> list[Object]:
-        from kaiwo.api.crds import render_crds
-
-        return render_crds(
-            self._plugins.fields(), self._plugins.settings_models(), kinds=self._plugins.kinds()
-        )
 
 
 def _compare(live: list[Object], rendered: list[Object]) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from prometheus_client import Gauge
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition, merge_conditions
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
-from kaiwo.api.kaiwoconfig import HISTORY, SINGLETON
+from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.validation_errors import explain
 from kaiwo.engine.cached_object import Projection

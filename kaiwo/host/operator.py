@@ -17,8 +17,8 @@ from uuid import uuid4
 
 import prometheus_client
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
-from kaiwo.api.kaiwoconfig import SINGLETON
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch

@@ -25,8 +25,8 @@ def user_roles(plugins: Plugins, installation: str) -> list[RenderedManifest]:
 
     * ``kaiwo-view`` and ``kaiwo-edit`` are aggregated into ``view`` and ``edit``: whoever reads or runs Jobs
       in a namespace reads or runs workloads there.
-    * ``kaiwo-cluster-view`` reads what ``kaiwo plan`` checks against. It is aggregated into ``view``, which
-      gives it to those who have ``view`` in the whole cluster.
+    * ``kaiwo-cluster-view`` reads what ``kaiwo plan`` checks against, and the queues for ``kaiwo queue``. It
+      is aggregated into ``view``, which gives it to those who have ``view`` in the whole cluster.
     * ``kaiwo-queue-admin`` configures the queues, where a plugin has some.
 
     Args:
@@ -37,7 +37,9 @@ def user_roles(plugins: Plugins, installation: str) -> list[RenderedManifest]:
     checked = (NODE, PRIORITY_CLASS, STORAGE_CLASS, KAIWO_CONFIG)
     kinds = tuple(kind.resource for kind in plugins.kinds())
     queue = plugins.queue_system
-    queues = tuple(kind for kind in queue.reads if kind not in queue.owned) if queue else ()
+    read_kinds = dict.fromkeys((*queue.reads, *queue.usage_reads, *queue.flavor_reads)) if queue else {}
+    queues = tuple(kind for kind in read_kinds if kind not in queue.owned) if queue else ()
+    queued = tuple(kind for kind in queue.usage_reads if kind.namespaced) if queue else ()
     configured = [
         kind.resource
         for plugin in plugins.loaded
@@ -46,11 +48,22 @@ def user_roles(plugins: Plugins, installation: str) -> list[RenderedManifest]:
         for kind in controller.kinds
     ]
     found = [
-        _role(installation, "view", [_rule(workloads, READ, "workloads are read with Jobs")], into="view"),
+        _role(
+            installation,
+            "view",
+            [
+                _rule(workloads, READ, "workloads are read with Jobs"),
+                _rule(queued, READ, "who waits and who holds quota is read with Jobs"),
+            ],
+            into="view",
+        ),
         _role(
             installation,
             "edit",
-            [_rule(workloads, (*READ, *_CHANGE), "workloads are run and read with Jobs")],
+            [
+                _rule(workloads, (*READ, *_CHANGE), "workloads are run and read with Jobs"),
+                _rule(queued, READ, "who waits and who holds quota is read with Jobs"),
+            ],
             into="edit",
         ),
         _role(

@@ -17,12 +17,13 @@ from kaiwo.plugin.controllers import CustomKind, ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+from kaiwo.plugin.queue_setup import QueueSetup
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.targets import missing
-from kaiwo.plugin.vendors import GpuVendor, Utilization
+from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,11 +205,13 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
         )
     _check_callable(where, item, "recognise")
     require(isinstance(item.utilization, Utilization | None), f"{where}: utilization is not a Utilization")
+    require(isinstance(item.tool, GpuTool | None), f"{where}: tool is not a GpuTool")
 
 
 def _check_queue_system(where: str, item: QueueSystem) -> None:
     _check_callable(where, item, "assign", "admission")
     _check_tuple(where, item, "reads", Resource)
+    require(isinstance(item.setup, QueueSetup | None), f"{where}: setup is not a QueueSetup")
 
 
 def _check_controller(where: str, item: ExtraController) -> None:
@@ -216,6 +219,7 @@ def _check_controller(where: str, item: ExtraController) -> None:
     _check_reference(where, item, "removals", optional=True)
     _check_tuple(where, item, "kinds", CustomKind)
     require(isinstance(item.labels_nodes, bool), f"{where}: labels_nodes is not a boolean")
+    require(item.node_labels is None or callable(item.node_labels), f"{where}: node_labels is not a function")
     for kind in item.kinds:
         require(isinstance(kind.resource, Resource), f"{where}: resource of a kind is not a Resource")
 

@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from pydantic import BaseModel
 
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.manager import Manager
-    from kaiwo.engine.resource import Resource
+    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.rbac import PolicyRule
     from kaiwo.plugin.vendors import GpuVendor
+
+    NodeLabels: TypeAlias = Callable[
+        [Sequence[Object], Sequence[GpuVendor], ResolvedConfig], Mapping[str, Mapping[str, str]]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class ExtraController:
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
         labels_nodes: it labels nodes with their pool and GPU model, and taints GPU nodes where KaiwoConfig
             asks for that. Without such a controller the host says which settings have no effect.
+        node_labels: pure function from nodes, GPU vendors and KaiwoConfig to the labels by which the nodes
+            are going to be in a pool, by the name of the node; None for a controller that labels none.
         removals: ``module:function``, called by ``kaiwo uninstall`` when no operator runs any more. It takes
             a :class:`kaiwo.engine.client.Client` and returns, awaited, a list of
             :class:`kaiwo.plugin.removals.Removal` in their order: what the controller made, and what it wrote
@@ -87,4 +94,5 @@ class ExtraController:
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
     labels_nodes: bool = False
+    node_labels: NodeLabels | None = None
     removals: str | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from pydantic import BaseModel
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import Projection
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.queue_setup import QueueSetup
+    from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.rbac import PolicyRule
 
 
@@ -112,6 +114,15 @@ class QueueSystem:
         queues: pure function: names of the queues that workloads can name, in any namespace; None where that
             is not known. Its facts have objects of all namespaces, and none that belong to a workload. By it
             the default queue in KaiwoConfig is checked.
+        usage: pure function: quota, its holders and the order of those that wait, for the command line; None
+            for a queue system that cannot tell.
+        usage_reads: kinds that `usage` needs; who calls it reads them whole, as far as that is allowed.
+        usage_paths: pure function: groups of API paths to GET besides, given what was read; of each group the
+            first that answers counts. They show what no object shows, for example positions.
+        flavors: pure function: the labels of the nodes of each flavor, by its name, from the objects of
+            `flavor_reads`; None for a queue system without flavors.
+        flavor_reads: the kind that `flavors` needs, in a tuple.
+        setup: the default set-up that ``kaiwo init`` shows and writes; None without one.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
@@ -125,6 +136,12 @@ class QueueSystem:
     urgent: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
+    usage: Callable[[UsageFacts], QueueUsage] | None = None
+    usage_reads: tuple[Resource, ...] = ()
+    flavors: Callable[[Sequence[Object]], Mapping[str, Mapping[str, str]]] | None = None
+    flavor_reads: tuple[Resource, ...] = ()
+    usage_paths: Callable[[UsageFacts], tuple[tuple[str, ...], ...]] | None = None
+    setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None

@@ -11,11 +11,12 @@ from kaiwo.api.plugin_fields import Field
 from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pydantic import BaseModel
 
     from kaiwo.api.crds import CrdKind as Definition
+    from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
@@ -227,6 +228,16 @@ class Plugins:
             for controller in self.controllers
             for kind in controller.kinds
         ]
+
+    def crds(self, previous: Sequence[Object] | None = None) -> list[Object]:
+        """The CustomResourceDefinitions of the host's kinds and of plugins' own, with all plugins' fields.
+
+        Args:
+            previous: definitions whose fields are kept, see `kaiwo.api.crds.render_crds`.
+        """
+        from kaiwo.api.crds import render_crds
+
+        return render_crds(self.fields(), self.settings_models(), previous, self.kinds())
 
     def settings_models(self) -> dict[str, type[BaseModel]]:
         """Plugin name to the model of its section ``spec.plugins.<name>`` in KaiwoConfig."""

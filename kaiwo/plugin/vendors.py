@@ -43,6 +43,38 @@ class Utilization:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuReading:
+    """What a vendor's tool says of one GPU now.
+
+    Attributes:
+        gpu: its index or name in the container.
+        model: name of the model, empty if unknown.
+        use_percent: how busy it is, None if unknown.
+        memory_used: bytes, None if unknown.
+        memory_total: bytes, None if unknown.
+    """
+
+    gpu: str
+    model: str = ""
+    use_percent: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTool:
+    """A program in the container's image, or put there by the device plugin, that reads the GPUs.
+
+    Attributes:
+        command: program and arguments.
+        parse: pure function from what it wrote to the GPUs; raises ValueError for anything else.
+    """
+
+    command: tuple[str, ...]
+    parse: Callable[[str], tuple[GpuReading, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class GpuVendor:
     """A GPU vendor.
 
@@ -53,9 +85,11 @@ class GpuVendor:
         recognise: pure function from a Node object to its GPUs of this vendor; empty when there are none.
             Reads only ``metadata.labels``, ``status.allocatable`` and ``status.capacity``.
         utilization: where utilisation is to be found, None if unknown.
+        tool: the program that ``kaiwo monitor`` runs in a pod, None if there is none.
     """
 
     name: str
     resource_keys: tuple[str, ...]
     recognise: Callable[[Object], tuple[NodeGpus, ...]]
     utilization: Utilization | None = None
+    tool: GpuTool | None = None

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from kaiwo.api.status_words import Status
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.facts import Allocation, Blocked
-from kaiwo.plugin.observation import Outcome
+from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.plugin.queues import Admission, QueueAssignment
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.plugin.sources import SecretReference
@@ -18,18 +18,18 @@ from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kaiwo.api.errors import Problem
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backend_base import VariantInput
     from kaiwo.plugin.backends import Backend
-    from kaiwo.plugin.observation import Finding, Observation
+    from kaiwo.plugin.diagnosis import DiagnosisRule
+    from kaiwo.plugin.observation import Observation
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
     from kaiwo.plugin.rendering import AllocationInput, RenderInput
     from kaiwo.plugin.sources import DownloadSource
-    from kaiwo.workload.model import Registry
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -154,18 +154,6 @@ def observed(backend: Backend, seen: Observation) -> Outcome:
     return result
 
 
-def finding(registry: Registry, seen: Observation) -> Finding | None:
-    """The first finding of the diagnosis rules; a rule that raises is passed over."""
-    for rule in registry.diagnosis:
-        try:
-            answer = rule.diagnose(seen)
-        except Exception:  # noqa: BLE001, S112 (an explanation that fails explains nothing)
-            continue
-        if answer is not None:
-            return answer
-    return None
-
-
 def secrets(source: DownloadSource, item: Object) -> tuple[SecretReference, ...]:
     """The Secrets that an item of a download source refers to."""
     step = "name the Secrets of"
@@ -207,6 +195,17 @@ def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     """Whether the queue system queues objects of a kind by itself; False where it does not say."""
     decide = queue.manages
     return decide is not None and _checked(queue.name, "queue", (bool,), decide, kind, facts)
+
+
+def findings(rules: Iterable[DiagnosisRule], seen: Observation) -> Iterator[tuple[str, Finding]]:
+    """What diagnosis rules find, each with the rule's name; a rule that raises is passed over."""
+    for rule in rules:
+        try:
+            answer = rule.diagnose(seen)
+        except Exception:  # noqa: BLE001, S112 (an explanation that fails explains nothing)
+            continue
+        if isinstance(answer, Finding):
+            yield rule.name, answer
 
 
 def admission(queue: QueueSystem, child: Object, facts: QueueFacts) -> Admission | None:

@@ -83,7 +83,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (obj(image=5), 'spec.image: expected a string, got the number 5 (quote it: "5")'),
     (
         obj(env={"A": "b"}),
-        "spec.env: expected a list, got a mapping (start each item on a line of its own with a dash)",
+        (
+            "spec.env: expected a list, got a mapping "
+            "(write each variable as two lines: - name: NAME, and value: VALUE indented below name)"
+        ),
     ),
     (obj(env=[{"value": "x"}]), "spec.env[0].name: is required (add it)"),
     (
@@ -111,7 +114,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         obj(duration="1d"),
-        'spec.duration: "1d" is not a duration; write it as "90s", "30m", "1h30m" or "1.5h"',
+        'spec.duration: "1d" is not a duration; write it as "24h"',
     ),
     (
         obj(duration=90),
@@ -123,7 +126,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         obj(resources={"limits": {"memory": "1 Gi"}}),
-        'spec.resources.limits.memory: "1 Gi" is not a quantity; write it as 4, "500m", "16Gi" or "1.5"',
+        'spec.resources.limits.memory: "1 Gi" is not a quantity; write "1Gi", or "1G" for powers of ten',
     ),
     (
         obj(resources={"requests": {"cpu": 4}, "limits": {"cpu": "2"}}),

@@ -13,7 +13,7 @@ import pytest
 from kaiwo.api.crds import render_crds
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import kaiwo
-from kaiwo.cli.workload_kinds import KAIWO_JOB
+from kaiwo.client.kinds import KAIWO_JOB
 from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:
@@ -102,8 +102,12 @@ def kaiwo_crds(control_plane: Sandbox) -> None:
 def here(
     cli: Cli, control_plane: Sandbox, namespace: str, kaiwo_crds: None, monkeypatch: pytest.MonkeyPatch
 ) -> Cli:
-    """The command line with a kubeconfig, and -n with the test's own namespace."""
+    """The command line with a kubeconfig, and -n with the test's own namespace.
+
+    The control plane has no Kueue, so the plugin kueue is left out, as its administrator would.
+    """
     assert kaiwo_crds is None
+    monkeypatch.setenv("KAIWO_PLUGINS_DISABLED", "kueue")
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
 
     def call(*args: str, stdin: bytes = b"") -> Any:

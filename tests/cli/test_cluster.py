@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from kaiwo.cli.workload_kinds import KAIWO_JOB
+from kaiwo.client.kinds import KAIWO_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +186,10 @@ def test_list_shows_ones_own_first(here: Cli, control_plane: Sandbox, namespace:
         assert result.out == f"kaiwojob.kaiwo.silogen.ai/{name}\n"
     empty = here("list", "service")
     assert (empty.code, empty.out) == (0, "")
-    assert empty.err == f"no workloads match these filters in namespace {namespace}\n"
+    assert empty.err == (
+        f"no workloads match these filters in namespace {namespace}; leave one out, "
+        "or look in all namespaces with -A\n"
+    )
     assert namespace in here("list", "-A").out
 
 

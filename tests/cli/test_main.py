@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from kaiwo.cli import options
 from kaiwo.cli.command_group import CommandEntry, LazyGroup, load
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import COMMANDS, kaiwo, program
+from kaiwo.cli.other_commands import EQUIVALENTS
 from kaiwo.engine import errors
 
 if TYPE_CHECKING:
@@ -84,6 +86,19 @@ def test_every_command_loads_and_has_help(cli: Cli, name: str) -> None:
     result = cli(name, "--help")
     assert result.code == 0
     assert result.out.startswith(f"Usage: kaiwo {name}")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_begins_with_examples(cli: Cli, name: str) -> None:
+    """The first thing below one line of text is something to type."""
+    lines = cli(name, "--help").out.partition("\n\n")[2].splitlines()
+    blank = lines.index("")
+    assert blank <= 2, lines
+    example = lines[blank + 1]
+    entry = COMMANDS[name]
+    listed = [other for other, same in COMMANDS.items() if same.load == entry.load]
+    assert any(f"kaiwo {other}" in example for other in listed), example
+    assert example.startswith("    ")
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
@@ -430,3 +445,141 @@ def test_the_root_group_needs_a_command(cli: Cli) -> None:
     assert "Commands:" in result.out
     assert (result.code, result.err) == (2, "")
     assert isinstance(kaiwo, LazyGroup)
+
+
+def test_what_is_named_in_place_of_other_commands_exists() -> None:
+    """No hint leads to a command that is not there, and none hides a command."""
+    for word, text in EQUIVALENTS.items():
+        assert word not in COMMANDS
+        assert set(re.findall(r"kaiwo ([a-z-]+)", text)) <= set(COMMANDS), text
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_name_of_a_workload_can_be_completed(name: str) -> None:
+    """An argument NAME completes live names, in every command that has one."""
+    command = load(COMMANDS[name], name)
+    for param in command.params:
+        if isinstance(param, click.Argument) and param.name in {"name", "names"}:
+            assert getattr(param, "_custom_shell_complete", None) is not None
+
+
+def test_a_tab_behind_the_program_imports_no_command(home: Path) -> None:
+    """All commands are offered at once, also one that cannot be loaded."""
+    loaded = modules_after(
+        """
+        import os
+        os.environ |= {"COMP_WORDS": "kaiwo ", "COMP_CWORD": "1"}
+        from click.shell_completion import BashComplete
+        from kaiwo.cli.main import kaiwo
+        offered = BashComplete(kaiwo, {}, "kaiwo", "_KAIWO_COMPLETE").complete().split()
+        assert {"plain,submit", "plain,list", "plain,sandbox"} <= set(offered), offered
+        assert "plain,describe" not in offered
+        """
+    )
+    assert home.is_dir()
+    assert not {name for name in loaded if name.startswith("kaiwo.cli.commands.")}
+
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: test
+contexts: [{name: test, context: {cluster: a}}, {name: production, context: {cluster: a}}]
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("kaiwo list --status ", "RUNNING"),
+        ("kaiwo list ", "service"),
+        ("kaiwo --context ", "production"),
+        ("kaiwo status --context ", "production"),
+        ("kaiwo submit --set ", "clusterQueue="),
+        ("kaiwo submit --set ", "storage.data.storageSize="),
+        ("kaiwo plan --plugins ", "gpu_amd"),
+        ("kaiwo list --user ", "jane@example.org"),
+        ("kaiwo list -o ", "wide"),
+        ("kaiwo submit --dry-run ", "client"),
+        ("kaiwo completion ", "zsh"),
+    ],
+)
+def test_a_tab_completes_values_of_options(
+    monkeypatch: pytest.MonkeyPatch, home: Path, words: str, offered: str
+) -> None:
+    """What needs no cluster is offered without one, too."""
+    (home / ".kube").mkdir()
+    (home / ".kube" / "config").write_text(KUBECONFIG)
+    (home / ".config" / "kaiwo").mkdir(parents=True)
+    (home / ".config" / "kaiwo" / "kaiwoconfig.yaml").write_text("user: jane@example.org\n")
+    assert f"plain,{offered}" in complete(words, monkeypatch).splitlines()
+
+
+LIVE = {
+    "namespaces": ["team", "test"],
+    "kaiwojobs": ["train"],
+    "kaiwoservices": ["chat"],
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("kaiwo -n ", ["team", "test"]),
+        ("kaiwo status -n ", ["team", "test"]),
+        ("kaiwo list --queue ", ["blue"]),
+        ("kaiwo submit --queue ", ["blue"]),
+        ("kaiwo list --user ", ["ada"]),
+        ("kaiwo status ", ["chat", "train"]),
+        ("kaiwo delete train ", ["chat", "train"]),
+    ],
+)
+def test_a_tab_completes_what_the_cluster_has(
+    monkeypatch: pytest.MonkeyPatch, home: Path, words: str, offered: list[str]
+) -> None:
+    """Namespaces, queues, users and names are those of the moment."""
+    assert home.is_dir()
+
+    class Recorded:
+        namespace = scope = "team"
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            """Nothing to close."""
+
+        def list(self, resource: Any, namespace: str | None = None) -> list[Any]:
+            del namespace
+            spec = {"clusterQueue": "blue", "user": "ada"}
+            names = LIVE.get(resource.plural, [])
+            return [{"metadata": {"name": name}, "spec": spec} for name in names]
+
+    monkeypatch.setenv("KAIWO_PLUGINS_DISABLED", "kueue")
+    monkeypatch.setattr("kaiwo.cli.kit.cluster", lambda **_: Recorded())
+    assert complete(words, monkeypatch).splitlines() == [f"plain,{name}" for name in offered]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "kaiwo statsu ",
+        "kaiwo list --bogus ",
+        "kaiwo --bogus list ",
+        "kaiwo submit -f ",
+        "kaiwo list --timeout 5 --us ",
+        "kaiwo get pods ",
+        "kaiwo list --status BOGUS ",
+        "kaiwo -o bogus list ",
+        "kaiwo delete --timeout soon ",
+    ],
+)
+def test_a_tab_behind_a_slip_prints_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, words: str
+) -> None:
+    """The line is not finished yet; nothing may be written over it."""
+    assert home.is_dir()
+    complete(words, monkeypatch)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")

@@ -11,7 +11,7 @@ from docs.generate.fields import of_config, of_kind
 from kaiwo import testing
 from kaiwo.api.validate import Validator
 from kaiwo.cli.main import kaiwo
-from kaiwo.cli.user_config import KEYS
+from kaiwo.client.user_config import KEYS
 from kaiwo.engine.yaml_reader import parse
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def test_every_command_that_is_shown_exists(console_block: Any) -> None:
     """Commands and long options in console examples are those of the program."""
     for line in console_block.text.replace("\\\n", " ").splitlines():
         for call in re.findall(r"(?:^\$ |\| |&& )(?:kubectl )?kaiwo ([^|&#>]*)", line):
-            _check_call(call.split())
+            # What follows "--" is another program's.
+            _check_call(call.partition(" -- ")[0].split())
 
 
 def _check_call(words: list[str]) -> None:
@@ -121,6 +122,8 @@ def _check_call(words: list[str]) -> None:
     context = click.Context(command)
     options = {name for param in command.params for name in param.opts}
     for position, word in enumerate(words):
+        if word == "--":
+            return  # the rest belongs to a command in the cluster
         if word.startswith("--"):
             assert word.partition("=")[0] in options, f"{word} is no option of {command.name}"
         elif isinstance(command, click.Group) and not word.startswith("-"):

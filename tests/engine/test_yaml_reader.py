@@ -124,10 +124,26 @@ def test_what_cannot_be_used_is_shown_where_it_is(text: str, line: int, column: 
 def test_broken_syntax_is_shown_where_the_parser_stopped() -> None:
     """The parser's own words are kept, in one line, with its position."""
     with pytest.raises(DocumentError) as caught:
-        values("a: b: c\n")
-    assert (caught.value.line, caught.value.column) == (1, 5)
+        values("a: [b\nc: d")
+    assert (caught.value.line, caught.value.column) == (2, 2)
     assert caught.value.message.startswith("invalid YAML: ")
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("a: b: c\n", (1, 5), "quote the whole value"),
+        ('a: 1\nb: "c\nd: 1\n', (2, 4), "this quote is not closed"),
+        ("a:\n\tb: 1\n", (2, 1), "a tab cannot indent YAML"),
+    ],
+)
+def test_usual_slips_of_syntax_have_their_own_words(text: str, place: tuple[int, int], words: str) -> None:
+    """The parser's words name its own state, and the end of the file for a quote that is not closed."""
+    with pytest.raises(DocumentError) as caught:
+        values(text)
+    assert (caught.value.line, caught.value.column) == place
+    assert words in caught.value.message
 
 
 def test_documents_before_a_broken_one_are_read() -> None:

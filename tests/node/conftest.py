@@ -6,7 +6,11 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 import tomllib
@@ -29,6 +33,7 @@ from kaiwo_sandbox.paths import cache_dir
 from kaiwo_sandbox.real_node import namespaces
 from kaiwo_sandbox.real_node.configuration import CONTAINERD_SOCKET
 from kaiwo_sandbox.real_node.images import recipes
+from kaiwo_sandbox.real_node.images.layers import copy_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,9 +43,11 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
-_MOST_SECONDS = 300
-_OWN_NODES = "test_machine.py"
+_MOST_SECONDS = 600
+_COMMAND_SECONDS = 180
+_OWN_NODES = frozenset({"test_demo.py", "test_machine.py"})
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RAY_VERSION = "2.60.0"
 SMALL = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "2", "memory": "256Mi"}}
 """The default of two CPUs and 16 GiB would let one workload run at a time, or none."""
 _log = logging.getLogger(__name__)
@@ -51,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Those that start a node of their own come first: a machine runs one, and the others share one.
     """
-    items.sort(key=lambda item: item.path.is_relative_to(_HERE) and item.path.name != _OWN_NODES)
+    items.sort(key=lambda item: item.path.is_relative_to(_HERE) and item.path.name not in _OWN_NODES)
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.node)
@@ -103,14 +110,14 @@ def operator(real_node: Sandbox, crds: None) -> Iterator[OperatorProcess]:
 
 
 def _environment(name: str, projects: list[Path], requirements: list[str]) -> Path:
-    """An environment with wheels of these projects, in the cache until a source of it changes."""
+    """An environment with wheels of these projects, in the cache until a source or a requirement changes."""
     sources = [
         file
         for project in projects
         for file in sorted([project / "pyproject.toml", *project.glob("kaiwo*/**/*")])
         if file.is_file() and "__pycache__" not in file.parts
     ]
-    digest = hashlib.sha256((_ROOT / "constraints.txt").read_bytes())
+    digest = hashlib.sha256((_ROOT / "constraints.txt").read_bytes() + "\n".join(requirements).encode())
     for file in sources:
         digest.update(str(file.relative_to(_ROOT)).encode() + b"\0" + file.read_bytes())
     root = cache_dir() / "environments"
@@ -121,8 +128,10 @@ def _environment(name: str, projects: list[Path], requirements: list[str]) -> Pa
                 shutil.rmtree(older)
             target.mkdir(parents=True)
             with tempfile.TemporaryDirectory() as temporary:
-                wheels = build_wheels(projects, Path(temporary))
+                wheels = build_wheels(projects, Path(temporary)) if projects else Path(temporary)
                 install(wheels, requirements, _ROOT / "constraints.txt", target)
+            compiled = ["compileall", "-q", "-j", "2", "--invalidation-mode", "unchecked-hash"]
+            subprocess.run([sys.executable, "-m", *compiled, str(target / "venv" / "lib")], check=False)
             (target / "complete").touch()
     return target / "venv"
 
@@ -144,22 +153,38 @@ def download_image(real_node: Sandbox) -> str:
     return real_node.add_image(recipes.downloader(_environment("download", [_ROOT, storage], requirements)))
 
 
+@pytest.fixture(scope="session")
+def ray_image(real_node: Sandbox) -> str:
+    """An image with Ray from the package index, and the programs of `ray_app`."""
+    requirements = [f"ray[default,serve]=={RAY_VERSION}"]
+    files = copy_tree(_HERE / "ray_app", "app", skip=frozenset({"__pycache__"}))
+    return real_node.add_image(recipes.ray(_environment("ray", [], requirements), files))
+
+
 @pytest.fixture(scope="module")
-def downloads(real_node: Sandbox, operator: OperatorProcess, download_image: str) -> None:
-    """KaiwoConfig names the image of download pods, and requests few resources for them."""
+def configure(real_node: Sandbox, operator: OperatorProcess) -> Callable[..., None]:
+    """Set fields of KaiwoConfig: ``configure(ray={...})``."""
     del operator
-    storage = {"downloadImage": download_image, "downloadResources": SMALL}
     path = f"/apis/{KAIWO_CONFIG.api_version}/{KAIWO_CONFIG.plural}/kaiwo"
-    body = {"spec": {"storage": storage}}
 
-    def patched() -> bool:
-        # The operator creates the object a moment after it is ready.
-        with contextlib.suppress(SandboxApiError):
-            real_node.api.request("PATCH", path, body, content_type="application/merge-patch+json")
-            return True
-        return False
+    def patch(**spec: Any) -> None:
+        def patched() -> bool:
+            # The operator creates the object a moment after it is ready.
+            with contextlib.suppress(SandboxApiError):
+                content = "application/merge-patch+json"
+                real_node.api.request("PATCH", path, {"spec": spec}, content_type=content)
+                return True
+            return False
 
-    wait_for("KaiwoConfig", patched)
+        wait_for("KaiwoConfig", patched)
+
+    return patch
+
+
+@pytest.fixture(scope="module")
+def downloads(configure: Callable[..., None], download_image: str) -> None:
+    """KaiwoConfig names the image of download pods, and requests few resources for them."""
+    configure(storage={"downloadImage": download_image, "downloadResources": SMALL})
 
 
 class Lab:
@@ -269,8 +294,52 @@ class Lab:
             )
             running.run_forever(timeout=60)
             output: str = running.read_all()
-            running.close()
+            running.sock.shutdown()  # its close() leaves the socket open if the server closed first
         return output
+
+    def kaiwo(
+        self, *arguments: str, stdin: bytes = b"", directory: Path | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a command in the namespace to its end, as the user would."""
+        return subprocess.run(
+            self._command(arguments),
+            env=self._environment,
+            cwd=directory,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=_COMMAND_SECONDS,
+        )
+
+    @contextlib.contextmanager
+    def kaiwo_running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Run a command that goes on, with its standard output to read; it is interrupted at the end."""
+        running = subprocess.Popen(
+            self._command(arguments),
+            env=self._environment | {"PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            with running:
+                try:
+                    yield running
+                finally:
+                    running.send_signal(signal.SIGINT)
+        finally:
+            running.kill()
+
+    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+        program = Path(sys.executable).with_name("kaiwo")
+        command, *others = arguments
+        return [str(program), command, "-n", self.namespace, *others]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        """This cluster, and no configuration of the user."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAIWO", "KUBE"))}
+        return kept | {"KUBECONFIG": str(self.sandbox.kubeconfig), "KAIWOCONFIG": os.devnull}
 
     def terminated(self, workload: str) -> Object:
         """How the container of the only pod of a workload ended, as the kubelet reports it."""

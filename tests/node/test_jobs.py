@@ -180,14 +180,14 @@ def test_a_volume_that_is_full_is_an_error_of_the_program(lab: Any) -> None:
 def test_gpus_are_counted_by_the_node_and_free_again_after_the_job(
     lab: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """The node reports four; a second job with three waits for the first one."""
+    """The node reports eight; a second job with five waits for the first one."""
     small = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}}
     job = {"spec": {"template": {"spec": {"containers": [{"name": "main", "resources": small}]}}}}
-    lab.submit("first", entrypoint="sleep 6", gpus=3, job=job)
+    lab.submit("first", entrypoint="sleep 6", gpus=5, job=job)
     lab.reaches("first", "RUNNING")
-    lab.submit("second", entrypoint="echo done", gpus=3, job=job)
+    lab.submit("second", entrypoint="echo done", gpus=5, job=job)
     limits = lab.pod("second")["spec"]["containers"][0]["resources"]["limits"]
-    assert limits["amd.com/gpu"] == "3"
+    assert limits["amd.com/gpu"] == "5"
 
     def unschedulable() -> bool:
         conditions = lab.pod("second")["status"].get("conditions", [])

@@ -68,6 +68,7 @@ RUBBISH = [
     ("gpu_vendors", "[vendor(resource_keys=('a.com/gpu-*',))]", "'a.com/gpu-*' is not an extended resource"),
     ("gpu_vendors", "[vendor(recognise='x:y')]", "recognise is not callable"),
     ("gpu_vendors", "[vendor(utilization='metric')]", "utilization is not a Utilization"),
+    ("gpu_vendors", "[vendor(tool='smi')]", "tool is not a GpuTool"),
     ("backends", "[backend(kind='Job')]", "kind is 'Job', expected KaiwoJob or KaiwoService"),
     ("backends", "[backend(child='jobs')]", "child is not a Resource"),
     ("backends", "[backend(fields=())]", "declares no field, expected its own block first"),

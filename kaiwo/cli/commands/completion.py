@@ -15,9 +15,9 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
     \b
-      bash:  source <(kaiwo completion bash)
-      zsh:   source <(kaiwo completion zsh)
-      fish:  kaiwo completion fish | source
+      source <(kaiwo completion bash)       in ~/.bashrc
+      source <(kaiwo completion zsh)        in ~/.zshrc, behind compinit
+      kaiwo completion fish | source        in ~/.config/fish/config.fish
     """
     root = ctx.find_root()
     script = SHELLS[shell](root.command, {}, "kaiwo", "_KAIWO_COMPLETE").source()

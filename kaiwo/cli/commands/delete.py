@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, user_config
+from kaiwo.cli import kit, options
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import FAILED, NOT_FOUND, TIMED_OUT, USAGE, Failure
-from kaiwo.cli.output import workload_fields
+from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
 from kaiwo.cli.terminal import clean
-from kaiwo.cli.workload_kinds import SHORT, WORKLOADS
-from kaiwo.cli.workload_lookup import find_all, parse_name
+from kaiwo.client import deletion, user_config, workload_fields
+from kaiwo.client.kinds import WORKLOADS
+from kaiwo.client.lookup import find_all, label, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.cli.kit import Cluster
-    from kaiwo.engine.resource import Object, Resource
-
-_INTERVAL = 1.0  # seconds between two checks of what still exists
+    from kaiwo.engine.resource import Object
 
 
 @click.command()
@@ -43,23 +41,30 @@ def delete(
     timeout: float,
     config: str | None,
 ) -> None:
-    """Delete workloads, named like train, job/train or service/chat, and what was created for them.
+    """Delete workloads and what was created for them.
 
+    \b
+      kaiwo delete train                    asks first, and waits until it is gone
+      kaiwo delete train service/chat -y    several, without a question
+      kaiwo delete train --no-wait
+
+    NAME is train, job/train or service/chat.
     Data volumes of the workload go with it. Asks first on a terminal.
     """
     options.one_namespace()
-    user_config.use_configured_namespace(user_config.load(config))
+    options.use_configured_namespace(user_config.load(config))
     with kit.cluster() as cluster:
         chosen = _resolve(cluster, names, ignore_not_found=ignore_not_found)
         if chosen and not yes and on_terminal():
-            _confirm(cluster, [obj for _, obj in chosen])
-        deleted: list[tuple[Resource, Object]] = []
-        for resource, obj in chosen:
-            if _delete(cluster, resource, obj):
-                deleted.append((resource, obj))
-            kit.say(f"{_label(obj)} deleted")
+            _confirm(cluster, chosen)
+        deleted = []
+        for obj in chosen:
+            if cluster.run(functools.partial(deletion.delete, obj=obj)):
+                deleted.append(obj)
+            kit.say(f"{label(obj)} deleted")
         if wait:
-            _wait(cluster, deleted, timeout)
+            with kit.progress("waiting until they are gone"):
+                cluster.run(lambda api: deletion.wait_until_gone(api, deleted, timeout))
 
 
 def on_terminal() -> bool:
@@ -67,18 +72,16 @@ def on_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _resolve(
-    cluster: Cluster, names: Sequence[str], *, ignore_not_found: bool
-) -> list[tuple[Resource, Object]]:
+def _resolve(cluster: Cluster, names: Sequence[str], *, ignore_not_found: bool) -> list[Object]:
     """The live workloads of all names, before anything is deleted."""
-    found: dict[str, tuple[Resource, Object]] = {}
+    found: dict[str, Object] = {}
     missing, both = [], []
     for name in names:
         kinds, plain = parse_name(name)
-        here = find_all(cluster, kinds, plain)
+        here = cluster.run(functools.partial(find_all, namespace=cluster.namespace, kinds=kinds, name=plain))
         missing += [name] if not here else []
         both += [name] if len(here) > 1 else []
-        found |= {obj["metadata"]["uid"]: (resource, obj) for resource, obj in here}
+        found |= {obj["metadata"]["uid"]: obj for _, obj in here}
     if both:
         named = ", ".join(both)
         what = f"{named} is both a job and a service; nothing was deleted"
@@ -94,52 +97,7 @@ def _confirm(cluster: Cluster, objects: Sequence[Object]) -> None:
     click.echo(f"in namespace {cluster.namespace}:", err=True)
     for obj in objects:
         word = workload_fields.word(obj) or "new"
-        click.echo(clean(f"  {_label(obj)} ({word}, {workload_fields.gpus(obj)} GPUs)"), err=True)
+        click.echo(clean(f"  {label(obj)} ({word}, {workload_fields.gpus(obj)} GPUs)"), err=True)
     what = "it and its data volumes" if len(objects) == 1 else f"these {len(objects)} and their data volumes"
     if not click.confirm(f"Delete {what}?", err=True):
         raise Failure("nothing was deleted", code=FAILED)
-
-
-def _delete(cluster: Cluster, resource: Resource, obj: Object) -> bool:
-    """Delete exactly the object that was shown; True when it may take a while."""
-    from kaiwo.engine.errors import Conflict, NotFound
-
-    metadata = obj["metadata"]
-    try:
-        answer = cluster.delete(
-            resource, metadata["namespace"], metadata["name"], uid=metadata["uid"], propagation="Background"
-        )
-    except (NotFound, Conflict):
-        # Deleted meanwhile, perhaps replaced by another workload of that name, which stays.
-        return False
-    return answer.get("kind") == resource.kind
-
-
-def _wait(cluster: Cluster, deleted: Sequence[tuple[Resource, Object]], timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    while left := [obj for resource, obj in deleted if _exists(cluster, resource, obj)]:
-        if time.monotonic() >= deadline:
-            names = ", ".join(_label(obj) for obj in left)
-            finalizers = sorted({f for obj in left for f in obj["metadata"].get("finalizers") or ()})
-            why = f" (finalizers: {', '.join(finalizers)})" if finalizers else ""
-            raise Failure(
-                f"timed out after {timeout:g} s; still being deleted: {names}{why}",
-                "kaiwo list",
-                code=TIMED_OUT,
-            )
-        time.sleep(_INTERVAL)
-
-
-def _exists(cluster: Cluster, resource: Resource, obj: Object) -> bool:
-    from kaiwo.engine.errors import NotFound
-
-    metadata = obj["metadata"]
-    try:
-        live = cluster.get(resource, metadata["namespace"], metadata["name"])
-    except NotFound:
-        return False
-    return bool(live["metadata"]["uid"] == metadata["uid"])
-
-
-def _label(obj: Object) -> str:
-    return f"{SHORT[obj['kind']]}/{obj['metadata']['name']}"

@@ -8,31 +8,50 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options, user_config
+from kaiwo.api.status_words import TERMINAL
+from kaiwo.cli import kit, options
 from kaiwo.cli.failures import NOT_FOUND, USAGE, Failure
 from kaiwo.cli.kit import Column
-from kaiwo.cli.list_watch import ListWatch
-from kaiwo.cli.output import watching, workload_fields
-from kaiwo.cli.workload_kinds import KIND_NAMES, SHORT, WORKLOADS
+from kaiwo.cli.output import watching, workload_times
+from kaiwo.client import user_config, workload_fields
+from kaiwo.client.kinds import KIND_NAMES, SHORT, WORKLOADS
+from kaiwo.client.list_watch import ListScope, ListWatch
+from kaiwo.client.workloads import STATUSES, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
 
-STATUSES = (
-    "PENDING",
-    "STARTING",
-    "RUNNING",
-    "READY",
-    "COMPLETE",
-    "FAILED",
-    "ERROR",
-    "TERMINATING",
-    "TERMINATED",
-)
-"""Every status word that the operator writes."""
+
+class _StatusWord(click.Choice[str]):
+    """One of the status words, in any case."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The words as they are written in tables, in whatever case one begins."""
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        return [CompletionItem(word) for word in STATUSES if word.startswith(incomplete.upper())]
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As click's, but a misspelt word is answered with the nearest one."""
+        if value.upper() in STATUSES:
+            return value.upper()
+        from kaiwo.api.suggestion import did_you_mean
+
+        hint = did_you_mean(value, STATUSES) or f"known: {', '.join(STATUSES)}"
+        raise click.BadParameter(f'unknown status "{value}"; {hint}', ctx, param)
+
+
+def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del ctx, param
+    return [name for name in SHORT.values() if name.startswith(incomplete)]
 
 
 def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Resource, ...]:
@@ -45,7 +64,9 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
 
 @options.watchable
 @click.command("list")
-@click.argument("kinds", metavar="[job|service]", required=False, callback=_kind)
+@click.argument(
+    "kinds", metavar="[job|service]", required=False, callback=_kind, shell_complete=_complete_kind
+)
 @click.option("--user", metavar="NAME", help="Only this user's workloads.")
 @click.option("--all-users", is_flag=True, help="Everybody's alike, with a column USER.")
 @click.option("--queue", metavar="NAME", help="Only workloads of this queue.")
@@ -53,7 +74,7 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     "--status",
     "words",
     multiple=True,
-    type=click.Choice(STATUSES, case_sensitive=False),
+    type=_StatusWord(STATUSES),
     help="Only workloads in this state; may be given several times.",
 )
 @options.config_option
@@ -66,21 +87,34 @@ def list_command(
     words: Sequence[str],
     config: str | None,
 ) -> None:
-    """List workloads. Those of the user in kaiwoconfig.yaml come first, the others after them."""
+    """List workloads with their state, and the reason for it.
+
+    \b
+      kaiwo list                          of the context's namespace, your own first
+      kaiwo list job --status RUNNING     running jobs
+      kaiwo list -A --user ada            one user's, in all namespaces
+      kaiwo list -w                       again at every change
+      kaiwo list -o wide                  with users and messages
+
+    Yours are those of the user in kaiwoconfig.yaml; the others come after them.
+    """
     if user and all_users:
         raise Failure("--user and --all-users exclude each other", "give one of them", code=USAGE)
     settled = user_config.load(config)
-    user_config.use_configured_namespace(settled)
+    options.use_configured_namespace(settled)
     own = None if all_users else settled.user
     filtered = bool(user or queue or words or len(kinds) < len(WORKLOADS))
     with kit.cluster() as cluster:
-        source = ListWatch(cluster, kinds)
+        source = ListWatch(cluster.api, [ListScope(kind, cluster.scope) for kind in kinds])
 
         def read() -> list[Object]:
-            chosen = [
-                obj for obj in source.read(watch=kit.settings().watch) if _wanted(obj, user, queue, words)
-            ]
-            return sorted(chosen, key=lambda obj: _rank(obj, own))
+            found = cluster.run(lambda _: source.read(watch=kit.settings().watch))
+            chosen = [obj for obj in found if wanted(obj, user=user, queue=queue, statuses=words)]
+            chosen.sort(key=lambda obj: _rank(obj, own))
+            if kit.settings().watch:
+                # A screen shows the first ones; those that ended would hide the others.
+                chosen.sort(key=lambda obj: workload_fields.word(obj) in TERMINAL)
+            return chosen
 
         def write(chosen: list[Object]) -> None:
             if not chosen and kit.settings().output in (None, "table", "wide"):
@@ -88,7 +122,8 @@ def list_command(
             several = len({workload_fields.user(obj) for obj in chosen}) > 1
             kit.emit(chosen, columns(everywhere=cluster.everywhere, users=all_users or several))
 
-        first = read()
+        with kit.progress("listing workloads"):
+            first = read()
         if not first:
             check_namespace(cluster)
             check_queue(cluster, queue)
@@ -96,14 +131,17 @@ def list_command(
             write(first)
             return
         try:
-            watching.watch(read, write, source.changed)
+            watching.watch(read, write, lambda seconds: cluster.run(lambda _: source.changed(seconds)))
         finally:
-            source.close()
+            cluster.run(lambda _: source.close())
 
 
 def _nothing(cluster: Cluster, *, filtered: bool) -> str:
     where = "any namespace" if cluster.everywhere else f"namespace {cluster.namespace}"
-    return f"no workloads match these filters in {where}" if filtered else f"no workloads in {where}"
+    elsewhere = "" if cluster.everywhere else ", or look in all namespaces with -A"
+    if filtered:
+        return f"no workloads match these filters in {where}; leave one out{elsewhere}"
+    return f"no workloads in {where}; send one with kaiwo submit FILE{elsewhere}"
 
 
 def check_namespace(cluster: Cluster) -> None:
@@ -178,15 +216,7 @@ def columns(*, everywhere: bool = False, users: bool = False, now: datetime | No
         Column("GPUS", workload_fields.gpus),
         Column("QUEUE", workload_fields.queue),
         Column("USER", workload_fields.user, wide=not users),
-        Column("DURATION", lambda obj: workload_fields.duration(obj, moment)),
-        Column("AGE", lambda obj: workload_fields.age(obj, moment)),
-        Column("MESSAGE", workload_fields.message, wide=True),
+        Column("DURATION", lambda obj: workload_times.duration(obj, moment)),
+        Column("AGE", lambda obj: workload_times.age(obj, moment)),
+        Column("MESSAGE", workload_fields.message, wide=True, if_room=True),
     ]
-
-
-def _wanted(obj: Object, user: str | None, queue: str | None, words: Sequence[str]) -> bool:
-    return (
-        (user is None or workload_fields.same_user(workload_fields.user(obj), user))
-        and (queue is None or workload_fields.queue(obj) == queue)
-        and (not words or workload_fields.word(obj) in words)
-    )

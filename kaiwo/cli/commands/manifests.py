@@ -113,17 +113,17 @@ def manifests(
 ) -> None:
     """Print what an administrator installs: CRDs, roles, the operator, the scheduler.
 
+    \b
+      kaiwo manifests --from-cluster | kubectl apply --server-side -f -
+      kaiwo manifests crds rbac --plugins batch_job,gpu_amd
+      kaiwo manifests --restrict queues --restrict users --pod-security
+
     Roles hold what the chosen plugins need and nothing else, and the operator loads those plugins. Without
     names of parts everything is printed. The part uninstall prints the objects that kaiwo uninstall deletes
     of such an installation, in that order.
 
     A field that was once installed must stay, or the API server drops its values from live objects: on an
     upgrade, or with other plugins than before, give --from-cluster or --previous.
-
-    \b
-      kaiwo manifests --from-cluster | kubectl apply --server-side -f -
-      kaiwo manifests crds rbac --plugins batch_job,gpu_amd
-      kaiwo manifests --restrict queues --restrict users --pod-security
     """
     from kaiwo.install.render import REPLICAS
 
@@ -157,7 +157,7 @@ def manifests(
             _warn_of_version(installation.scheduler_image, found.version)
     installation = replace(installation, plugin_settings=_plugin_settings(config))
     loaded = _plugins(names)
-    crds = _crds(loaded, before) if "crds" in chosen else []
+    crds = loaded.crds(before) if "crds" in chosen else []
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
     match kit.settings().output:
         case None | "yaml":
@@ -182,8 +182,8 @@ class _ClusterState:
 
 
 def _read_cluster() -> _ClusterState:
+    from kaiwo.api.config_names import SINGLETON
     from kaiwo.api.crds import KAIWO_CONFIG
-    from kaiwo.api.kaiwoconfig import SINGLETON
     from kaiwo.engine.errors import NotFound
     from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 
@@ -262,12 +262,6 @@ def _plugins(names: str | None) -> Plugins:
         )
     kit.warn_broken(loaded)
     return loaded
-
-
-def _crds(loaded: Plugins, before: Sequence[Object]) -> list[Object]:
-    from kaiwo.api.crds import render_crds
-
-    return render_crds(loaded.fields(), loaded.settings_models(), before, loaded.kinds())
 
 
 def _render(parts: Sequence[str], loaded: Plugins, installation: InstallOptions) -> list[RenderedManifest]:

@@ -20,7 +20,12 @@ _YOUNG_OBJECTS = 20_000
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def operator() -> None:
-    """Run the operator."""
+    """Run the operator.
+
+    \b
+      kaiwo operator run --plugins batch_job,gpu_amd
+      kaiwo operator settings
+    """
 
 
 @operator.command()
@@ -54,6 +59,10 @@ def run(
     no_leader_election: bool,
 ) -> None:
     """Run the operator until SIGTERM or Ctrl-C.
+
+    \b
+      kaiwo operator run --watch-namespace team
+      kaiwo operator run --config operator.yaml
 
     Settings come from flags, environment variables and a file, in this order of precedence; what can change
     while it runs is in the KaiwoConfig named kaiwo. `kaiwo operator settings` lists all of them.

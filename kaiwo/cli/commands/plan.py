@@ -9,7 +9,7 @@ import click
 from kaiwo.cli import kit, options
 from kaiwo.cli.failures import FAILED, USAGE, Failure
 from kaiwo.cli.input_files import collect
-from kaiwo.cli.planning import BLOCKED_STATES, object_key, plan_workloads
+from kaiwo.cli.planning import object_key, plan_workloads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, **request: Any) -> None:
     """Show the objects that workloads would create, and whether they would run. Changes nothing.
 
+    \b
+      kaiwo plan job.yaml --explain                       where each value comes from
+      kaiwo plan job.yaml -o name                         the names, and whether it would run
+      kaiwo plan job.yaml --offline --nodes nodes.yaml    for other nodes
+
     Asks the cluster of the kubeconfig for its nodes, configuration and present objects; without one, the
     documented defaults count and GPU capacity is not checked.
-
-    \b
-      kaiwo plan -f job.yaml --explain
-      kaiwo plan -f job.yaml --offline --nodes nodes.yaml
     """
     plugins = kit.plugins(names)
     if kit.settings().output in ("wide", "name") and explain:
@@ -46,7 +47,8 @@ def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, 
     manifests = collect.read_workloads(
         collect.InputOptions(**request), plugins, _context_namespace, "nothing was planned", lambda: GENERATED
     )
-    planned = plan_workloads(manifests, plugins, offline=offline, nodes=nodes)
+    with kit.progress("planning workloads"):
+        planned = plan_workloads(manifests, plugins, offline=offline, nodes=nodes)
     _data(planned, explain=explain)
     for one in planned:
         _verdict(one)
@@ -101,12 +103,8 @@ def _verdict(one: PlannedWorkload) -> None:
     status = one.status
     if one.unapplied:
         kit.say(f"{one.label}: would not be applied: {one.unapplied}")
-    if status.get("status") in BLOCKED_STATES:
-        kit.say(f"{one.label}: would not run: {status.get('reason')}: {status.get('message')}")
-        return
-    for rejection in one.rejections:
-        kit.say(f"{one.label}: would not run: InvalidSpec: {rejection}")
-    if one.rejections:
+    if one.blocked:
+        kit.say(f"{one.label}: would not run: {one.blocked}")
         return
     if one.plan.writes and one.objects:
         kit.say(f"{one.label}: would create {_creates(one)}")

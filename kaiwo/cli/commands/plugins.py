@@ -28,6 +28,10 @@ COLUMNS = (
 def plugins(ctx: click.Context) -> None:
     """List the plugins that are installed or configured, and their state.
 
+    \b
+      kaiwo plugins
+      kaiwo plugins -o yaml     with what each declares
+
     A plugin is loaded, disabled (KAIWO_PLUGINS_DISABLED), not-selected (KAIWO_PLUGINS lists others), or
     broken: then the note has the cause. With -o json or yaml the list also has each plugin's declarations.
     """

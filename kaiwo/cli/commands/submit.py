@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,27 +13,28 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit
 from kaiwo.cli.api_rejections import exit_code, rejections
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import FAILED, USAGE, Failure
+from kaiwo.cli.failures import FAILED, INTERRUPTED, USAGE, Failure
 from kaiwo.cli.input_files import collect
 from kaiwo.cli.input_files.problems import InvalidInput
-from kaiwo.cli.output import workload_fields
-from kaiwo.cli.workload_kinds import BY_KIND, SHORT
-from kaiwo.cli.workload_lookup import not_installed
+from kaiwo.client import submission as client_submission
+from kaiwo.client import workload_fields
+from kaiwo.client.kinds import SHORT
+from kaiwo.client.submission import Change, SubmitRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.cli.input_files.problems import LocatedProblem
     from kaiwo.cli.input_files.workload_file import WorkloadFile
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.cli.output.progress import Progress
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.registry import Plugins
 
 _UNSENT = "nothing was sent"
 
-_DELETE_SECONDS = 120.0
-"""How long ``--replace`` waits until the old workload is gone."""
-
-Change = Literal["created", "configured", "unchanged", "replaced"]
+_ANEW = "use another name, or --replace to delete it and create it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,20 @@ class _Sent:
     change: Change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    """What may happen to workloads that exist already.
+class _SubmitCommand(click.Command):
+    """A command whose ``--dry-run`` takes one of its words, and leaves a file behind it alone."""
 
-    Attributes:
-        replace: delete and create anew what has ended or would change.
-        take_over: change workloads of other users.
-    """
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, which would take whatever follows for the option's value."""
+        for index, word in enumerate(args):
+            if word == "--":
+                break
+            if word == "--dry-run" and args[index + 1 : index + 2] not in (["client"], ["server"]):
+                args[index] = "--dry-run=server"
+        return super().parse_args(ctx, args)
 
-    replace: bool
-    take_over: bool
 
-
-@click.command()
+@click.command(cls=_SubmitCommand)
 @collect.input_options
 @click.option("--wait", is_flag=True, help="Wait until jobs ended and services are ready.")
 @click.option(
@@ -88,13 +89,15 @@ def submit(
 ) -> None:
     """Send workloads to the cluster. What is there already is changed to what the files say.
 
-    Everything is checked first; one problem anywhere and nothing is sent. Flags win over the files, the
-    files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that over the cluster's defaults.
-
     \b
-      kaiwo submit -f job.yaml --queue team-a
-      kaiwo submit -f jobs/ --dry-run
-      sed s/SIZE/8/ job.yaml | kaiwo submit -f -
+      kaiwo submit job.yaml --queue team-a
+      kaiwo submit job.yaml --set gpus=4 --wait
+      kaiwo submit jobs/ --dry-run
+      sed s/SIZE/8/ job.yaml | kaiwo submit -
+
+    Everything is checked first; one problem anywhere and nothing is sent. What would not run is a warning.
+    Flags win over the files, the files over kaiwoconfig.yaml (keys user, clusterQueue, namespace), that
+    over the cluster's defaults.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait")
@@ -102,28 +105,95 @@ def submit(
     manifests = collect.read_workloads(
         collect.InputOptions(**request), plugins, lambda: _context_namespace(dry_run), _UNSENT
     )
-    from kaiwo.cli.planning import warn_of_plans
-
-    warn_of_plans(manifests, plugins)
     if dry_run == "client":
+        _preview(manifests, plugins, None)
         for manifest in manifests:
             _report(manifest, manifest.obj, "checked", "not sent, the cluster was not asked")
         _write([manifest.obj for manifest in manifests])
         return
-    rules = _Rules(replace=replace, take_over=take_over)
+    rules = SubmitRules(replace=replace, take_over=take_over)
     with kit.cluster() as cluster:
         # One document that the API server rejects must not leave the others half sent.
-        sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=True))
+        try:
+            with kit.progress("checking workloads", len(manifests)) as shown:
+                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=True))
+        except InvalidInput:
+            _preview(manifests, plugins, None)
+            raise
+        _preview(manifests, plugins, cluster, sent)
         if not dry_run:
             _confirm([one for one in sent if one.change == "replaced"], yes=yes)
-            sent = cluster.run(lambda client: _send(client, manifests, rules, dry_run=False))
+            with kit.progress("sending workloads", len(manifests)) as shown:
+                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=False))
         for one in sent:
             _report(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
         _write([one.obj for one in sent])
         if wait and not dry_run:
-            from kaiwo.cli.waiting import wait_for
+            _wait(cluster, sent, timeout)
 
-            wait_for(cluster, [one.obj for one in sent], timeout)
+
+def _preview(
+    manifests: Sequence[WorkloadFile], plugins: Plugins, cluster: Cluster | None, sent: Sequence[_Sent] = ()
+) -> None:
+    """Say what ``kaiwo plan`` would say: what is ignored, and what would not run.
+
+    Raises:
+        InvalidInput: a change that would not be applied to what runs.
+    """
+    from kaiwo.api.errors import Problem
+    from kaiwo.cli.failures import plain
+    from kaiwo.cli.planning import Submission, plan_submitted
+    from kaiwo.engine.errors import EngineError
+
+    submissions = [Submission(one.manifest, _before(one), one.change == "replaced") for one in sent]
+    submissions = submissions or [Submission(manifest, manifest.obj) for manifest in manifests]
+    problems = []
+    try:
+        with kit.progress("planning workloads"):
+            planned = plan_submitted(submissions, plugins, cluster)
+    except EngineError as error:
+        # What only the warnings need must not keep anybody from sending.
+        kit.say(f"warning: not checked against the cluster: {plain(error)}")
+        planned = plan_submitted(submissions, plugins, None)
+    for one in planned:
+        for warning in one.warnings:
+            kit.say(f"warning: {one.label}: {warning}")
+        if one.unapplied:
+            text = f"{one.label} would not be changed: {one.unapplied}"
+            problems.append(one.manifest.locate(Problem("", text, _ANEW)))
+        elif one.blocked and one.reported.get("status") not in TERMINAL:
+            kit.say(f"warning: {one.label}: would not run: {one.blocked}")
+        elif one.waits:
+            kit.say(f"warning: {one.label}: would wait: {one.waits}")
+    if problems:
+        raise InvalidInput(problems, _UNSENT, code=FAILED)
+
+
+def _before(sent: _Sent) -> Object:
+    """What a dry run returned; a new object without the identity and status that it will not have."""
+    if sent.change not in ("created", "replaced"):
+        return sent.obj
+    metadata = {key: value for key, value in sent.obj["metadata"].items() if key != "uid"}
+    return {**{key: value for key, value in sent.obj.items() if key != "status"}, "metadata": metadata}
+
+
+def _wait(cluster: Cluster, sent: Sequence[_Sent], timeout: float | None) -> None:
+    """Wait until all ended or are ready; Ctrl-C ends the waiting alone."""
+    from kaiwo.cli.output.status_changes import report_change
+    from kaiwo.client import waiting
+
+    objects = [one.obj for one in sent]
+    try:
+        cluster.run(lambda api: waiting.wait(api, objects, timeout=timeout, on_change=report_change))
+    except KeyboardInterrupt:
+        names = [_label(one.manifest) for one in sent]
+        namespace = sent[0].obj["metadata"]["namespace"]
+        raise Failure(
+            f"interrupted; {', '.join(names)} {'goes' if len(names) == 1 else 'go'} on in the cluster",
+            f"kaiwo status {names[0]} -n {namespace} -w to come back, "
+            f"kaiwo delete {' '.join(names)} -n {namespace} to end",
+            code=INTERRUPTED,
+        ) from None
 
 
 def _context_namespace(dry_run: str | None) -> str:
@@ -149,14 +219,24 @@ def _confirm(replaced: Sequence[_Sent], *, yes: bool) -> None:
 
 
 async def _send(
-    client: Client, manifests: Sequence[WorkloadFile], rules: _Rules, *, dry_run: bool
+    client: Client,
+    manifests: Sequence[WorkloadFile],
+    rules: SubmitRules,
+    shown: Progress,
+    *,
+    dry_run: bool,
 ) -> list[_Sent]:
     """Apply all; every problem is collected before any is raised."""
+    from kaiwo.engine.errors import ConnectionBroken
+
     limit = asyncio.Semaphore(16)
 
     async def one(manifest: WorkloadFile) -> _Sent | Exception:
         async with limit:
-            return await _apply(client, manifest, rules, dry_run=dry_run)
+            try:
+                return await _apply(client, manifest, rules, dry_run=dry_run)
+            finally:
+                shown.step()
 
     results = await asyncio.gather(*(one(manifest) for manifest in manifests), return_exceptions=True)
     sent = [result for result in results if isinstance(result, _Sent)]
@@ -166,6 +246,8 @@ async def _send(
         if isinstance(result, BaseException):
             problems += rejections(manifest, result)
             codes.add(exit_code(result))
+    if results and all(isinstance(result, ConnectionBroken) for result in results):
+        raise results[0]  # type: ignore[misc]  # one of the errors that were just looked at
     if problems:
         done = ", ".join(_label(one.manifest) for one in sent)
         consequence = _UNSENT if dry_run or not done else f"sent all the same: {done}"
@@ -173,113 +255,8 @@ async def _send(
     return sent
 
 
-async def _apply(client: Client, manifest: WorkloadFile, rules: _Rules, *, dry_run: bool) -> _Sent:
-    before = await _existing(client, manifest)
-    if before is not None:
-        _check_owner(manifest, before, rules)
-    ended = before is not None and workload_fields.word(before) in TERMINAL
-    if before is not None and rules.replace and (ended or await _differs(client, manifest, before)):
-        return _Sent(manifest, await _replace(client, manifest, before, dry_run=dry_run), "replaced")
-    after = await _server_side_apply(client, manifest, dry_run=dry_run)
-    if before is None:
-        return _Sent(manifest, after, "created")
-    if ended and dry_run and before.get("spec") != after.get("spec"):
-        raise Failure(
-            f"{_label(manifest)} has ended ({workload_fields.word(before)}); a change does not run it again",
-            "use another name, or --replace to delete it and create it anew",
-        )
-    return _Sent(manifest, after, "unchanged" if _content(before) == _content(after) else "configured")
-
-
-async def _existing(client: Client, manifest: WorkloadFile) -> Object | None:
-    from kaiwo.engine.errors import NotFound
-
-    resource = BY_KIND[manifest.kind]
-    try:
-        found = await client.get(resource, manifest.metadata["namespace"], manifest.name)
-    except NotFound as error:
-        if not error.details.get("name"):
-            raise not_installed(resource) from error
-        return None
-    if found["metadata"].get("deletionTimestamp"):
-        raise Failure(
-            f"{_label(manifest)} is still being deleted", "wait until kaiwo list does not show it, then retry"
-        )
-    return found
-
-
-def _check_owner(manifest: WorkloadFile, before: Object, rules: _Rules) -> None:
-    """Reject a change of somebody else's workload, which has the same name by accident."""
-    owner = workload_fields.user(before)
-    if owner and not rules.take_over and not workload_fields.same_user(owner, _user(manifest)):
-        raise Failure(
-            f"{_label(manifest)} belongs to user {owner}",
-            "use another name, or --take-over to become its owner",
-        )
-
-
-def _user(manifest: WorkloadFile) -> str:
-    return workload_fields.user(manifest.obj)
-
-
-async def _differs(client: Client, manifest: WorkloadFile, before: Object) -> bool:
-    """Whether the workload would change; one that the API server does not change in place would, too."""
-    from kaiwo.engine.errors import Invalid
-
-    try:
-        after = await _server_side_apply(client, manifest, dry_run=True)
-    except Invalid:
-        return True
-    return before.get("spec") != after.get("spec")
-
-
-async def _server_side_apply(client: Client, manifest: WorkloadFile, *, dry_run: bool) -> Object:
-    return await client.apply(
-        BY_KIND[manifest.kind],
-        manifest.obj,
-        field_manager=kit.FIELD_MANAGER,
-        field_validation="Strict",
-        dry_run=dry_run,
-    )
-
-
-async def _replace(client: Client, manifest: WorkloadFile, before: Object, *, dry_run: bool) -> Object:
-    """Delete exactly the workload that was read, and create its successor when it is gone."""
-    from kaiwo.engine.errors import NotFound
-
-    resource = BY_KIND[manifest.kind]
-    namespace, uid = before["metadata"]["namespace"], before["metadata"]["uid"]
-    if dry_run:
-        # The name is taken, so the API server checks the object under a name of its own choice.
-        metadata = {key: value for key, value in manifest.metadata.items() if key != "name"}
-        trial = {**manifest.obj, "metadata": {**metadata, "generateName": "kaiwo-replace-"}}
-        checked = await client.create(resource, trial, dry_run=True)
-        return {**checked, "metadata": {**checked["metadata"], "name": manifest.name}}
-    try:
-        await client.delete(resource, namespace, manifest.name, uid=uid, propagation="Background")
-        async with asyncio.timeout(_DELETE_SECONDS):
-            await _gone(client, resource, namespace, manifest.name, uid)
-    except NotFound:
-        pass
-    except TimeoutError:
-        raise Failure(
-            f"{_label(manifest)} is still being deleted after {_DELETE_SECONDS:g} s; it was not created anew",
-            f"kaiwo status {manifest.name} -n {namespace}, then submit it again",
-        ) from None
-    return await _server_side_apply(client, manifest, dry_run=False)
-
-
-async def _gone(client: Client, resource: Resource, namespace: str, name: str, uid: str) -> None:
-    """Return when another object has the name; raises `NotFound` when none has."""
-    found = await client.get(resource, namespace, name)
-    while found["metadata"]["uid"] == uid:
-        await asyncio.sleep(0.5)
-        found = await client.get(resource, namespace, name)
-
-
-def _content(obj: Object) -> tuple[Any, ...]:
-    metadata = obj["metadata"]
-    return obj.get("spec"), metadata.get("labels") or {}, metadata.get("annotations") or {}
+async def _apply(client: Client, manifest: WorkloadFile, rules: SubmitRules, *, dry_run: bool) -> _Sent:
+    return _Sent(manifest, *await client_submission.submit(client, manifest.obj, rules, dry_run=dry_run))
 
 
 def _note(sent: _Sent) -> str:

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 def uninstall(
     *, yes: bool, workloads: WorkloadChoice | None, operator_only: bool, dry_run: bool, timeout: float
 ) -> None:
-    """Remove the installation of a namespace (-n, default: kaiwo-system), in this order:
+    """Remove the installation of a namespace (-n, default: kaiwo-system), in order.
+
+    \b
+      kaiwo uninstall --dry-run
+      kaiwo uninstall --workloads=delete
+
+    What is removed, in this order:
 
     \b
       1. the operator
@@ -45,11 +51,7 @@ def uninstall(
 
     Namespaces stay, and what Kaiwo did not write. While another installation is in the cluster, 3 and 5
     stay, too. Asks first.
-
-    \b
-      kaiwo uninstall --dry-run
-      kaiwo uninstall --workloads=delete
-    """  # noqa: D415  the list belongs to the sentence
+    """
     from kaiwo.cli.uninstalling.plan import UninstallRequest, read_plan
     from kaiwo.cli.uninstalling.run import Uninstallation
     from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE

@@ -14,7 +14,12 @@ from kaiwo.cli.terminal import clean
 @click.command()
 @click.option("--client", is_flag=True, help="Do not ask the cluster.")
 def version(*, client: bool) -> None:
-    """Print the version of this command and, when it answers, of the cluster."""
+    """Print the version of this command and, when it answers, of the cluster.
+
+    \b
+      kaiwo version
+      kaiwo version --client -o json
+    """
     found = {"kaiwo": distribution_version("kaiwo"), "python": platform.python_version()}
     if not client:
         kubernetes = _cluster()

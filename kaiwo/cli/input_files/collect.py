@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kaiwo.cli import kit, user_config
+from kaiwo.cli import kit
+from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files import overrides
 from kaiwo.cli.input_files.file_reading import STDIN_NAMES, read_files
 from kaiwo.cli.input_files.problems import STDIN, InvalidInput, in_order
 from kaiwo.cli.input_files.validation import check_workloads
 from kaiwo.cli.input_files.workload_file import duplicates
 from kaiwo.cli.options import complete_files, config_option, one_namespace
+from kaiwo.client import user_config
+from kaiwo.client.names import random_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,14 +26,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., object]")
 
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Characters of the API server's own generated names: no vowels, none that are easily confused."""
-
 _OPTIONS = (
+    click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_files),
     click.option(
-        "-f", "--filename", "--file", "sources", multiple=True, required=True, metavar="FILE|DIR|-",
+        "-f", "--filename", "--file", "sources", multiple=True, metavar="FILE|DIR|-",
         shell_complete=complete_files,
-        help="Files, directories, - for standard input; may be given several times.",
+        help="The same as FILE; may be given several times.",
     ),
     click.option("--user", metavar="NAME", help="Owner of the workloads, usually an e-mail address."),
     click.option("--queue", metavar="NAME", help="Queue to wait in (spec.clusterQueue)."),
@@ -56,6 +56,7 @@ class InputOptions:
 
     Attributes:
         sources: ``-f``.
+        files: arguments, as a shell makes them of ``-f *.yaml``.
         user: ``--user``.
         queue: ``--queue``.
         sets: ``--set``.
@@ -63,15 +64,11 @@ class InputOptions:
     """
 
     sources: Sequence[str]
+    files: Sequence[str]
     user: str | None
     queue: str | None
     sets: Sequence[str]
     config: str | None
-
-
-def random_suffix() -> str:
-    """The end of a generated name, as the API server makes it."""
-    return "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
 def read_workloads(
@@ -95,9 +92,13 @@ def read_workloads(
         Failure: a flag or kaiwoconfig.yaml that cannot be used.
     """
     one_namespace()
+    named = (*request.sources, *request.files)
+    if not named:
+        command = click.get_current_context().command_path
+        raise Failure("a file is required", f"{command} FILE, or - for standard input", code=USAGE)
     config = user_config.load(request.config)
     assignments = overrides.assignments(request.sets)
-    manifests, problems = read_files(request.sources)
+    manifests, problems = read_files(named)
     overrides.override(
         manifests,
         user=request.user,
@@ -113,7 +114,7 @@ def read_workloads(
 
     problems += check_workloads(manifests, Validator(plugins.fields(), plugins.settings_models()), plugins)
     if problems:
-        sources = [STDIN if source in STDIN_NAMES else source for source in request.sources]
+        sources = [STDIN if source in STDIN_NAMES else source for source in named]
         raise InvalidInput(in_order(problems, sources), consequence)
     for manifest in manifests:
         base = manifest.metadata.pop("generateName", None)

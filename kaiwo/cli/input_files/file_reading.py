@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from kaiwo.api.errors import Problem, describe
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.cli.input_files.problems import STDIN, LocatedProblem, file_problem
 from kaiwo.cli.input_files.workload_file import WorkloadFile
-from kaiwo.cli.workload_kinds import BY_KIND, GROUP, VERSION
+from kaiwo.client.kinds import BY_KIND, GROUP, VERSION
 from kaiwo.engine.field_paths import Path, format_path
 from kaiwo.engine.yaml_reader import Document, parse
 from kaiwo.engine.yaml_scalars import DocumentError
@@ -118,7 +119,14 @@ def _files(source: str, problems: list[LocatedProblem]) -> list[FilePath]:
 
 def _unreadable(name: str, error: OSError | ValueError) -> LocatedProblem:
     reason = getattr(error, "strerror", None) or str(error)
-    return file_problem(name, f"cannot be read: {reason}")
+    hint = ""
+    if isinstance(error, FileNotFoundError) and not FilePath(name).is_symlink():
+        folder = FilePath(name).parent
+        with suppress(OSError):
+            known = [entry.name for entry in folder.iterdir() if entry.suffix.lower() in SUFFIXES]
+            hint = did_you_mean(FilePath(name).name, known)
+        hint = hint or f"list what is there: ls {folder}"
+    return file_problem(name, f"cannot be read: {reason}", hint)
 
 
 def _decoded(name: str, content: bytes, problems: list[LocatedProblem]) -> Iterator[tuple[str, str]]:

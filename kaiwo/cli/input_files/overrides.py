@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kaiwo.cli.input_files.workload_file import WorkloadFile
-    from kaiwo.cli.user_config import UserConfig
+    from kaiwo.client.user_config import UserConfig
 
 _ROOTS = ("apiVersion", "kind", "metadata", "spec")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,11 +10,13 @@ import click
 from kaiwo.cli import duration as spans
 from kaiwo.cli import kit
 from kaiwo.cli.kit import Column
-from kaiwo.cli.output import workload_fields
-from kaiwo.cli.output.table import write_table
+from kaiwo.cli.output import workload_times
+from kaiwo.cli.output.layout import width_of, wrap
+from kaiwo.cli.output.table import terminal_width, write_table
 from kaiwo.cli.terminal import clean, styled_status
 from kaiwo.cli.workload_details import event_time
-from kaiwo.cli.workload_kinds import SHORT
+from kaiwo.client import workload_fields
+from kaiwo.client.kinds import SHORT
 from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
 PODS = "kubectl get pods -n kaiwo-system"
 """Shows whether an operator runs."""
+
+_TITLES = 11
+"""Columns of the titles in the head of the page."""
 
 _MAX_EVENTS = 20
 _MAX_PODS = 50
@@ -64,15 +70,21 @@ def _head(workload: Object, now: datetime) -> None:
         ("Created", _time(metadata.get("creationTimestamp"), now)),
         ("Started", _time(status.get("startTime"), now)),
         ("Completed", _time(status.get("completionTime"), now)),
-        ("Duration", workload_fields.duration(workload, now)),
+        ("Duration", workload_times.duration(workload, now)),
     ]
     observed = status.get("observedGeneration")
     if isinstance(observed, int) and observed < metadata.get("generation", 0):
         rows.append(("Note", "the last change is not yet observed by the operator"))
     for title, value in rows:
         if value:
-            text = value if title == "Status" else clean(value)
-            click.echo(f"{title + ':':<11}{text}")
+            _line(title, value if title == "Status" else clean(value))
+
+
+def _line(title: str, text: str) -> None:
+    """One line of the head; on a terminal a long text goes on below its beginning."""
+    room = terminal_width() - _TITLES if sys.stdout.isatty() else 0
+    parts = wrap(text, room) if room > _TITLES and width_of(click.unstyle(text)) > room else [text]
+    click.echo(f"{title + ':':<{_TITLES}}" + f"\n{'':<{_TITLES}}".join(parts))
 
 
 def _gpus(workload: Object) -> str:
@@ -94,8 +106,7 @@ def _time(text: object, now: datetime) -> str:
 def _section(title: str, rows: Sequence[Object], columns: Sequence[Column]) -> None:
     if rows:
         click.echo(f"\n{title}:")
-        shown = [column for column in columns if not column.wide or kit.settings().output == "wide"]
-        write_table(shown, rows, indent="  ")
+        write_table(columns, rows, indent="  ")
 
 
 def _conditions(workload: Object, now: datetime) -> None:
@@ -114,8 +125,8 @@ def _object_columns(now: datetime) -> list[Column]:
     return [
         Column("KIND", _at("kind")),
         Column("NAME", _at("metadata", "name")),
-        Column("STATE", _object_state),
-        Column("AGE", lambda obj: workload_fields.age(obj, now)),
+        Column("STATE", _object_state, state=True),
+        Column("AGE", lambda obj: workload_times.age(obj, now)),
     ]
 
 
@@ -145,11 +156,11 @@ def _object_state(obj: Object) -> str:
 def _pod_columns(now: datetime) -> list[Column]:
     return [
         Column("NAME", _at("metadata", "name")),
-        Column("STATE", pod_state),
+        Column("STATE", pod_state, state=True),
         Column("READY", _ready),
         Column("RESTARTS", lambda pod: str(sum(c.get("restartCount", 0) for c in _containers(pod)))),
         Column("NODE", _at("spec", "nodeName")),
-        Column("AGE", lambda pod: workload_fields.age(pod, now)),
+        Column("AGE", lambda pod: workload_times.age(pod, now)),
         Column("MESSAGE", _pod_message),
     ]
 
@@ -202,7 +213,7 @@ def _event_columns(now: datetime) -> list[Column]:
 
     return [
         Column("AGE", lambda event: spans.since(event_time(event), now)),
-        Column("TYPE", _at("type")),
+        Column("TYPE", _at("type"), state=True),
         Column("REASON", _reason),
         Column("OBJECT", subject),
         Column("MESSAGE", _at("message")),

@@ -35,7 +35,7 @@ def emit(objects: Sequence[Object], columns: Sequence[Column] = (), *, one: bool
             for obj in objects:
                 click.echo(clean(name_of(obj)))
         case _:
-            write_table([c for c in columns if form == "wide" or not c.wide], objects)
+            write_table(columns, objects)
 
 
 def _readable(obj: Object) -> Object:

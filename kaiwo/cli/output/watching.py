@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from kaiwo.cli.failures import plain
+from kaiwo.cli.output.layout import width_of
 from kaiwo.cli.terminal import clean
+from kaiwo.client.list_watch import is_transient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -61,7 +64,7 @@ def watch(
     while True:
         found = _read(read)
         while True:
-            text = _text(write, found, io.StringIO() if not terminal else _Screen())
+            text = _text(write, found, terminal=terminal)
             if terminal:
                 _draw(text)
             elif text != shown:
@@ -81,13 +84,6 @@ def poll(seconds: float) -> bool:
     return True
 
 
-def is_transient(error: Exception) -> bool:
-    """Whether the same request may succeed a moment later."""
-    from kaiwo.engine.errors import ConnectionBroken, ServerUnavailable, TooManyRequests
-
-    return isinstance(error, ConnectionBroken | ServerUnavailable | TooManyRequests | TimeoutError)
-
-
 def _read(read: Callable[[], T]) -> T:
     delay = 1.0
     while True:
@@ -102,14 +98,39 @@ def _read(read: Callable[[], T]) -> T:
             delay = min(2 * delay, _MAX_DELAY)
 
 
-def _text(write: Callable[[T], None], found: T, stream: io.StringIO) -> str:
-    with redirect_stdout(stream):
+def _text(write: Callable[[T], None], found: T, *, terminal: bool) -> str:
+    stream = _Screen() if terminal else io.StringIO()
+    # Notes beside the screen would be drawn over, and would scroll it.
+    notes = redirect_stderr(stream) if terminal else nullcontext()
+    with redirect_stdout(stream), notes:
         write(found)
     return stream.getvalue()
 
 
 def _draw(text: str) -> None:
     """Overwrite the screen line by line in one write: an emptied screen would flicker."""
-    lines = "".join(f"{line}{_END_OF_LINE}\n" for line in text.splitlines())
+    size = shutil.get_terminal_size()
+    lines = "".join(
+        f"{line}{_END_OF_LINE}\n" for line in visible(text.splitlines(), size.columns, size.lines)
+    )
     sys.stdout.write(f"{_HOME}{lines}{_REST_OF_SCREEN}")
     sys.stdout.flush()
+
+
+def visible(lines: Sequence[str], columns: int, height: int) -> list[str]:
+    """What of some lines a screen can show from the first on, and how many it cannot.
+
+    Args:
+        lines: with colours.
+        columns: of the screen; a longer line takes several of its lines.
+        height: lines of the screen, of which the last one stays free for the cursor.
+    """
+    rows = [max(1, -(-width_of(click.unstyle(line)) // columns)) for line in lines]
+    if sum(rows) < height:
+        return list(lines)
+    room, shown = height - 2, 0
+    while shown < len(lines) and rows[shown] <= room:
+        room -= rows[shown]
+        shown += 1
+    rest = len(lines) - shown
+    return [*lines[:shown], f"... {rest} more lines: enlarge the window, or leave out -w"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.api.crd_compat import GROUPS
-from kaiwo.api.crds import WORKLOADS, render_crds
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.cli.failures import Failure
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
@@ -278,8 +278,7 @@ def _label(obj: Object, key: str) -> str:
 
 async def _crds(client: Client, plugins: Plugins) -> tuple[tuple[Removal, ...], tuple[str, ...]]:
     """The definitions of Kaiwo's kinds, and notes about others in its groups."""
-    rendered = render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds())
-    names = {crd["metadata"]["name"] for crd in rendered}
+    names = {crd["metadata"]["name"] for crd in plugins.crds()}
     live = [
         crd
         async for crd in client.list(CUSTOM_RESOURCE_DEFINITION)

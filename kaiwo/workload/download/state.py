@@ -96,8 +96,7 @@ def has_begun(job: Object, facts: Facts) -> bool:
 def _active(workload: Workload, job: Object, name: str, owned: list[Object], facts: Facts) -> Outcome:
     pods = pod_status.current(owned)
     if any(pod_status.runs(pod) for pod in pods):
-        text = facts.progress.text if facts.progress else _recorded_progress(workload)
-        return _pending(Finding(DOWNLOADING, text))
+        return _pending(Finding(DOWNLOADING, _progress(workload, owned, job, facts)))
     waiting = [pod for pod in pods if lenient_map(pod.get("status")).get("phase") in (None, "Pending")]
     recorded = Finding(workload.status.reason, workload.status.message)
     if finding := pod_status.problem(waiting, recorded):
@@ -156,13 +155,31 @@ def _recorded_progress(workload: Workload) -> str:
 
 def _between(workload: Workload, owned: list[Object], job: Object) -> str:
     """The message between two attempts, and between the last one and the Job's own condition."""
-    line = last_line(owned)
-    if not line:
+    cause = _cause(owned)
+    if not cause:
         return _recorded_progress(workload)
+    return f"try{_count(job)} failed, the next one continues from there: {cause}"
+
+
+def _progress(workload: Workload, owned: list[Object], job: Object, facts: Facts) -> str:
+    """The message while an attempt runs: its progress, and before that why the one before failed."""
+    reported = facts.progress.text if facts.progress else ""
+    if cause := _cause(owned):
+        return f"try{_count(job)} failed ({cause}), it goes on: {reported or DOWNLOADING}"
+    return reported or _recorded_progress(workload)
+
+
+def _cause(owned: list[Object]) -> str:
+    """Why the last try failed; empty where none did."""
+    code = _code(owned)
+    return last_line(owned) or (f"exit code {code}" if code is not None else "")
+
+
+def _count(job: Object) -> str:
+    """How many attempts have failed, of how many."""
     tries = lenient_map(job.get("spec")).get("backoffLimit")
     failed = lenient_map(job.get("status")).get("failed")
-    count = f" {failed} of {tries + 1}" if isinstance(failed, int) and isinstance(tries, int) else ""
-    return f"try{count} failed, the next one continues from there: {line}"
+    return f" {failed} of {tries + 1}" if isinstance(failed, int) and isinstance(tries, int) else ""
 
 
 def _beyond_limit(owned: list[Object], failed: Object, job: Object) -> Finding | None:

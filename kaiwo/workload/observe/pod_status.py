@@ -9,6 +9,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe.crash_loop import CRASH_LOOP, looping, restarts
+from kaiwo.workload.observe.exit_codes import OOM_KILLED, exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,6 +45,11 @@ _SKEW = 2.0
 
 _NODE_SKEW = 300.0
 """Seconds by which the clock of a node may be behind that of the API server."""
+
+
+def severity(reason: str) -> int:
+    """The place of a reason among those of pods, 0 for the most severe."""
+    return _RANK.get(reason, len(_RANK))
 
 
 def pod_name(pod: Object) -> str:
@@ -148,7 +154,7 @@ def problem(
         found = [finding for pod in known if (finding := _rejection(pod))]
     if not found:
         return None
-    worst = min(found, key=lambda one: (_RANK.get(one.reason, len(_RANK)), one.message not in text))
+    worst = min(found, key=lambda one: (severity(one.reason), one.message not in text))
     if worst.reason not in _PULLING or recorded is None or recorded.reason != _PULLING[0]:
         return worst
     message = worst.message.replace(worst.reason, recorded.reason, 1)
@@ -212,7 +218,7 @@ def _problems(pod: Object) -> Iterator[Finding]:
             elif reason != CRASH_LOOP:
                 yield Finding(reason, _line(what, waiting.get("message")))
             else:
-                yield _crash_loop(name, container)
+                yield _crash_loop(pod, container)
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             text = str(condition.get("message") or "")
@@ -227,12 +233,13 @@ def _crash_loops(pod: Object, now: datetime, recorded: Finding | None) -> Iterat
     """The crash loops of containers that do not wait in back-off at this moment."""
     for container, _ in looping(pod, now, recorded):
         if (_state(container, "waiting") or {}).get("reason") != CRASH_LOOP:
-            yield _crash_loop(pod_name(pod), container)
+            yield _crash_loop(pod, container)
 
 
-def _crash_loop(pod: str, container: Object) -> Finding:
-    parts = (f"container {container.get('name')} of pod {pod}: {CRASH_LOOP}", restarts(container))
-    return Finding(CRASH_LOOP, ", ".join(part for part in parts if part) + _last_exit(container))
+def _crash_loop(pod: Object, container: Object) -> Finding:
+    what = f"container {container.get('name')} of pod {pod_name(pod)}: {CRASH_LOOP}"
+    parts = (what, restarts(container))
+    return Finding(CRASH_LOOP, ", ".join(part for part in parts if part) + _last_exit(pod, container))
 
 
 def _rejection(pod: Object) -> Finding | None:
@@ -269,16 +276,9 @@ def _last(container: Object) -> Object:
     return lenient_map(lenient_map(container.get("lastState")).get("terminated"))
 
 
-def _last_exit(container: Object) -> str:
+def _last_exit(pod: Object, container: Object) -> str:
     last = _state(container, "terminated") or _last(container)
-    return f"{_EXITED}{_exit(last)}" if last else ""
-
-
-def _exit(terminated: Object) -> str:
-    if terminated.get("reason") == "OOMKilled":
-        return "killed because it used more memory than its limit (OOMKilled)"
-    text = f"exited with code {terminated.get('exitCode')}"
-    return f"{text} by signal {terminated['signal']}" if terminated.get("signal") else text
+    return f"{_EXITED}{exit_text(last, container.get('name'), pod)}" if last else ""
 
 
 def _line(text: str, detail: object) -> str:
@@ -315,9 +315,10 @@ def failure(pods: Iterable[Object]) -> Finding | None:
         for container in containers(pod, init=True):
             ended = _state(container, "terminated") or _last(container)
             if ended and ended.get("exitCode"):
-                reason = "OOMKilled" if ended.get("reason") == "OOMKilled" else "ExitCode"
+                reason = OOM_KILLED if ended.get("reason") == OOM_KILLED else "ExitCode"
                 where = f"container {container.get('name')} of pod {name}"
-                return Finding(reason, _line(f"{where} {_exit(ended)}", ended.get("message")))
+                how = exit_text(ended, container.get("name"), pod)
+                return Finding(reason, _line(f"{where} {how}", ended.get("message")))
         if status.get("reason"):
             word = str(status["reason"])
             text = f"pod {name} was evicted" if word == "Evicted" else f"pod {name} failed"

@@ -110,7 +110,7 @@ def unscheduled(pods: Iterable[Object], now: datetime) -> PodCheck:
     left: list[float] = []
     for pod in pods:
         status, spec = lenient_map(pod.get("status")), lenient_map(pod.get("spec"))
-        types = {item.get("type") for item in lenient_maps(status.get("conditions"))}
+        types = [item.get("type") for item in lenient_maps(status.get("conditions"))]
         if "PodScheduled" in types or spec.get("nodeName") or status.get("phase", "Pending") != "Pending":
             continue
         created = parse_time(lenient_map(pod.get("metadata")).get("creationTimestamp"))

@@ -71,6 +71,7 @@ def plan_live(case: PlanContext) -> Plan:
         *update.warnings,
     )
     volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
+    outcome = _with_volume_cause(outcome, volumes)
     return Plan(
         _with_conditions(case, outcome, queueing, update, warnings, volumes=volumes, ended=ended),
         ChildRecord(
@@ -90,6 +91,13 @@ def plan_live(case: PlanContext) -> Plan:
         rendered=update.rendered,
         status_delay=_status_delay(case, outcome, queueing),
     )
+
+
+def _with_volume_cause(outcome: Outcome, volumes: Outcome | None) -> Outcome:
+    """The outcome of a child whose pods wait for a volume, with what the volume waits for before it."""
+    if outcome.reason != "VolumeNotBound" or volumes is None or volumes.status != "PENDING":
+        return outcome
+    return replace(outcome, message=f"{volumes.message}; {outcome.message}")
 
 
 def _with_conditions(
@@ -175,8 +183,9 @@ def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
         outcome = replace(outcome, requeue_after=min(again, outcome.requeue_after or again))
     if outcome.status == "COMPLETE" or outcome.reason in pod_status.PROBLEMS:
         return outcome
-    finding = plugin_calls.finding(case.registry, seen)
-    return replace(outcome, reason=finding.reason, message=finding.message) if finding else outcome
+    for _, finding in plugin_calls.findings(case.registry.diagnosis, seen):
+        return replace(outcome, reason=finding.reason, message=finding.message)
+    return outcome
 
 
 def _with_warnings(condition: Condition | None, warnings: tuple[str, ...]) -> Condition | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import DEPLOYMENT, SERVICE, Resource
+from kaiwo.engine.resource import DEPLOYMENT, SERVICE
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
+from kaiwo_deployment.kinds import REPLICA_SET
 
 KAIWO_API = 1
-
-REPLICA_SET = Resource("apps", "v1", "ReplicaSet", "replicasets")
 
 
 @hookimpl

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.vendors import GpuVendor, Utilization
+from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 from kaiwo.workload.gpus.nodes import counted, labels_of
+from kaiwo_gpu_amd.rocm_smi import ROCM_SMI, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,5 +59,6 @@ def kaiwo_gpu_vendors() -> list[GpuVendor]:
             resource_keys=KEYS,
             recognise=recognise,
             utilization=Utilization(metric="gpu_gfx_activity"),
+            tool=GpuTool(ROCM_SMI, parse),
         )
     ]

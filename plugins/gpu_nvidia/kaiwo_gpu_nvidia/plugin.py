@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.vendors import GpuVendor, Utilization
+from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 from kaiwo.workload.gpus.nodes import counted, labels_of
+from kaiwo_gpu_nvidia.nvidia_smi import NVIDIA_SMI, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,5 +48,6 @@ def kaiwo_gpu_vendors() -> list[GpuVendor]:
             resource_keys=KEYS,
             recognise=recognise,
             utilization=Utilization(metric="DCGM_FI_DEV_GPU_UTIL"),
+            tool=GpuTool(NVIDIA_SMI, parse),
         )
     ]

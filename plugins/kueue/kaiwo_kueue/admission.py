@@ -145,7 +145,7 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
     cohort = own.get("cohortName")
     lenders = [spec for spec in queues.values() if cohort and spec.get("cohortName") == cohort] or [own]
     covered = _covered(own)
-    for key in sorted(_requested(workload)):
+    for key in sorted(requested(workload)):
         if key not in message:
             continue
         if key not in covered:
@@ -169,7 +169,7 @@ def _has_quota_in_message(key: str, message: str) -> bool:
     return False
 
 
-def _requested(workload: Object) -> set[str]:
+def requested(workload: Object) -> set[str]:
     """Resources that the pods of a Workload request; a limit without a request is one, too."""
     keys: set[str] = set()
     for podset in lenient_maps(lenient_map(workload.get("spec")).get("podSets")):

@@ -12,6 +12,9 @@ from kaiwo.engine.resource import Resource
 
 GROUP = "kueue.x-k8s.io"
 
+VISIBILITY: Final = "visibility.kueue.x-k8s.io"
+"""API group that Kueue itself may serve: the pending Workloads of a queue in their order."""
+
 CLUSTER_QUEUE: Final = Resource(
     GROUP, "v1beta2", "ClusterQueue", "clusterqueues", namespaced=False, fallbacks=("v1beta1",)
 )
@@ -29,6 +32,9 @@ PRIORITY_CLASS: Final = Resource(
 )
 TOPOLOGY: Final = Resource(
     GROUP, "v1beta2", "Topology", "topologies", namespaced=False, fallbacks=("v1beta1", "v1alpha1")
+)
+COHORT: Final = Resource(
+    GROUP, "v1beta2", "Cohort", "cohorts", namespaced=False, fallbacks=("v1beta1", "v1alpha1")
 )
 WORKLOAD: Final = Resource(GROUP, "v1beta2", "Workload", "workloads", fallbacks=("v1beta1",))
 
@@ -75,3 +81,6 @@ APPLIED = "kaiwo.silogen.ai/applied"
 
 TOUCHED = "kaiwo.silogen.ai/nudged"
 """Annotation with the time at which an object was changed to make Kueue reconcile it."""
+
+PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+"""Annotation of a Workload that is added to its priority."""

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.queue_setup import QueueSetup
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_kueue import kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
+    from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 
 KAIWO_API = 1
@@ -96,6 +101,34 @@ def queues(facts: QueueFacts) -> frozenset[str] | None:
     return read_queues(facts)
 
 
+def usage(facts: UsageFacts) -> QueueUsage:
+    """The quota of all queues, its holders and who waits."""
+    from kaiwo_kueue.usage import usage as read_usage
+
+    return read_usage(facts)
+
+
+def usage_paths(facts: UsageFacts) -> tuple[tuple[str, ...], ...]:
+    """Paths that show positions where not all Workloads may be read."""
+    from kaiwo_kueue.pending_order import usage_paths as visibility_paths
+
+    return visibility_paths(facts)
+
+
+def flavors(objects: Sequence[Object]) -> dict[str, dict[str, str]]:
+    """The labels of the nodes of each ResourceFlavor, by its name."""
+    from kaiwo_kueue.usage import flavor_labels
+
+    return flavor_labels(objects)
+
+
+def plan_setup(facts: SetupFacts) -> SetupPlan:
+    """The default set-up of Kueue's queues."""
+    from kaiwo_kueue.setup import plan_setup as plan
+
+    return plan(facts)
+
+
 @hookimpl
 def kaiwo_queue_systems() -> list[QueueSystem]:
     """The queue system."""
@@ -109,6 +142,11 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             admission=admission,
             manages=manages,
             queues=queues,
+            usage=usage,
+            usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),
+            usage_paths=usage_paths,
+            flavors=flavors,
+            flavor_reads=(kinds.RESOURCE_FLAVOR,),
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,
@@ -118,6 +156,10 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
                 NAMESPACE,
             ),
             owned=(kinds.WORKLOAD,),
+            setup=QueueSetup(
+                plan_setup,
+                reads=(kinds.QUEUE_CONFIG, kinds.TOPOLOGY, kinds.RESOURCE_FLAVOR, kinds.CLUSTER_QUEUE),
+            ),
             urgent=("Admitted", "Evicted"),
             projections={kinds.WORKLOAD: WORKLOAD_PROJECTION, NAMESPACE: NAMESPACE_PROJECTION},
             rules=_QUEUE_RULES,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.rbac import PolicyRule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kaiwo.api.resolved_config import ResolvedConfig
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.vendors import GpuVendor
 
 KAIWO_API = 1
 
@@ -24,6 +33,15 @@ _RULES = (
 )
 
 
+def node_labels(
+    nodes: Sequence[Object], vendors: Sequence[GpuVendor], config: ResolvedConfig
+) -> Mapping[str, Mapping[str, str]]:
+    """The pool labels that nodes are going to get, by the name of the node."""
+    from kaiwo_node_pools.predicted_labels import predicted_labels
+
+    return predicted_labels(nodes, vendors, config)
+
+
 @hookimpl
 def kaiwo_controllers() -> list[ExtraController]:
     """The controller that writes labels and taints of nodes."""
@@ -36,6 +54,7 @@ def kaiwo_controllers() -> list[ExtraController]:
             rules=_RULES,
             settings=NodePoolsSettings,
             labels_nodes=True,
+            node_labels=node_labels,
             removals="kaiwo_node_pools.removals:removals",
         )
     ]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import JOB, Resource
+from kaiwo.engine.resource import JOB
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
+from kaiwo_ray_job.kinds import RAY_CLUSTER, RAY_JOB
 
 KAIWO_API = 1
-
-RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
-RAY_CLUSTER = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 
 MAX_NAME_LENGTH = 47
 """KubeRay appends its own suffixes; a RayJob with a longer name never gets a status."""

@@ -94,15 +94,14 @@ def apiserver(binary: Path, layout: Layout) -> list[str]:
     """The command of kube-apiserver. Aggregator routing lets Services without pods lead to webhooks."""
     pki = layout.pki
     certificate = certificates.API_SERVER if layout.real_node else "apiserver"
-    # The endpoints of the Service "kubernetes" cannot contain a loopback address.
-    endpoints = [] if layout.real_node else ["--endpoint-reconciler-type=none"]
     return [
         str(binary),
         f"--etcd-servers=http://{LOOPBACK}:{layout.ports['etcd']}",
         f"--bind-address={layout.address}",
         f"--secure-port={layout.ports['apiserver']}",
         f"--advertise-address={layout.address}",
-        *endpoints,
+        # It would keep the port of an earlier sandbox in the endpoints of the Service "kubernetes".
+        "--endpoint-reconciler-type=none",
         f"--tls-cert-file={pki / f'{certificate}.crt'}",
         f"--tls-private-key-file={pki / f'{certificate}.key'}",
         f"--kubelet-client-certificate={pki / 'admin.crt'}",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kaiwo_sandbox.process import Process
 
-VERSION = "2"
+VERSION = "3"
 """Raise it when the initial objects of a sandbox change."""
 
 _DATA, _PORTS = "etcd", "ports.json"

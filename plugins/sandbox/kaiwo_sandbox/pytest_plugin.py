@@ -121,13 +121,14 @@ def _start(config: pytest.Config, name: str, **how: Any) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def real_node(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A sandbox with a real node and no simulated nodes, shared by all tests of the session.
+    """A sandbox with a real node, KubeRay and AppWrapper, shared by all tests of the session.
 
-    One machine can run one at a time.
+    It has no simulated nodes. One machine can run one real node at a time.
     """
     reusable = [each for each in _reused() if each.has_real_node]
     name = f"pytest-{os.getpid()}-node"
-    yield from _reuse(reusable[0]) if reusable else _start(request.config, name, nodes="none", real_node=True)
+    how: dict[str, Any] = {"nodes": "none", "real_node": True, "addons": ("appwrapper", "kuberay")}
+    yield from _reuse(reusable[0]) if reusable else _start(request.config, name, **how)
 
 
 @pytest.fixture

@@ -15,18 +15,30 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from rich.text import Text
 
 from kaiwo.cli import kit
 from kaiwo_sandbox.demo import download_servers
-from kaiwo_sandbox.demo.command import _require_plugins
+from kaiwo_sandbox.demo.command import _require_plugins, demo
 from kaiwo_sandbox.demo.display import shorten
-from kaiwo_sandbox.demo.scenario import BARE, FULL, FULL_WITH_DOWNLOADS, JOINING_NODE, NODES, QUEUES, Scenario
+from kaiwo_sandbox.demo.scenario import (
+    BARE,
+    FULL,
+    FULL_WITH_DOWNLOADS,
+    JOINING_NODE,
+    NODES,
+    REAL,
+    Scenario,
+)
 from kaiwo_sandbox.demo.scenario_run import ScenarioRun
+from kaiwo_sandbox.demo.texts import explanations
+from kaiwo_sandbox.real_node import requirements
+from kaiwo_sandbox.real_node.node import GPUS
 
 KAIWO = str(Path(sys.executable).with_name("kaiwo"))
 SCENARIOS = pytest.mark.parametrize(
-    "scenario", [BARE, FULL, FULL_WITH_DOWNLOADS], ids=["bare", "full", "downloads"]
+    "scenario", [BARE, FULL, FULL_WITH_DOWNLOADS, REAL], ids=["bare", "full", "downloads", "real"]
 )
 
 
@@ -46,6 +58,7 @@ ENDS = {
     "image-typo": _object("image-typo", "STARTING", "ImagePullBackOff", "Back-off pulling image"),
     "chat": _object("chat", "READY"),
     "ray-train": _object("ray-train", "COMPLETE", started=_time(5)),
+    "finetune": _object("finetune", "COMPLETE", started=_time(5)),
     "urgent": _object("urgent", "COMPLETE", started=_time(20)),
     "patient": _object("patient", "COMPLETE", started=_time(30)),
     "needs-nvidia": _object("needs-nvidia", "COMPLETE"),
@@ -57,6 +70,13 @@ WAITS = {
     "needs-nvidia": _object("needs-nvidia", "ERROR", "NoGPUs", "no node has NVIDIA GPUs"),
     "with-data": _object("with-data", "PENDING", "Downloading", "Downloading"),
 }
+VERDICTS = {
+    "sixteen-gpus": "✘ GPUsExceedNode: ",
+    "exits-3": "✘ ExitCode: container workload of pod exits-3-",
+    "image-typo": "✘ ImagePullBackOff: ",
+}
+"""What `kaiwo why` says of the workloads in trouble at the end."""
+
 WAITING = [*(each for name, each in ENDS.items() if name not in WAITS), *WAITS.values()]
 
 
@@ -84,9 +104,9 @@ def test_only_the_joining_node_has_nvidia_gpus() -> None:
     assert joining["nvidia.com/gpu"] == "8"
 
 
-def test_the_queues_make_the_competing_jobs_wait_for_each_other() -> None:
-    """The first job must borrow; no other fits beside it, and each fits after the other."""
-    quota = {
+def _quota(file: Path) -> dict[str, int]:
+    """The AMD GPUs of each queue."""
+    return {
         queue["name"]: sum(
             int(resource["nominalQuota"])
             for group in queue["spec"]["resourceGroups"]
@@ -94,20 +114,61 @@ def test_the_queues_make_the_competing_jobs_wait_for_each_other() -> None:
             for resource in flavor["resources"]
             if resource["name"] == "amd.com/gpu"
         )
-        for queue in yaml.safe_load(QUEUES.read_text())["spec"]["clusterQueues"]
+        for queue in yaml.safe_load(file.read_text())["spec"]["clusterQueues"]
     }
-    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(FULL_WITH_DOWNLOADS)}
+
+
+def _amd_gpus(file: Path) -> int:
+    """The AMD GPUs of the nodes in a file."""
+    nodes = yaml.safe_load_all(file.read_text())
+    return sum(int(node["status"]["capacity"].get("amd.com/gpu", 0)) for node in nodes)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "there"),
+    [pytest.param(FULL_WITH_DOWNLOADS, _amd_gpus(NODES), id="full"), pytest.param(REAL, GPUS, id="real")],
+)
+def test_the_queues_make_the_competing_jobs_wait_for_each_other(scenario: Scenario, there: int) -> None:
+    """The first job must borrow; no other fits beside it, and each fits after the other."""
+    assert scenario.queues is not None
+    quota = _quota(scenario.queues)
+    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(scenario)}
     stay = requested["chat"] + requested["image-typo"]
-    there = sum(
-        int(n["status"]["capacity"].get("amd.com/gpu", 0)) for n in yaml.safe_load_all(NODES.read_text())
-    )
     assert sum(quota.values()) == there
-    short = requested["train"] + requested["exits-3"] + requested["with-data"]
-    assert quota["research"] < requested["ray-train"] <= there - stay - short
+    assert quota["research"] < requested[scenario.holder] <= there - stay
     for name in ("urgent", "patient"):
-        assert requested["ray-train"] + requested[name] > there - stay
+        assert requested[scenario.holder] + requested[name] > there - stay
         assert requested[name] <= there - stay
     assert requested["urgent"] + requested["patient"] > there - stay
+
+
+def test_the_first_job_fits_beside_the_short_ones() -> None:
+    """It holds its GPUs before the competing jobs are submitted."""
+    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(FULL_WITH_DOWNLOADS)}
+    beside = ("chat", "image-typo", "train", "exits-3", "with-data")
+    assert requested["ray-train"] <= _amd_gpus(NODES) - sum(requested[name] for name in beside)
+
+
+def test_a_real_node_is_no_bare_demo() -> None:
+    """The demo on a real node shows queues."""
+    ended = subprocess.run(
+        [KAIWO, "demo", "--bare", "--real-node"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "--bare and --real-node" in ended.stderr
+
+
+def test_missing_programs_of_the_real_node_are_named_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the command that installs them."""
+    monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(requirements, "find", lambda name: None if name == "runc" else f"/bin/{name}")
+    ended = CliRunner().invoke(demo, ["--real-node"], standalone_mode=False)
+    assert isinstance(ended.exception, kit.Failure)
+    assert "not installed: runc" in str(ended.exception)
+    assert "apt-get install --no-install-recommends runc" in ended.exception.next_step
+    assert ended.output == ""
 
 
 def test_the_node_joins_only_after_its_job_was_observed_in_error() -> None:
@@ -153,6 +214,22 @@ def test_a_priority_without_effect_is_not_done() -> None:
     [workload] = [workload for workload in FULL.workloads if not run.is_done(workload)]
     assert workload.name == "patient"
     assert "expected a start after urgent" in run.mismatch(workload)
+
+
+@SCENARIOS
+def test_three_workloads_end_in_trouble_and_are_explained(scenario: Scenario) -> None:
+    """The demo ends with `kaiwo why` on each of them; the others complete or serve."""
+    troubled = {workload.name for workload in scenario.workloads if workload.in_trouble}
+    assert troubled == VERDICTS.keys()
+    for workload in scenario.workloads:
+        well = workload.final.status in ("COMPLETE", "READY")
+        assert well != workload.in_trouble
+
+
+def test_an_explanation_stands_below_its_command() -> None:
+    """As if the reader had typed it."""
+    lines = explanations({"train": "job/train\n\nverdict\n"})
+    assert lines[-4:] == ["$ kaiwo why train", "job/train", "", "verdict"]
 
 
 @SCENARIOS
@@ -252,6 +329,9 @@ def test_the_demo_shows_every_workload_and_leaves_nothing(tmp_path: Path) -> Non
     seen = ("RUNNING", "COMPLETE", "ERROR", "FAILED", "READY", "ImagePullBackOff", "adds a node")
     for text in (*seen, "insufficient unused quota for amd.com/gpu"):
         assert text in ended.stdout
+    for name, verdict in VERDICTS.items():
+        assert f"$ kaiwo why {name}\n" in ended.stdout
+        assert verdict in ended.stdout.partition(f"$ kaiwo why {name}\n")[2]
     assert _left_below(tmp_path) == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

@@ -10,9 +10,9 @@ import click
 import pytest
 
 from kaiwo.cli import kit
-from kaiwo.cli.list_watch import ListWatch
 from kaiwo.cli.options import GlobalOptions
-from kaiwo.cli.workload_kinds import KAIWO_JOB, WORKLOADS
+from kaiwo.client.kinds import KAIWO_JOB, WORKLOADS
+from kaiwo.client.list_watch import ListScope, ListWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,11 @@ pytestmark = pytest.mark.cluster
 def test_a_namespace_that_does_not_exist_is_not_an_empty_one(here: Cli, namespace: str) -> None:
     """A misspelt name must not be taken for a finished workload: not found is exit code 3."""
     empty = here("list")
-    assert (empty.code, empty.err) == (0, f"no workloads in namespace {namespace}\n")
+    assert empty.code == 0
+    assert empty.err == (
+        f"no workloads in namespace {namespace}; send one with kaiwo submit FILE, "
+        "or look in all namespaces with -A\n"
+    )
     missing = here("list", "-n", "there-is-none")
     assert (missing.code, missing.out) == (3, "")
     assert missing.err == 'error: namespace "there-is-none" not found\nhint: kubectl get namespaces\n'
@@ -48,14 +52,16 @@ def test_a_watch_reads_again_only_when_something_changed(
     }
     settings = GlobalOptions(namespace=namespace, kubeconfig=str(control_plane.kubeconfig))
     with click.Context(click.Command("list"), obj=settings), kit.cluster() as cluster:
-        source = ListWatch(cluster, WORKLOADS)
-        assert source.read(watch=True) == []
-        assert not source.changed(0.5)
+        source = ListWatch(cluster.api, [ListScope(kind, namespace) for kind in WORKLOADS])
+        assert cluster.run(lambda _: source.read(watch=True)) == []
+        assert not cluster.run(lambda _: source.changed(0.5))
         timer = threading.Timer(0.5, control_plane.api.create, (KAIWO_JOB.path(namespace), job))
         timer.start()
         began = time.monotonic()
-        assert source.changed(30.0)
+        assert cluster.run(lambda _: source.changed(30.0))
         assert time.monotonic() - began < 20
         timer.join()
-        assert [obj["metadata"]["name"] for obj in source.read(watch=True)] == ["train"]
-        source.close()
+        assert [obj["metadata"]["name"] for obj in cluster.run(lambda _: source.read(watch=True))] == [
+            "train"
+        ]
+        cluster.run(lambda _: source.close())

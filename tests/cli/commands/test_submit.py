@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from kaiwo.cli.workload_kinds import KAIWO_JOB
+from kaiwo.client.kinds import KAIWO_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable

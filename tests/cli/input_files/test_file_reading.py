@@ -19,7 +19,7 @@ from kaiwo.cli.input_files.validation import check_workloads
 from kaiwo.cli.input_files.workload_file import duplicates
 from kaiwo.cli.options import GlobalOptions
 from kaiwo.cli.output.serialization import to_json
-from kaiwo.cli.user_config import UserConfig
+from kaiwo.client.user_config import UserConfig
 from kaiwo.engine.errors import ServerUnavailable
 from kaiwo.plugin.loader import load
 

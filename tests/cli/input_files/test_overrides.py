@@ -126,7 +126,7 @@ def test_a_named_config_file_must_exist(cli: Cli, monkeypatch: pytest.MonkeyPatc
         ('version="1.0"', ("spec", "version"), "1.0"),
         ("gpuModels=[mi300x, mi250]", ("spec", "gpuModels"), ["mi300x", "mi250"]),
         ("storage.data.mountPath=/d", ("spec", "storage", "data", "mountPath"), "/d"),
-        ("image=a=b", ("spec", "image"), "a=b"),
+        ("version=a=b", ("spec", "version"), "a=b"),
     ],
 )
 @pytest.mark.usefixtures("job_file")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.cli.output import workload_fields
+from kaiwo.cli.output import workload_times
+from kaiwo.client import workload_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 def test_a_duration_is_live_while_it_runs_and_fixed_afterwards(workload: Build, now: datetime) -> None:
     """The recorded times win once the workload ended."""
-    assert workload_fields.duration(workload(), now) == "90s"
-    assert workload_fields.duration(workload(), now + timedelta(seconds=10)) == "100s"
+    assert workload_times.duration(workload(), now) == "90s"
+    assert workload_times.duration(workload(), now + timedelta(seconds=10)) == "100s"
     ended = workload(
         status={
             "status": "COMPLETE",
@@ -25,8 +26,8 @@ def test_a_duration_is_live_while_it_runs_and_fixed_afterwards(workload: Build, 
             "completionTime": "2026-01-31T11:58:45Z",
         }
     )
-    assert workload_fields.duration(ended, now) == "15s"
-    assert workload_fields.duration(workload(status={"status": "PENDING"}), now) == ""
+    assert workload_times.duration(ended, now) == "15s"
+    assert workload_times.duration(workload(status={"status": "PENDING"}), now) == ""
 
 
 def test_what_is_being_deleted_says_so(workload: Build) -> None:

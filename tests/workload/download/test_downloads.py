@@ -370,6 +370,21 @@ def test_between_two_tries_the_first_ones_failure_is_reported(fetching: World) -
     assert fetching.status["message"] == "try 1 of 4 failed, the next one continues from there: no answer"
 
 
+def test_a_failed_try_stays_in_the_message_while_the_next_one_runs(fetching: World) -> None:
+    """Whoever looks after the first failure is told of it, not only after the last one."""
+    running = pod("train-download-b", phase="Running", **container(running={"startedAt": BEGUN}))
+    first = failed_pod(6, '{"event":"failed","message":"no answer"}')
+    fetching.set(download_pods=(first, running))
+    change(fetching, status={"failed": 1, "startTime": BEGUN})
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Downloading")
+    assert fetching.status["message"] == "try 1 of 4 failed (no answer), it goes on: Downloading"
+    killed = pod(phase="Failed", **container(terminated={"exitCode": 137}))
+    fetching.set(download_pods=(killed, running))
+    fetching.settle()
+    assert fetching.status["message"] == "try 1 of 4 failed (exit code 137), it goes on: Downloading"
+
+
 def test_a_missing_secret_is_reported_in_the_kubelets_words(fetching: World) -> None:
     """Of a volume that cannot be mounted only the pod's events tell; they are asked after three seconds."""
     waiting = pod(phase="Pending", conditions=[{"type": "PodScheduled", "lastTransitionTime": BEGUN}])

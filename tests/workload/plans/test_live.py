@@ -332,6 +332,23 @@ def test_the_state_of_volumes_is_reported(world: World) -> None:
     assert world.condition("StorageReady")["reason"] == "VolumeMissing"
 
 
+def test_the_cause_of_an_unbound_volume_stands_before_its_effect(world: World) -> None:
+    """The claim first, then the pod; a scheduler that counts anew changes nothing."""
+    world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
+    world.settle()
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    pending = {**world.facts.auxiliaries[key], "status": {"phase": "Pending"}}
+    text = "0/{} nodes are available: pod has unbound immediate PersistentVolumeClaims"
+    world.set(auxiliaries={key: pending}, pods=(world.pod(**unschedulable(text.format(3))),))
+    states(world)
+    assert world.status["reason"] == "VolumeNotBound"
+    claim, _, effect = world.status["message"].partition("; pod ")
+    assert claim.startswith("PersistentVolumeClaim train-data is Pending")
+    assert effect.endswith(text.format(3))
+    world.set(pods=(world.pod(**unschedulable(text.format(4))),))
+    assert not world.plan().statuses
+
+
 def test_admission_decides_while_a_queue_manages_the_job(world: World) -> None:
     """Waiting with the queue's own text, then admitted, then evicted with a new start time."""
     queue(world, Admission("pending", "Pending", "insufficient quota for cpu"))

@@ -1,8 +1,8 @@
 """The addon KubeRay: its operator, and a simulator of Ray heads.
 
 The operator calls heads over plain HTTP by the names of their Services, which do not resolve on this machine.
-Go programs send plain HTTP requests to the proxy in `HTTP_PROXY`, and the simulator is that proxy. Requests
-to the API server use HTTPS and bypass it.
+Go programs send plain HTTP requests to the proxy in `HTTP_PROXY`, and the simulator is that proxy. It
+forwards what is for heads on the real node. Requests to the API server use HTTPS and bypass it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _command(binary: Path, layout: Layout) -> list[str]:
 
 def _head_simulator(layout: Layout) -> dict[str, list[str]]:
     port = str(layout.ports[_HEADS])
-    return {"ray-heads": [sys.executable, "-m", "kaiwo_sandbox.ray", layout.url, str(layout.pki), port]}
+    command = [sys.executable, "-m", "kaiwo_sandbox.ray", layout.url, str(layout.pki), port]
+    return {"ray-heads": [*command, *(["--real-node"] if layout.real_node else [])]}
 
 
 def _ready(_manifests: Path, layout: Layout) -> bool:

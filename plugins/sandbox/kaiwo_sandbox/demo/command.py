@@ -17,9 +17,10 @@ from kaiwo_sandbox import teardown
 from kaiwo_sandbox.demo import download_servers, texts
 from kaiwo_sandbox.demo.display import Display
 from kaiwo_sandbox.demo.environment import SANDBOX, DemoEnvironment
-from kaiwo_sandbox.demo.scenario import BARE, FULL, FULL_WITH_DOWNLOADS, JOINING_NODE
+from kaiwo_sandbox.demo.scenario import BARE, FULL, FULL_WITH_DOWNLOADS, JOINING_NODE, REAL
 from kaiwo_sandbox.demo.scenario_run import ScenarioRun
 from kaiwo_sandbox.failures import errors_as_failures
+from kaiwo_sandbox.real_node import requirements
 from kaiwo_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -36,18 +37,36 @@ _READING_SECONDS = 2.0
 
 @click.command()
 @click.option("--bare", is_flag=True, help="Kubernetes only: no queues, no services, no Ray.")
+@click.option(
+    "--real-node", is_flag=True, help="Containers really run, on a node of this machine; needs root."
+)
 @click.option("--keep", is_flag=True, help="Leave control plane and operator running, to explore them.")
 @click.option("--stop", is_flag=True, help="Stop what an earlier --keep left running.")
-def demo(*, bare: bool, keep: bool, stop: bool) -> int:
+def demo(*, bare: bool, real_node: bool, keep: bool, stop: bool) -> int:
     """See workloads run, queue, fail and recover on a control plane with fake GPU nodes."""
+    if bare and real_node:
+        raise click.UsageError("--bare and --real-node cannot be used together")
     with errors_as_failures():
-        return _stop() if stop else _run(bare=bare, keep=keep)
+        return _stop() if stop else _run(_scenario(bare=bare, real_node=real_node), keep=keep)
 
 
-def _run(*, bare: bool, keep: bool) -> int:
+def _scenario(*, bare: bool, real_node: bool) -> Scenario:
+    """The scenario that the options select.
+
+    Raises:
+        SandboxError: this machine cannot run a real node.
+    """
+    if real_node:
+        requirements.check()
+        return REAL
+    if bare:
+        return BARE
+    return FULL_WITH_DOWNLOADS if download_servers.available() else FULL
+
+
+def _run(scenario: Scenario, *, keep: bool) -> int:
     if Sandbox.find(SANDBOX) is not None:
         raise kit.Failure("a previous demo is still running", "stop it with kaiwo demo --stop")
-    scenario = BARE if bare else FULL_WITH_DOWNLOADS if download_servers.available() else FULL
     _require_plugins(scenario)
     display = Display(color=kit.settings().color)
     display.print(texts.introduction(scenario, keep=keep))
@@ -58,6 +77,7 @@ def _run(*, bare: bool, keep: bool) -> int:
             environment = _start_control_plane(display, scenario, keep=keep)
             _prepare(display, environment, scenario)
             run = _watch(display, environment, scenario)
+            pages = _explain(display, environment, scenario)
             if keep:
                 environment.stop_downloads()
                 kept = True
@@ -67,7 +87,8 @@ def _run(*, bare: bool, keep: bool) -> int:
                     "removing operator and control plane", "operator and control plane removed"
                 ):
                     environment.remove()
-    for line in (*texts.summary(run), *texts.next_steps(environment, scenario, keep=keep)):
+    steps = texts.next_steps(environment, scenario, keep=keep)
+    for line in (*texts.summary(run), *texts.explanations(pages), *steps):
         display.print(line)
     return kit.OK if run.finished() else kit.FAILED
 
@@ -105,10 +126,12 @@ def _termination_as_interrupt() -> Iterator[None]:
 
 def _start_control_plane(display: Display, scenario: Scenario, *, keep: bool) -> DemoEnvironment:
     addons = f" and {', '.join(scenario.addons)}" if scenario.addons else ""
-    with display.step(
-        f"starting the control plane{addons}",
-        "control plane with fake nodes: 2 with 8 AMD MI300X, 1 without GPUs",
-    ):
+    nodes = (
+        "control plane with a real node: it counts 8 AMD MI300X"
+        if scenario.real_node
+        else "control plane with fake nodes: 2 with 8 AMD MI300X, 1 without GPUs"
+    )
+    with display.step(f"starting the control plane{addons}", nodes):
         return DemoEnvironment.start(scenario, owned=not keep, progress=display.detail)
 
 
@@ -121,10 +144,10 @@ def _prepare(display: Display, environment: DemoEnvironment, scenario: Scenario)
     with display.step("starting the operator", "operator started (kaiwo operator run)"):
         environment.start_operator()
     if scenario.queues:
-        with display.step(
-            "creating the queues of Kueue",
-            "two queues in a cohort: kaiwo (12 AMD, 8 NVIDIA), research (4 AMD)",
-        ):
+        quota = "kaiwo (6 AMD, 8 NVIDIA), research (2 AMD)"
+        if not scenario.real_node:
+            quota = "kaiwo (12 AMD, 8 NVIDIA), research (4 AMD)"
+        with display.step("creating the queues of Kueue", f"two queues in a cohort: {quota}"):
             environment.wait_for_queues()
     if scenario.downloads:
         with display.step("starting the download servers", "S3 store and git server started"):
@@ -151,7 +174,7 @@ def _watch(display: Display, environment: DemoEnvironment, scenario: Scenario) -
             if scenario.competing and run.competing_may_be_submitted():
                 run.competing_submitted = True
                 display.announce(
-                    f"kaiwo submit -f {scenario.competing.name}: two more jobs for the same 8 GPUs"
+                    f"kaiwo submit -f {scenario.competing.name}: two more jobs for the same GPUs"
                 )
                 competing = pool.submit(environment.submit, scenario.competing)
             if competing is not None and competing.done():
@@ -173,6 +196,14 @@ def _watch(display: Display, environment: DemoEnvironment, scenario: Scenario) -
                     display.announce("the demo adds a node with 8 NVIDIA H100")
             time.sleep(_POLL_SECONDS)
     return run
+
+
+def _explain(display: Display, environment: DemoEnvironment, scenario: Scenario) -> dict[str, str]:
+    """What `kaiwo why` says of the workloads in trouble, by name."""
+    names = [workload.name for workload in scenario.workloads if workload.in_trouble]
+    command = f"kaiwo why, for {len(names)} workloads in trouble"
+    with display.step(command, command):
+        return {name: environment.explain(name) for name in names}
 
 
 def _stop() -> int:

@@ -13,6 +13,7 @@ from kaiwo_sandbox import process, readiness
 from kaiwo_sandbox.addons.probes import is_ready
 from kaiwo_sandbox.demo import download_servers, subcommands
 from kaiwo_sandbox.demo.download_servers import DownloadServers
+from kaiwo_sandbox.demo.program_images import program_images
 from kaiwo_sandbox.demo.scenario import NAMESPACE, NODES
 from kaiwo_sandbox.downloads.local_node import LocalNode
 from kaiwo_sandbox.errors import SandboxError
@@ -69,8 +70,16 @@ class DemoEnvironment:
             SandboxError: something did not start.
         """
         sandbox = Sandbox.up(
-            SANDBOX, nodes=str(NODES), addons=scenario.addons, owned=owned, progress=progress
+            SANDBOX,
+            nodes="none" if scenario.real_node else str(NODES),
+            addons=scenario.addons,
+            real_node=scenario.real_node,
+            owned=owned,
+            progress=progress,
         )
+        if scenario.real_node:
+            for image in program_images():
+                sandbox.add_image(image)
         environment = cls(scenario, sandbox)
         environment._files.mkdir(mode=0o700)
         environment._user_config.touch()
@@ -191,6 +200,14 @@ class DemoEnvironment:
             Failure: the command failed.
         """
         return self.submit(directory, changes=self._servers.changes if self._servers else ())
+
+    def explain(self, name: str) -> str:
+        """What `kaiwo why` says of a workload.
+
+        Raises:
+            Failure: the command failed.
+        """
+        return subcommands.run(("why", "-n", NAMESPACE, name), self._variables).stdout
 
     def list_workloads(self) -> list[Object]:
         """All live workloads."""

@@ -17,6 +17,9 @@ EXTRA = HERE / "extra"
 NODES = HERE / "cluster" / "nodes.yaml"
 JOINING_NODE = HERE / "cluster" / "nvidia-node.yaml"
 QUEUES = HERE / "cluster" / "queues.yaml"
+REAL_JOBS = HERE / "real"
+REAL_COMPETING = HERE / "real-competing"
+REAL_QUEUES = HERE / "cluster" / "real-queues.yaml"
 
 NAMESPACE = "default"
 
@@ -63,6 +66,7 @@ class DemoWorkload:
         final: the status that it must end in.
         earlier: the status that must have been observed before.
         after: name of the workload that must have started before it.
+        in_trouble: it ends in trouble, and the demo shows what `kaiwo why` says of it.
     """
 
     name: str
@@ -71,6 +75,7 @@ class DemoWorkload:
     final: ExpectedStatus
     earlier: ExpectedStatus | None = None
     after: str = ""
+    in_trouble: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +92,7 @@ class Scenario:
         plugins: the plugins of the operator. Others are not loaded, because they may need other addons.
         queues: the file with the KaiwoQueueConfig.
         downloads: a directory of workloads that download from the demo's servers.
+        real_node: whether containers really run, on one node of this machine.
     """
 
     summary: str
@@ -98,6 +104,7 @@ class Scenario:
     plugins: tuple[str, ...]
     queues: Path | None = None
     downloads: Path | None = None
+    real_node: bool = False
 
 
 _TRAIN = DemoWorkload(
@@ -111,18 +118,21 @@ _SIXTEEN = DemoWorkload(
     requests="16 AMD GPUs",
     lesson="No node has 16 GPUs: ERROR, with the number that fits.",
     final=ExpectedStatus("ERROR", ("GPUsExceedNode", "InsufficientGPUs"), "8"),
+    in_trouble=True,
 )
 _EXITS = DemoWorkload(
     name="exits-3",
     requests="1 AMD GPU",
     lesson="The script exited with code 3: FAILED, and not restarted.",
     final=ExpectedStatus("FAILED", text="3"),
+    in_trouble=True,
 )
 _IMAGE = DemoWorkload(
     name="image-typo",
     requests="1 AMD GPU",
     lesson="The image cannot be pulled (simulated): reported at once.",
     final=ExpectedStatus("STARTING", ("ImagePullBackOff", "ErrImagePull"), "image"),
+    in_trouble=True,
 )
 _NVIDIA = DemoWorkload(
     name="needs-nvidia",
@@ -196,3 +206,36 @@ FULL_WITH_DOWNLOADS = replace(
     downloads=DOWNLOADS,
 )
 """With a job whose data are downloaded first; only where the download program can run."""
+
+_REAL_IMAGE = replace(_IMAGE, lesson="The image does not exist: reported at once.")
+_FINETUNE = DemoWorkload(
+    name="finetune",
+    requests="4 AMD, research",
+    lesson="2 GPUs of its queue, 2 borrowed.",
+    final=ExpectedStatus("COMPLETE"),
+)
+_REAL_NVIDIA = replace(_NVIDIA, lesson="It started when a node of its vendor joined (simulated).")
+
+REAL = replace(
+    FULL,
+    summary="eight jobs and a service",
+    workloads=(
+        _TRAIN,
+        _SIXTEEN,
+        _EXITS,
+        _REAL_IMAGE,
+        _CHAT,
+        _FINETUNE,
+        replace(_PATIENT, requests="4 AMD, research"),
+        replace(_URGENT, requests="4 AMD, research", after="finetune"),
+        _REAL_NVIDIA,
+    ),
+    files=(REAL_JOBS,),
+    competing=REAL_COMPETING,
+    holder="finetune",
+    addons=("kueue",),
+    plugins=(*BARE.plugins, "deployment", "kueue", "node_pools"),
+    queues=REAL_QUEUES,
+    real_node=True,
+)
+"""Queues and a service, with containers that really run; without Ray, whose image has half a gigabyte."""

@@ -1,7 +1,11 @@
-"""Serve the simulated Ray heads: `python -m kaiwo_sandbox.ray URL PKI PORT` listens on 127.0.0.1:PORT."""
+"""Serve the simulated Ray heads: `python -m kaiwo_sandbox.ray URL PKI PORT` listens on 127.0.0.1:PORT.
+
+With `--real-node`, requests for heads on the real node are forwarded to them.
+"""
 
 from __future__ import annotations
 
+import http.client
 import json
 import sys
 import threading
@@ -12,17 +16,27 @@ from typing import TYPE_CHECKING
 
 from kaiwo_sandbox.api import ApiClient, SandboxApiError
 from kaiwo_sandbox.ports import LOOPBACK
+from kaiwo_sandbox.ray import real_heads
 from kaiwo_sandbox.ray.dashboard import DashboardResponse, RayDashboard
 from kaiwo_sandbox.ray.objects import RayObjects
+from kaiwo_sandbox.ray.real_heads import HeadResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from email.message import Message
 
+REAL_NODE = "--real-node"
 _UNAVAILABLE = 503
 
 
-def make_server(api: ApiClient, port: int) -> ThreadingHTTPServer:
-    """Create a server on 127.0.0.1, with one thread per connection and one thread for the simulation."""
+def make_server(api: ApiClient, port: int, *, real_node: bool = False) -> ThreadingHTTPServer:
+    """Create a server on 127.0.0.1, with one thread per connection and one thread for the simulation.
+
+    Args:
+        api: a client for the API server.
+        port: the port.
+        real_node: forward requests for heads on the real node.
+    """
     worker = ThreadPoolExecutor(1, "simulation")
 
     def run_and_log(action: Callable[[], None]) -> None:
@@ -36,7 +50,19 @@ def make_server(api: ApiClient, port: int) -> ThreadingHTTPServer:
         timer.daemon = True
         timer.start()
 
-    dashboard = RayDashboard(RayObjects(api), call_later)
+    objects = RayObjects(api)
+    dashboard = RayDashboard(objects, call_later)
+
+    def answer(method: str, url: str, headers: Message, body: bytes) -> HeadResponse:
+        try:
+            if real_node and (
+                address := worker.submit(real_heads.address_of, url, objects.real_head).result()
+            ):
+                return real_heads.forward(address, method, url, headers, body)
+            response = worker.submit(dashboard.handle, method, url, body).result()
+        except (OSError, SandboxApiError, http.client.HTTPException) as error:
+            response = DashboardResponse(_UNAVAILABLE, f"the API server or the head is unavailable: {error}")
+        return HeadResponse(response.status, "application/json", json.dumps(response.document).encode())
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -44,16 +70,12 @@ def make_server(api: ApiClient, port: int) -> ThreadingHTTPServer:
         def _handle(self) -> None:
             url = self.path if "://" in self.path else f"http://{self.headers.get('Host', '')}{self.path}"
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            try:
-                response = worker.submit(dashboard.handle, self.command, url, body).result()
-            except (OSError, SandboxApiError) as error:
-                response = DashboardResponse(_UNAVAILABLE, f"the API server is unavailable: {error}")
-            data = json.dumps(response.document).encode()
+            response = answer(self.command, url, self.headers, body)
             self.send_response(response.status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Type", response.content_type)
+            self.send_header("Content-Length", str(len(response.body)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(response.body)
 
         do_GET = do_POST = do_PUT = do_DELETE = _handle
 
@@ -70,10 +92,11 @@ def _log(line: str) -> None:
     sys.stdout.flush()
 
 
-def main(url: str, pki: str, port: str) -> None:
+def main(url: str, pki: str, port: str, *flags: str) -> None:
     """Serve until the process ends."""
-    _log("serving simulated Ray heads; nothing is computed")
-    make_server(ApiClient(url, Path(pki)), int(port)).serve_forever()
+    real_node = REAL_NODE in flags
+    _log("serving simulated Ray heads; they compute nothing")
+    make_server(ApiClient(url, Path(pki)), int(port), real_node=real_node).serve_forever()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from kaiwo_sandbox.api import NOT_FOUND, ApiClient, SandboxApiError
 from kaiwo_sandbox.ray.annotations import SimulatedOutcome, parse
+from kaiwo_sandbox.real_node.certificates import NODE_NAME
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.api import Object
@@ -60,6 +61,23 @@ class RayObjects:
             if owner["kind"] == "RayService":
                 return self._get(f"{_RAY}/{namespace}/rayservices/{owner['name']}")
         return None
+
+    def real_head(self, namespace: str, service: str) -> str:
+        """The address of the head behind a Service if it runs on the real node; empty if it does not.
+
+        Raises:
+            ConnectionError: it does, and has no address yet.
+        """
+        found = self._get(f"/api/v1/namespaces/{namespace}/services/{quote(service, safe='')}")
+        selector = ((found or {}).get("spec") or {}).get("selector") or {}
+        if not selector:
+            return ""
+        labels = quote(",".join(f"{name}={value}" for name, value in selector.items()), safe="")
+        pods = self._api.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={labels}")["items"]
+        real = [pod["status"].get("podIP", "") for pod in pods if pod["spec"].get("nodeName") == NODE_NAME]
+        if real and not any(real):
+            raise ConnectionError(f"the pod of {service} has no address yet")
+        return next(filter(None, real), "")
 
     def submitted(self, job: Object) -> bool:
         """Whether the job's submitter has started; always true if KubeRay itself submits the job."""

@@ -30,7 +30,7 @@ PORT_NAMES = ("registry",)
 TAINT = "kaiwo-sandbox/real-node"
 """Taint of a real node that is not alone, and label of every real node."""
 
-GPUS = 4
+GPUS = 8
 _DIRECTORY = "node"
 _REGISTRY_DIRECTORY = "registry"
 
@@ -80,7 +80,7 @@ def start(api: ApiClient, layout: Layout, state: SandboxState, pid: int) -> None
         path.write_text(text)
     certificates.write_node(layout.pki, files, name=state.name, url=layout.url)
     shutil.copytree(layout.pki, files / "pki", dirs_exist_ok=True)
-    objects.create_all(api, _dns_objects())
+    objects.create_all(api, [*_dns_objects(), _api_server_endpoints(layout.ports["apiserver"])])
     _start_registry(layout)
     _start_containerd(directory, pid)
     inside = NODE_DIRECTORY
@@ -168,6 +168,22 @@ def _dns_objects() -> list[Object]:
         "ports": [{"name": name, "port": 53, "protocol": protocol} for name, protocol in ports],
     }
     return [service, endpoints]
+
+
+def _api_server_endpoints(port: int) -> Object:
+    """The endpoints of the Service `kubernetes`, at which pods reach the API server."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [network.HOST], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
 
 
 def _wait_for_registration(api: ApiClient, directory: Path) -> None:

@@ -112,8 +112,9 @@ def environment(directory: Path, target: str) -> Tree:
     """A Python environment (venv) of this machine at another path, with the libraries that its modules load.
 
     Its programs name the path of their interpreter in the first line, which becomes the one in the image.
+    Files in an image have no times, so Python uses bytecode only if it was compiled as `unchecked-hash`.
     """
-    tree = copy_tree(directory, target, skip=frozenset({"__pycache__"}))
+    tree = copy_tree(directory, target)
     for module in directory.rglob("*.so"):
         for library in _libraries(module):
             if not library.is_relative_to(directory):

@@ -53,6 +53,37 @@ def downloader(environment: Path) -> Image:
     )
 
 
+_WGET = b"""#!/bin/sh
+# Print what a URL serves. KubeRay's probes pass GNU options, of which busybox cannot do the timeout.
+for url; do :; done
+exec busybox wget -q -O - "$url"
+"""
+
+
+def ray(environment: Path, files: Tree) -> Image:
+    """What stands for Ray's own image: an environment with Ray, and what KubeRay's commands need.
+
+    Args:
+        environment: an environment with ``ray[default]``.
+        files: the user's programs; modules below ``app`` can be imported.
+    """
+    return Image(
+        "ray:1",
+        [
+            _base() | {"usr/local/bin/wget": Text(_WGET, 0o755)},
+            machine.environment(environment, "opt/ray"),
+            files,
+        ],
+        environment={
+            "PATH": "/opt/ray/bin:/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": "/app",
+            "PYTHONUNBUFFERED": "1",
+            "HOME": "/tmp",  # noqa: S108  a path in the image
+        },
+        user="1000:1000",
+    )
+
+
 def _base() -> Tree:
     """What stands for ``python:slim``."""
     return machine.system() | machine.busybox() | machine.programs(["/bin/bash"]) | machine.python()

@@ -1,0 +1,128 @@
+"""What backend, queue system and diagnosis rules make of a workload's facts. Pure, and it never raises."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kaiwo.api.errors import InvalidWorkload
+from kaiwo.api.workload import Workload
+from kaiwo.client.created_kinds import possible_backends
+from kaiwo.client.why_facts import queue_facts
+from kaiwo.plugin.observation import Observation
+from kaiwo.workload import plugin_calls
+from kaiwo.workload.diagnosis.evidence import newest_warning
+from kaiwo.workload.diagnosis.model import text
+from kaiwo.workload.diagnosis.pods import TYPE_LABEL, downloads
+from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.observe import pod_status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.backends import Backend
+    from kaiwo.plugin.diagnosis import QueueExplainer
+    from kaiwo.plugin.observation import Outcome
+    from kaiwo.plugin.queues import Admission
+    from kaiwo.plugin.registry import Plugins
+    from kaiwo.workload.diagnosis.model import DiagnosisFacts
+
+_UNREADABLE = (PluginError, SpecError, InvalidWorkload)
+
+
+def with_outcomes(
+    facts: DiagnosisFacts,
+    plugins: Plugins,
+    queue: QueueExplainer | None,
+    objects: Mapping[Resource, tuple[Object, ...]],
+) -> DiagnosisFacts:
+    """The facts with the outcomes that the operator would write now, by the same functions.
+
+    Args:
+        facts: what was read.
+        plugins: loaded plugins.
+        queue: how the queue system explains where a child is.
+        objects: what it explains from, by kind.
+    """
+    with suppress(InvalidWorkload):
+        workload = Workload.from_live(facts.workload)
+        facts = replace(facts, download=_download(workload, facts))
+        if facts.child is not None:
+            backends = possible_backends(facts.workload, plugins)
+            seen = Observation(
+                workload=workload,
+                child=facts.child,
+                pods=pod_status.since([pod for pod in facts.pods if not downloads(pod)], facts.child),
+                admission=_admission(facts.child, facts, queue, objects),
+                queued=facts.queue is not None,
+                now=facts.now,
+                secondary=_secondary(facts, backends),
+                warning_event=newest_warning(facts, facts.child),
+            )
+            return replace(
+                facts,
+                outcome=_outcome(seen, backends),
+                findings=tuple(plugin_calls.findings(plugins.diagnosis_rules, seen)),
+            )
+    return facts
+
+
+def _admission(
+    child: Object,
+    facts: DiagnosisFacts,
+    queue: QueueExplainer | None,
+    objects: Mapping[Resource, tuple[Object, ...]],
+) -> Admission | None:
+    if queue is not None:
+        with suppress(Exception):  # a plugin's code
+            return queue.admission(child, queue_facts(facts, objects))
+    return None
+
+
+def _outcome(seen: Observation, backends: Sequence[Backend]) -> Outcome | None:
+    for backend in backends:
+        if backend.child.kind == seen.child.get("kind"):
+            with suppress(*_UNREADABLE):
+                return plugin_calls.observed(backend, seen)
+    return None
+
+
+def _secondary(facts: DiagnosisFacts, backends: Sequence[Backend]) -> dict[Resource, Object]:
+    return {
+        kind: obj
+        for backend in backends
+        for kind in backend.secondary
+        for obj in facts.objects
+        if obj.get("kind") == kind.kind
+    }
+
+
+def _download(workload: Workload, facts: DiagnosisFacts) -> Outcome | None:
+    """The outcome of the download Job, None without one."""
+    jobs = [
+        obj
+        for obj in facts.objects
+        if lenient_map(lenient_map(obj.get("metadata")).get("labels")).get(TYPE_LABEL) == "downloader"
+        and obj.get("kind") == "Job"
+    ]
+    if not jobs:
+        return None
+    from kaiwo.api.resolved_config import ResolvedConfig
+    from kaiwo.workload.download import state
+    from kaiwo.workload.model import Facts
+
+    pods = tuple(pod for pod in facts.pods if downloads(pod))
+    told = next((pod for pod in pods if newest_warning(facts, pod)), None)
+    known = Facts(
+        now=facts.now,
+        config=ResolvedConfig.defaults(),
+        download_pods=pods,
+        warning_event=newest_warning(facts, told) if told else None,
+        warning_event_uid=text(lenient_map(told.get("metadata")).get("uid")) if told else "",
+    )
+    with suppress(*_UNREADABLE):
+        return state.observe(workload, jobs[0], known)
+    return None

@@ -1,0 +1,111 @@
+"""Evidence for a cause: events, last lines of logs, and who reported them when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.observation import Finding
+from kaiwo.workload.diagnosis.model import log_key, name_of, text
+from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.observe import pod_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.workload.diagnosis.model import DiagnosisFacts
+
+MOST_EVENTS = 3
+"""Events that are quoted for one object."""
+
+_MOST_TEXT = 300
+
+
+def event_time(event: Object) -> str:
+    """When an event happened last, RFC 3339; texts in UTC sort as times."""
+    series = lenient_map(event.get("series"))
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    created = lenient_map(event.get("metadata")).get("creationTimestamp")
+    return text(next((time for time in times if text(time)), created)).removesuffix("Z")
+
+
+def events_about(facts: DiagnosisFacts, obj: Object) -> list[Object]:
+    """The Warning events about an object, the newest first."""
+    uid = lenient_map(obj.get("metadata")).get("uid")
+    found = [e for e in facts.events if uid and lenient_map(e.get("involvedObject")).get("uid") == uid]
+    return sorted(found, key=event_time, reverse=True)
+
+
+def newest_warning(facts: DiagnosisFacts, obj: Object) -> Finding | None:
+    """Reason and message of the newest Warning event about an object."""
+    for event in events_about(facts, obj)[:1]:
+        return Finding(text(event.get("reason")), one_line(event.get("message")))
+    return None
+
+
+def quoted_events(facts: DiagnosisFacts, obj: Object) -> tuple[str, ...]:
+    """The newest events about an object as sentences, equal texts once."""
+    lines: dict[str, str] = {}
+    for event in events_about(facts, obj):
+        said = one_line(event.get("message"))[:_MOST_TEXT]
+        if not said or said in lines:
+            continue
+        count = event.get("count") or lenient_map(event.get("series")).get("count")
+        times = f", {count} times" if isinstance(count, int) and count > 1 else ""
+        lines[said] = f"event {text(event.get('reason'))}{times}{_ago(facts, event)}: {said}"
+    return tuple(lines.values())[:MOST_EVENTS]
+
+
+def _ago(facts: DiagnosisFacts, event: Object) -> str:
+    at = parse_time(event_time(event))
+    return "" if at is None else f", {max(0, int((facts.now - at).total_seconds()))} s ago"
+
+
+def log_lines(facts: DiagnosisFacts, pod: Object) -> tuple[str, ...]:
+    """The last lines of the containers of a pod that failed, each with the container's name."""
+    return tuple(
+        f"log of container {container}: {line}"
+        for container in failed_containers(pod)
+        for line in facts.logs.get(log_key(name_of(pod), container), ())
+    )
+
+
+def restart_counts(pod: Object) -> Iterator[str]:
+    """How often containers of a pod were restarted, the exact number."""
+    for container in pod_status.containers(pod, init=True):
+        count = container.get("restartCount")
+        if isinstance(count, int) and not isinstance(count, bool) and count > 0:
+            times = "once" if count == 1 else f"{count} times"
+            yield f"container {text(container.get('name'))} was restarted {times}"
+
+
+def failed_containers(pod: Object) -> list[str]:
+    """Names of the containers of a pod that ended with an exit code other than 0, now or the last time."""
+    found = []
+    for container in pod_status.containers(pod, init=True):
+        ends = (lenient_map(container.get(part)).get("terminated") for part in ("state", "lastState"))
+        if any(lenient_map(end).get("exitCode") for end in ends) and text(container.get("name")):
+            found.append(text(container.get("name")))
+    return found
+
+
+def references(pod: Object) -> list[tuple[str, str]]:
+    """Kinds and names of the Secrets and ConfigMaps without which a pod does not start."""
+    spec = lenient_map(pod.get("spec"))
+    found: list[tuple[str, object]] = []
+    for volume in lenient_maps(spec.get("volumes")):
+        secret, config = lenient_map(volume.get("secret")), lenient_map(volume.get("configMap"))
+        found += [("Secret", secret.get("secretName"))] if not secret.get("optional") else []
+        found += [("ConfigMap", config.get("name"))] if not config.get("optional") else []
+    for container in (*lenient_maps(spec.get("initContainers")), *lenient_maps(spec.get("containers"))):
+        for variable in lenient_maps(container.get("env")):
+            source = lenient_map(variable.get("valueFrom"))
+            for kind, key in (("Secret", "secretKeyRef"), ("ConfigMap", "configMapKeyRef")):
+                reference = lenient_map(source.get(key))
+                found += [(kind, reference.get("name"))] if not reference.get("optional") else []
+        for source in lenient_maps(container.get("envFrom")):
+            for kind, key in (("Secret", "secretRef"), ("ConfigMap", "configMapRef")):
+                reference = lenient_map(source.get(key))
+                found += [(kind, reference.get("name"))] if not reference.get("optional") else []
+    return list(dict.fromkeys((kind, name) for kind, name in found if isinstance(name, str) and name))

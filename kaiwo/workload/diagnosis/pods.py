@@ -1,0 +1,157 @@
+"""Rules about pods: what keeps them from starting, and how their containers ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.observation import Finding
+from kaiwo.workload.diagnosis.evidence import (
+    events_about,
+    log_lines,
+    newest_warning,
+    quoted_events,
+    references,
+    restart_counts,
+)
+from kaiwo.workload.diagnosis.model import Cause, DiagnosisFacts, name_of, text, title
+from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import unscheduled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kaiwo.engine.resource import Object
+
+DOWNLOADER = "downloader"
+"""Value of the label ``kaiwo.silogen.ai/type`` of pods that download."""
+
+TYPE_LABEL = "kaiwo.silogen.ai/type"
+
+_MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
+"""The kubelet's reasons for a pod that has a node and whose containers cannot be created; events only."""
+
+
+def own_pods(facts: DiagnosisFacts) -> list[Object]:
+    """The pods that run the workload, those that are being deleted and those that download left out."""
+    return [pod for pod in pod_status.current(facts.pods) if not downloads(pod)]
+
+
+def downloads(pod: Object) -> bool:
+    """Whether a pod downloads."""
+    return lenient_map(lenient_map(pod.get("metadata")).get("labels")).get(TYPE_LABEL) == DOWNLOADER
+
+
+def mounts(facts: DiagnosisFacts) -> Iterator[Cause]:
+    """Pods whose volumes cannot be mounted, or whose containers refer to what does not exist."""
+    for pod in pod_status.current(facts.pods):
+        if _phase(pod) != "Pending" or not text(lenient_map(pod.get("spec")).get("nodeName")):
+            continue
+        if cause := _missing_reference(facts, pod) or _failed_mount(facts, pod):
+            yield cause
+            return
+
+
+def _missing_reference(facts: DiagnosisFacts, pod: Object) -> Cause | None:
+    absent = [f"{kind} {name}" for kind, name in references(pod) if (kind, name) in facts.missing]
+    if not absent:
+        return None
+    names = " and ".join(absent)
+    verb = "does" if len(absent) == 1 else "do"
+    # A container of which the kubelet says so has the same reason in the status.
+    given = pod_status.problem([pod])
+    code = given.reason if given is not None and "Config" in given.reason else "FailedMount"
+    namespace = text(facts.metadata.get("namespace"))
+    return Cause(
+        code,
+        f"{names} {verb} not exist in namespace {namespace}; pod {name_of(pod)} cannot start without",
+        object=title(pod),
+        evidence=(*((given.message,) if given else ()), *quoted_events(facts, pod)),
+    )
+
+
+def _failed_mount(facts: DiagnosisFacts, pod: Object) -> Cause | None:
+    for event in events_about(facts, pod):
+        if event.get("reason") in _MOUNTS:
+            message = f"pod {name_of(pod)} cannot start: {one_line(event.get('message'))}"
+            return Cause(
+                text(event.get("reason")), message, object=title(pod), evidence=quoted_events(facts, pod)
+            )
+    return None
+
+
+def problems(facts: DiagnosisFacts) -> Iterator[Cause]:
+    """The problems of live pods, the most severe first, each reason once."""
+    recorded = Finding(text(facts.status.get("reason")), text(facts.status.get("message")))
+    found: dict[str, tuple[Finding, Object, int]] = {}
+    for pod in own_pods(facts):
+        finding = pod_status.problem([pod], recorded, facts.now) or unscheduled([pod], facts.now).finding
+        if finding is None or _phase(pod) in ("Failed", "Succeeded"):
+            continue
+        first, shown, count = found.get(finding.reason, (finding, pod, 0))
+        found[finding.reason] = (first, shown, count + 1)
+    for finding, pod, count in sorted(found.values(), key=lambda item: pod_status.severity(item[0].reason)):
+        more = (f"{count - 1} more pods have the same problem",) if count > 1 else ()
+        yield Cause(
+            finding.reason,
+            finding.message,
+            object=title(pod),
+            evidence=(
+                *restart_counts(pod),
+                *quoted_events(facts, pod),
+                *log_lines(facts, pod),
+                *more,
+            ),
+        )
+
+
+def failures(facts: DiagnosisFacts) -> Iterator[Cause]:
+    """How containers ended, of a workload that has failed."""
+    if "FAILED" not in (facts.word, facts.outcome.status if facts.outcome else ""):
+        return
+    pods = [pod for pod in facts.pods if not downloads(pod)]
+    for pod in pods:
+        finding = pod_status.failure([pod])
+        if finding is not None:
+            yield Cause(
+                finding.reason,
+                finding.message,
+                object=title(pod),
+                evidence=(*restart_counts(pod), *log_lines(facts, pod), *quoted_events(facts, pod)),
+            )
+            return
+
+
+def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
+    """The state of a pod as a link of the chain, and its message."""
+    phase = _phase(pod)
+    if lenient_map(pod.get("metadata")).get("deletionTimestamp"):
+        return "waits", "is being deleted"
+    if phase == "Failed":
+        finding = pod_status.failure([pod])
+        return "failed", finding.message if finding else "failed"
+    if finding := pod_status.problem([pod], None, facts.now):
+        return "failed", finding.message
+    if phase == "Succeeded":
+        return "ok", "succeeded"
+    if pod_status.runs(pod):
+        return "ok", f"runs on node {text(lenient_map(pod.get('spec')).get('nodeName')) or 'unknown'}"
+    if pod_status.gated(pod):
+        return "waits", "held by a scheduling gate"
+    warning = newest_warning(facts, pod)
+    return "waits", f"{warning.reason}: {warning.message}" if warning else _begins(pod)
+
+
+def _begins(pod: Object) -> str:
+    node = text(lenient_map(pod.get("spec")).get("nodeName"))
+    reasons = [
+        text(lenient_map(lenient_map(item.get("state")).get("waiting")).get("reason"))
+        for item in lenient_maps(lenient_map(pod.get("status")).get("containerStatuses"))
+    ]
+    what = next((reason for reason in reasons if reason), "")
+    where = f"starts on node {node}" if node else "has no node yet"
+    return f"{where} ({what})" if what else where
+
+
+def _phase(pod: Object) -> str:
+    return text(lenient_map(pod.get("status")).get("phase"))

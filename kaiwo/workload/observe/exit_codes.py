@@ -1,0 +1,69 @@
+"""What the exit code of a container means, as far as its pod shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+
+OOM_KILLED = "OOMKilled"
+"""The kubelet's reason where a container used more memory than its limit."""
+
+_SIGKILL = 137
+_MEANINGS = {
+    126: "the command is not executable",
+    127: "the command was not found",
+    132: "SIGILL: the program has instructions that this CPU does not know",
+    134: "SIGABRT: the program aborted itself",
+    135: "SIGBUS: often too little shared memory in /dev/shm",
+    136: "SIGFPE: an arithmetic error",
+    139: "SIGSEGV: the program accessed memory that it does not have",
+    143: "SIGTERM: it was asked to end",
+}
+"""Codes that a shell or the kernel gives, from 128 on plus the number of a signal."""
+
+
+def exit_text(ended: Object, container: object, pod: Object) -> str:
+    """How a container ended, with the cause where the code or its pod shows it.
+
+    Args:
+        ended: its ``state.terminated``.
+        container: its name.
+        pod: its pod.
+    """
+    code = ended.get("exitCode")
+    if ended.get("reason") == OOM_KILLED:
+        limit = memory_limit(pod, container)
+        of = f" of {limit}" if limit else ""
+        return f"killed because it used more memory than its limit{of} (OOMKilled)"
+    text = f"exited with code {code}"
+    if ended.get("signal"):
+        text = f"{text} by signal {ended['signal']}"
+    meaning = _killed(pod) if code == _SIGKILL else _MEANINGS.get(code) if isinstance(code, int) else ""
+    return f"{text} ({meaning})" if meaning else text
+
+
+def _killed(pod: Object) -> str:
+    """Who sent SIGKILL to a container that stayed below its memory limit."""
+    metadata, status = lenient_map(pod.get("metadata")), lenient_map(pod.get("status"))
+    if metadata.get("deletionTimestamp"):
+        grace = metadata.get("deletionGracePeriodSeconds")
+        within = f" within {grace} s" if isinstance(grace, int) else ""
+        return f"SIGKILL: its pod was deleted and it did not end{within}"
+    if status.get("reason"):
+        return f"SIGKILL: the node ended its pod, {one_line(status['reason'])}"
+    return "SIGKILL, not for its memory limit: the node was short of memory, or a process killed it"
+
+
+def memory_limit(pod: Object, container: object) -> str:
+    """The memory limit of a container as it is written, empty without one."""
+    spec = lenient_map(pod.get("spec"))
+    for part in ("containers", "initContainers"):
+        for item in lenient_maps(spec.get(part)):
+            if item.get("name") == container:
+                limit = lenient_map(lenient_map(item.get("resources")).get("limits")).get("memory")
+                return str(limit) if isinstance(limit, str | int) else ""
+    return ""

@@ -1,0 +1,9 @@
+"""The kind between a Deployment and its pods."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kaiwo.engine.resource import Resource
+
+REPLICA_SET: Final = Resource("apps", "v1", "ReplicaSet", "replicasets")

@@ -1,0 +1,221 @@
+"""Kueue's Workloads as holders of quota and as pending ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from kaiwo.engine.quantity import Quantity, quantity
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
+from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.metadata import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
+from kaiwo.workload.pods.requests import pod_requests
+from kaiwo_kueue.kinds import PRIORITY_BOOST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.queue_usage import FlavorResource
+
+_KINDS = {word: kind for kind, word in WORKLOAD_TYPES.items()}
+_REQUEUED = ("PodsReadyTimeout", "AdmissionCheck")
+"""Reasons of an eviction after which a Workload goes to the end of its queue (Kueue's default)."""
+
+_FOREVER = 100 * 365 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """Where a Workload is queued: the ClusterQueue, empty where its LocalQueue leads to none."""
+
+    queue: str
+    entrance: str
+
+
+def subject_of(workload: Object) -> QueuedObject:
+    """The object that a Workload stands for: a Kaiwo workload by the labels of its pods, else its owner."""
+    metadata = lenient_map(workload.get("metadata"))
+    namespace, uid = text_of(metadata.get("namespace")), text_of(metadata.get("uid"))
+    kind, name = _owner(metadata)
+    labels = _pod_labels(workload)
+    user, run = text_of(labels.get(USER)), text_of(labels.get(RUN_ID))
+    known = _KINDS.get(text_of(labels.get(TYPE)))
+    if known and run and labels.get(NAME):
+        return QueuedObject(known, namespace, text_of(labels[NAME]), user, uid, f"{kind} {name}", run)
+    return QueuedObject(kind, namespace, name, "", uid)
+
+
+def _owner(metadata: Object) -> tuple[str, str]:
+    owners = lenient_maps(metadata.get("ownerReferences"))
+    owner = next((item for item in owners if item.get("controller")), owners[0] if owners else {})
+    if owner.get("kind") and owner.get("name"):
+        return text_of(owner["kind"]), text_of(owner["name"])
+    return "Workload", text_of(metadata.get("name"))
+
+
+def _pod_labels(workload: Object) -> Object:
+    sets = lenient_maps(spec_of(workload).get("podSets"))
+    template = lenient_map(sets[0].get("template")) if sets else {}
+    return lenient_map(lenient_map(template.get("metadata")).get("labels"))
+
+
+def holder_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Object]) -> QuotaHolder:
+    """A Workload that has an admission."""
+    admitted = conditions.get("Admitted", {})
+    state, message = _state(workload, conditions)
+    ends, ends_by = _end(workload, admitted)
+    return QuotaHolder(
+        subject=subject_of(workload),
+        queue=place.queue,
+        entrance=place.entrance,
+        amounts=held(workload),
+        priority=priority(workload),
+        created=_created(workload),
+        since=parse_time(conditions.get("QuotaReserved", {}).get("lastTransitionTime")),
+        ends=ends,
+        ends_by=ends_by,
+        state=state,
+        message=message,
+    )
+
+
+def _state(
+    workload: Object, conditions: Mapping[str, Object]
+) -> tuple[Literal["reserved", "admitted", "evicted"], str]:
+    evicted, ready = conditions.get("Evicted", {}), conditions.get("PodsReady", {})
+    if evicted.get("status") == "True":
+        return "evicted", text_of(evicted.get("message"))
+    if conditions.get("Admitted", {}).get("status") != "True":
+        checks = lenient_maps(lenient_map(workload.get("status")).get("admissionChecks"))
+        waiting = [
+            f"{item.get('name')}: {item.get('message') or item.get('state')}"
+            for item in checks
+            if item.get("state") != "Ready"
+        ]
+        return "reserved", f"waits for admission check {', '.join(waiting)}" if waiting else ""
+    return "admitted", text_of(ready.get("message")) if ready.get("status") == "False" else ""
+
+
+def _end(workload: Object, admitted: Object) -> tuple[datetime | None, str]:
+    seconds, past = _limit(workload), lenient_map(workload.get("status"))
+    start = parse_time(admitted.get("lastTransitionTime"))
+    if seconds is None or start is None or admitted.get("status") != "True":
+        return None, ""
+    spent = past.get("accumulatedPastExecutionTimeSeconds")
+    if spent is None:
+        # So misspelt in v1beta1.
+        spent = past.get("accumulatedPastExexcutionTimeSeconds")
+    left = max(0.0, seconds - (spent if isinstance(spent, int) else 0))
+    return start + timedelta(seconds=left), "maximumExecutionTimeSeconds"
+
+
+def _limit(workload: Object) -> float | None:
+    seconds = spec_of(workload).get("maximumExecutionTimeSeconds")
+    return min(float(seconds), _FOREVER) if isinstance(seconds, int) and seconds > 0 else None
+
+
+def held(workload: Object) -> dict[FlavorResource, Quantity]:
+    """The quota that a Workload holds; of pods that have ended none."""
+    status = lenient_map(workload.get("status"))
+    reclaimed = {
+        item.get("name"): item.get("count")
+        for item in lenient_maps(status.get("reclaimablePods"))
+        if isinstance(item.get("count"), int)
+    }
+    total: dict[FlavorResource, Quantity] = {}
+    for assigned in lenient_maps(lenient_map(status.get("admission")).get("podSetAssignments")):
+        flavors, pods = lenient_map(assigned.get("flavors")), assigned.get("count")
+        gone = reclaimed.get(assigned.get("name"), 0)
+        for resource, value in lenient_map(assigned.get("resourceUsage")).items():
+            amount = quantity(value)
+            if amount is None or resource not in flavors:
+                continue
+            if isinstance(pods, int) and pods > 0 and gone:
+                amount = Quantity(amount.nano * max(0, pods - gone) // pods, amount.form)
+            key = (str(flavors[resource]), str(resource))
+            total[key] = total[key] + amount if key in total else amount
+    return {key: amount for key, amount in total.items() if amount}
+
+
+def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Object]) -> QueuedWorkload:
+    """A Workload without an admission; its position and what it lacks are not known yet."""
+    spec = spec_of(workload)
+    evicted = conditions.get("Evicted", {})
+    created = _created(workload)
+    at, by = created, "creation"
+    if evicted.get("status") == "True" and evicted.get("reason") in _REQUEUED:
+        at, by = parse_time(evicted.get("lastTransitionTime")) or created, "eviction"
+    return QueuedWorkload(
+        subject=subject_of(workload),
+        queue=place.queue,
+        entrance=place.entrance,
+        requests=requested(workload),
+        priority=priority(workload),
+        created=created,
+        ordered_at=at,
+        ordered_by="eviction" if by == "eviction" else "creation",
+        state="inactive" if spec.get("active") is False else "pending",
+        runs_for=_limit(workload),
+        message=text_of(conditions.get("QuotaReserved", {}).get("message")),
+    )
+
+
+def requested(workload: Object) -> dict[str, Quantity]:
+    """What all pods of a Workload request: as Kueue recorded it, else as their templates say."""
+    total: dict[str, Quantity] = {}
+    recorded = lenient_maps(lenient_map(workload.get("status")).get("resourceRequests"))
+    for item in recorded:
+        for resource, value in lenient_map(item.get("resources")).items():
+            if (amount := quantity(value)) is not None:
+                total[resource] = total[resource] + amount if resource in total else amount
+    if recorded:
+        return total
+    for podset in lenient_maps(spec_of(workload).get("podSets")):
+        count = podset.get("count")
+        pods = count if isinstance(count, int) else 1
+        for resource, amount in pod_requests(
+            lenient_map(lenient_map(podset.get("template")).get("spec"))
+        ).items():
+            total[resource] = total[resource] + amount * pods if resource in total else amount * pods
+    return total
+
+
+def priority(workload: Object) -> int:
+    """The priority by which Kueue orders a Workload."""
+    annotations = lenient_map(lenient_map(workload.get("metadata")).get("annotations"))
+    value = spec_of(workload).get("priority")
+    boost = text_of(annotations.get(PRIORITY_BOOST))
+    more = int(boost) if boost.lstrip("-").isascii() and boost.removeprefix("-").isdigit() else 0
+    return (value if isinstance(value, int) else 0) + more
+
+
+def _created(workload: Object) -> datetime | None:
+    return parse_time(lenient_map(workload.get("metadata")).get("creationTimestamp"))
+
+
+def spec_of(obj: Object) -> Object:
+    """The spec of an object; empty where there is none."""
+    return lenient_map(obj.get("spec"))
+
+
+def name_of(obj: Object) -> str:
+    """The name of an object."""
+    return text_of(lenient_map(obj.get("metadata")).get("name"))
+
+
+def namespace_of(obj: Object) -> str:
+    """The namespace of an object."""
+    return text_of(lenient_map(obj.get("metadata")).get("namespace"))
+
+
+def text_of(value: object) -> str:
+    """A text; empty for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def number_of(value: object) -> int:
+    """A whole number; 0 for anything else."""
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,98 @@
+"""A wait ends when nothing more will come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kaiwo.client.errors import WaitTimeout, WorkloadFailed
+from kaiwo.client.waiting import ERROR_SECONDS, WaitState
+
+
+def job(word: str, **metadata: Any) -> dict[str, Any]:
+    """A job with a status."""
+    return {
+        "kind": "KaiwoJob",
+        "metadata": {"name": "train", "namespace": "team", "uid": "u", **metadata},
+        "status": {"status": word, "message": "why"},
+    }
+
+
+def wait(*words: str, **how: Any) -> float:
+    """Wait for a job whose status is given for each second, the last one staying; when the wait ended."""
+    state = WaitState([job(words[0])], **how)
+    now = 0.0
+    state.check_time(now)
+    while True:
+        state.observe({"u": job(words[min(int(now), len(words) - 1)])}, now)
+        if state.done:
+            state.raise_failures()
+            return now
+        assert state.seconds_left(now) > 0
+        now += min(1.0, state.seconds_left(now))
+
+
+def test_a_job_that_stays_in_error_ends_the_wait() -> None:
+    """ERROR may heal by itself, but without a time-out nobody waits for it for ever."""
+    with pytest.raises(WorkloadFailed, match="job/train is in ERROR for 30 s: why") as failed:
+        wait("PENDING", "ERROR")
+    assert failed.value.exit_code == 1
+    assert failed.value.next_step == "kaiwo status job/train -n team shows why"
+
+
+def test_an_error_that_heals_goes_on() -> None:
+    """Only an unbroken ERROR counts."""
+    assert wait(*["ERROR"] * 20, "PENDING", *["ERROR"] * 20, "RUNNING", "COMPLETE") == 42
+
+
+def test_a_workload_in_error_is_read_again_when_its_time_is_over() -> None:
+    """Nothing changes while it stays in ERROR, so the watch alone would never end the wait."""
+    state = WaitState([job("ERROR")])
+    state.observe({"u": job("ERROR")}, 100.0)
+    assert state.seconds_left(110.0) == ERROR_SECONDS - 10
+
+
+def test_a_timeout_is_the_users_choice() -> None:
+    """Who says how long gets that long, also in ERROR."""
+    with pytest.raises(WaitTimeout, match=r"timed out waiting for job/train \(ERROR\)") as late:
+        wait("ERROR", timeout=100)
+    assert late.value.exit_code == 4
+    assert isinstance(late.value, TimeoutError)
+
+
+def test_a_status_of_an_older_spec_does_not_count() -> None:
+    """After a change the operator's last word is about what the workload was before."""
+    state = WaitState([job("COMPLETE")])
+    changed = job("COMPLETE", generation=2)
+    changed["status"]["observedGeneration"] = 1
+    state.observe({"u": changed}, 0.0)
+    assert not state.done
+
+
+def test_an_end_that_was_not_waited_for_is_a_failure() -> None:
+    """A job that has ended will never be RUNNING, so waiting longer is pointless."""
+    with pytest.raises(WorkloadFailed, match="job/train is COMPLETE"):
+        wait("PENDING", "COMPLETE", until=("RUNNING",))
+    assert wait("PENDING", "RUNNING", until=("RUNNING",)) == 1
+
+
+def test_a_deleted_workload_ends_the_wait() -> None:
+    """Another workload of the same name is another one."""
+    state = WaitState([job("RUNNING")])
+    state.observe({"other": job("COMPLETE", uid="other")}, 0.0)
+    with pytest.raises(WorkloadFailed, match="job/train was deleted"):
+        state.raise_failures()
+
+
+def test_each_change_is_reported_once() -> None:
+    """A changed message alone is no change of state."""
+    seen: list[str] = []
+    wait(
+        "PENDING",
+        "PENDING",
+        "RUNNING",
+        "COMPLETE",
+        on_change=lambda obj: seen.append(obj["status"]["status"]),
+    )
+    assert seen == ["PENDING", "RUNNING", "COMPLETE"]
