@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli import options
+from kaiwo.cli.option_completion import complete_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +65,7 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         try:
-            return options.share(load(entry, cmd_name))
+            return complete_options(options.share(load(entry, cmd_name)))
         except click.ClickException:
             if ctx.resilient_parsing:
                 # A tab must not print an error over the line that is being typed.

@@ -14,6 +14,7 @@ import click
 
 from kaiwo.cli import failures, options
 from kaiwo.cli.command_group import CommandEntry, LazyGroup
+from kaiwo.cli.option_completion import complete_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +120,7 @@ kaiwo = LazyGroup(
     ],
     epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 timed out, 130 interrupted.",
 )
-options.watchable(options.share(kaiwo, hidden=False))
+complete_options(options.watchable(options.share(kaiwo, hidden=False)))
 
 
 def program(argv0: str) -> str:

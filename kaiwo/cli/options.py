@@ -140,33 +140,6 @@ def watchable(command: click.Command) -> click.Command:
     return command
 
 
-_LIVE = {
-    "--context": "contexts",
-    "--namespace": "namespaces",
-    "--plugins": "plugin_names",
-    "--queue": "queues",
-    "--set": "assignments",
-    "--user": "users",
-}
-"""Options whose values a shell completes, whatever command has them: the function of `live_completion`."""
-
-
-def _complete_live(param: click.Parameter) -> None:
-    """Complete an option of a known name, unless its command does it itself."""
-    name = next((_LIVE[word] for word in param.opts if word in _LIVE), "")
-    if not name or getattr(param, "_custom_shell_complete", None) is not None:
-        return
-
-    def items(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        from kaiwo.cli import live_completion
-
-        return [CompletionItem(found) for found in getattr(live_completion, name)(ctx, param, incomplete)]
-
-    param.shell_complete = items  # type: ignore[method-assign]  # what the constructor's argument does, later
-
-
 def share(command: click.Command, *, hidden: bool = True) -> click.Command:
     """Add the options that the command does not declare itself; groups pass them on to their commands.
 
@@ -174,15 +147,12 @@ def share(command: click.Command, *, hidden: bool = True) -> click.Command:
         command: changed in place; doing it twice changes nothing more.
         hidden: leave them out of the command's own help, which points at ``kaiwo --help`` instead.
     """
-    for param in command.params:
-        _complete_live(param)
     taken = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
     for option in _options():
         free = [word for word in option.opts if word not in taken]
         if free:
             option.opts = free
             option.hidden = hidden
-            _complete_live(option)
             command.params.append(option)
     if hidden and command.epilog is None:
         command.epilog = "Options of every command (-n, -A, -o, --context and others): kaiwo --help"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.input_files.problems import LocatedProblem
     from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.cli.kit import Cluster
-    from kaiwo.cli.output.progress import Progress
+    from kaiwo.cli.output.progress import ProgressLine
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
@@ -222,7 +222,7 @@ async def _send(
     client: Client,
     manifests: Sequence[WorkloadFile],
     rules: SubmitRules,
-    shown: Progress,
+    shown: ProgressLine,
     *,
     dry_run: bool,
 ) -> list[_Sent]:

@@ -19,11 +19,11 @@ _SECONDS = 1.0
 
 _ERASE = "\r\x1b[K"
 
-_running: list[Progress] = []
+_running: list[ProgressLine] = []
 """What goes on now, on a terminal."""
 
 
-class Progress:
+class ProgressLine:
     """What is done so far.
 
     Args:
@@ -47,14 +47,14 @@ class Progress:
 
 
 @contextmanager
-def progress(text: str, total: int = 0) -> Iterator[Progress]:
+def progress(text: str, total: int = 0) -> Iterator[ProgressLine]:
     """Show on standard error what goes on, if it is a terminal and it takes longer than a second.
 
     Args:
         text: what goes on, for example ``checking workloads``.
-        total: number of steps, which are counted with `Progress.step`.
+        total: number of steps, which are counted with `ProgressLine.step`.
     """
-    shown = Progress(text, total)
+    shown = ProgressLine(text, total)
     if not sys.stderr.isatty() or settings().verbosity < 0:
         yield shown
         return
