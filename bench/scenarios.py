@@ -19,6 +19,7 @@ from bench import (
     raw,
     rest,
     restart,
+    run_folder,
     why,
 )
 from bench.report import Figure, Target
@@ -128,6 +129,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "why": lambda server, _: why.run(server),
     "raw": lambda server, size: raw.run(server, size.raw),
+    "run": lambda server, _: run_folder.run(server),
     "idle": lambda server, size: idle.run(server, size.singles),
     "fanout": small,
     "large": large,

@@ -312,6 +312,8 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "Schedulable": "Pods and GPUs of each are known, and fit.",
     "Applied": "The running object matches the spec; the message lists the fields that are ignored.",
     "Immutable": "The field in the message changed and cannot change now. The running object is untouched.",
+    "ContributionNotLoaded": "A plugin that added to the pods is gone. The running object keeps what it has; "
+    "the change waits for the plugin.",
     "Bound": "All volumes are there.",
     "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
     "VolumeExpanding": "A volume is being enlarged.",

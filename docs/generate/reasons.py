@@ -72,7 +72,7 @@ _SHAPES: Mapping[str, _Shape] = {
     "Blocked": _Shape(0, "status", "ERROR", "condition", "Schedulable", truth_default="False"),
     "Outcome": _Shape(1, 0),
     "Finding": _Shape(0),
-    "Cause": _Shape(0),
+    "DiagnosedCause": _Shape(0),
     "Admission": _Shape(1),
     "Condition": _Shape(2, condition=0, truth=1),
     "_download_condition": _Shape(2, condition_default="DownloadJobSucceeded", truth=1),

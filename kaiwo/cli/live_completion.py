@@ -70,6 +70,30 @@ def queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return _asked(ctx, incomplete, read)
 
 
+def gpu_vendors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """GPU vendors of the loaded plugins."""
+    del ctx, param
+    try:
+        from kaiwo.cli import kit
+
+        return _beginning((vendor.name for vendor in kit.plugins().vendors), incomplete)
+    except Exception:  # noqa: BLE001  a shell that completes must never print an error
+        return []
+
+
+def node_pools(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Pools of the nodes."""
+    del param
+
+    def read(cluster: Cluster) -> Iterable[str]:
+        from kaiwo.engine.resource import NODE
+        from kaiwo.workload.gpus.node_pools import NODEPOOL
+
+        return [obj["metadata"].get("labels", {}).get(NODEPOOL, "") for obj in cluster.list(NODE)]
+
+    return _asked(ctx, incomplete, read)
+
+
 def users(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Users of the workloads of a namespace, and the one in kaiwoconfig.yaml."""
     del param

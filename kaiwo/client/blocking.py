@@ -14,6 +14,7 @@ from kaiwo.client.session import AsyncClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from datetime import timedelta
     from pathlib import Path
 
     from kaiwo.client.exec import CommandResult
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from kaiwo.client.node_records import NodeList
     from kaiwo.client.port_forward import ForwardedPort
     from kaiwo.client.queue_records import QueueDetails, QueueList
+    from kaiwo.client.report import GpuReport, GroupBy
     from kaiwo.client.run import RunRecord
+    from kaiwo.client.why import Verdict
     from kaiwo.client.workloads import SubmitRecord, WorkloadRecord
 
 T = TypeVar("T")
@@ -240,6 +243,26 @@ class Client:
     def nodes(self, *, vendor: str = "", pool: str = "", namespace: str | None = None) -> NodeList:
         """See `AsyncClient.nodes`."""
         return self._run(self._async.nodes(vendor=vendor, pool=pool, namespace=namespace))
+
+    def why(self, name: str, *, namespace: str | None = None) -> Verdict:
+        """See `AsyncClient.why`."""
+        return self._run(self._async.why(name, namespace=namespace))
+
+    def report(
+        self,
+        since: timedelta,
+        *,
+        by: GroupBy = "user",
+        prometheus: str = "",
+        namespace: str | None = None,
+        all_namespaces: bool = False,
+    ) -> GpuReport:
+        """See `AsyncClient.report`."""
+        return self._run(
+            self._async.report(
+                since, by=by, prometheus=prometheus, namespace=namespace, all_namespaces=all_namespaces
+            )
+        )
 
     def _run(self, work: Awaitable[T]) -> T:
         async def call() -> T:

@@ -246,19 +246,26 @@ class LogFollower:
 
     async def _read_rest(self, cursor: LogCursor, *, previous: bool = False) -> None:
         """Read what is there after the last line; a log that is gone had nothing more."""
-        chunks = self._open(cursor, previous=previous)
-        try:
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    await self._put_lines(cursor, cursor.feed(chunk))
-        except Forbidden:
-            raise
-        except (ApiError, ConnectionBroken):
-            cursor.disconnect()
-            if self._half:
-                await self._put_lines(cursor, cursor.feed(self._half + b"\n"))
-        else:
-            await self._put_lines(cursor, cursor.finish())
+        for pause in (*_PAUSES, None):
+            try:
+                async with aclosing(self._open(cursor, previous=previous)) as chunks:
+                    async for chunk in chunks:
+                        await self._put_lines(cursor, cursor.feed(chunk))
+                await self._put_lines(cursor, cursor.finish())
+                break
+            except Forbidden:
+                raise
+            except (ConnectionBroken, ServerUnavailable, TooManyRequests) as error:
+                cursor.disconnect()
+                if pause is None:
+                    self._notify(f"the end of the log of pod {self._name} cannot be read: {error}")
+                else:
+                    await asyncio.sleep(pause)
+            except ApiError:
+                cursor.disconnect()
+                if self._half:
+                    await self._put_lines(cursor, cursor.feed(self._half + b"\n"))
+                break
         self._half = b""
 
     def _open(

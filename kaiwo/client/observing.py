@@ -1,4 +1,4 @@
-"""The methods of the Python client that look at a cluster: logs, exec, port-forward, queues, nodes."""
+"""The methods of the Python client that read a cluster: logs, exec, ports, why, queues, nodes, report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from kaiwo.client.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from datetime import timedelta
 
     from kaiwo.client.exec import CommandResult
     from kaiwo.client.logs import LogLine
     from kaiwo.client.node_records import NodeList
     from kaiwo.client.port_forward import ForwardedPort
     from kaiwo.client.queue_records import QueueDetails, QueueList
+    from kaiwo.client.report import GpuReport, GroupBy
+    from kaiwo.client.why import Verdict
 
 
 class ObservingClient(ConnectedClient):
@@ -193,3 +196,45 @@ class ObservingClient(ConnectedClient):
 
         place = namespace or self.namespace
         return await list_nodes(self.api, self._plugins, place, vendor=vendor, pool=pool)
+
+    async def why(self, name: str, *, namespace: str | None = None) -> Verdict:
+        """Why a workload is where it is: a verdict, its evidence, and the chain of causes.
+
+        Args:
+            name: ``train``, ``job/train`` or ``service/chat``.
+            namespace: None for the client's.
+
+        Raises:
+            WorkloadNotFound: there is none of that name.
+        """
+        from kaiwo.client import why as client_why
+
+        workload = await self._find(name, namespace)
+        return await client_why.why(self.api, lambda: self._plugins, workload)
+
+    async def report(
+        self,
+        since: timedelta,
+        *,
+        by: GroupBy = "user",
+        prometheus: str = "",
+        namespace: str | None = None,
+        all_namespaces: bool = False,
+    ) -> GpuReport:
+        """GPU-hours: reserved, used, idle and waiting.
+
+        Args:
+            since: length of the window, which ends now.
+            by: what to group by.
+            prometheus: URL of a Prometheus server with the metrics of the GPUs; empty for none.
+            namespace: None for the client's.
+            all_namespaces: of all namespaces.
+
+        Raises:
+            ClientError: the Prometheus server cannot be used or does not answer.
+            ApiError: the workloads may not be listed.
+        """
+        from kaiwo.client.report import gpu_report
+
+        scope = None if all_namespaces else namespace or self.namespace
+        return await gpu_report(self.api, self._plugins, scope, since=since, by=by, prometheus=prometheus)

@@ -121,8 +121,15 @@ class PodWatch:
         return True
 
     async def refresh(self) -> None:
-        """Read the pods now, without waiting for the watch."""
-        await self._read_pods()
+        """Read the pods now, without waiting for the watch; tries until the API server answers."""
+        while True:
+            try:
+                await self._read_pods()
+            except (ConnectionBroken, ServerUnavailable) as error:
+                self._on_silence(error)
+                await asyncio.sleep(_PAUSES[-1])
+            else:
+                return
 
     async def _read_pods(self) -> str:
         version, found = "", {}

@@ -332,6 +332,7 @@ def _wait(
     return QueueWait(
         workload=_member(item.subject),
         queue=item.queue,
+        entrance=item.entrance,
         requests=tuple(
             HeldAmount(flavor="", resource=resource, amount=str(amount))
             for resource, amount in item.requests.items()

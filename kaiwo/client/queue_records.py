@@ -172,7 +172,8 @@ class QueueWait(Record, frozen=True, kw_only=True):
 
     Attributes:
         workload: which one.
-        queue: the queue, empty where its name leads to none.
+        queue: the queue, empty where its name leads to none that is known.
+        entrance: the name by which it is queued in its namespace (Kueue: of the LocalQueue).
         requests: what it requests.
         position: place in the queue, 1 for the first; null where it cannot be known, or takes no part.
         positionSource: the kind or interface from which the position is known.
@@ -190,6 +191,7 @@ class QueueWait(Record, frozen=True, kw_only=True):
 
     workload: QueueMember
     queue: str
+    entrance: str
     requests: tuple[HeldAmount, ...]
     position: int | None
     position_source: str

@@ -20,7 +20,7 @@ from kaiwo.client.kinds import BY_KIND, KAIWO_CONFIG
 from kaiwo.client.lookup import label, not_installed
 from kaiwo.client.names import random_suffix
 from kaiwo.client.record import Record
-from kaiwo.client.run_pods import ARCHIVE_KEY
+from kaiwo.client.run_pods import ARCHIVE_KEY, SCRIPT_KEY
 from kaiwo.client.run_request import RUN_TOKEN
 from kaiwo.client.submission import FIELD_MANAGER
 from kaiwo.engine.resource import CONFIG_MAP
@@ -71,7 +71,7 @@ class PreparedRun:
     Attributes:
         manifest: the workload.
         archive: the packed folder; None when none is shipped.
-        config_map: the ConfigMap that carries it; None when none is shipped.
+        config_map: the ConfigMap that carries it, and on Ray the command; None without either.
     """
 
     manifest: Object
@@ -139,16 +139,29 @@ def prepare(
     run_request.check(request)
     name = request.name or run_request.default_name(request, random_suffix())
     token = random_suffix(10)
-    archive_name = f"{name}-folder-{token}" if archive else ""
+    # On Ray the command travels in the ConfigMap, too.
+    config_map = f"{name}-folder-{token}" if archive or request.ray else ""
+    unpacks = archive is not None
     manifest = run_request.build(
-        request, name=name, token=token, archive=archive_name, scheduler=scheduler, idle=idle
+        request,
+        name=name,
+        token=token,
+        config_map=config_map,
+        unpacks=unpacks,
+        scheduler=scheduler,
+        idle=idle,
     )
     manifests.fill_in(manifest, config, namespace)
-    config_map = None if archive is None else _config_map(manifest, archive_name, archive)
-    return PreparedRun(manifest, archive, config_map)
+    content: Object = {}
+    if archive is not None:
+        content["binaryData"] = {ARCHIVE_KEY: base64.b64encode(archive.content).decode()}
+    if request.ray:
+        content["data"] = {SCRIPT_KEY: run_request.script(request, unpacks=unpacks, idle=idle) + "\n"}
+    carrier = _config_map(manifest, config_map, content) if config_map else None
+    return PreparedRun(manifest, archive, carrier)
 
 
-def _config_map(manifest: Object, name: str, archive: Archive) -> Object:
+def _config_map(manifest: Object, name: str, content: Object) -> Object:
     metadata = manifest["metadata"]
     return {
         "apiVersion": "v1",
@@ -162,7 +175,7 @@ def _config_map(manifest: Object, name: str, archive: Archive) -> Object:
             },
         },
         "immutable": True,
-        "binaryData": {ARCHIVE_KEY: base64.b64encode(archive.content).decode()},
+        **content,
     }
 
 

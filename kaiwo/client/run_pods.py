@@ -22,6 +22,9 @@ ARCHIVE_KEY: Final = "files.tar.gz"
 """Key of the ConfigMap."""
 
 ARCHIVE_FOLDER: Final = "/kaiwo-archive"
+SCRIPT_KEY: Final = "run.sh"
+"""Key of the ConfigMap with the command of a workload on Ray."""
+
 UNPACKER: Final = "unpack-folder"
 """Name of the init container."""
 
@@ -53,10 +56,14 @@ exit 1
 """Unpacks with tar, else with Python. A pod that is started anew on its node unpacks over what is there."""
 
 
+_ARCHIVE_MOUNT: Final = {"name": "folder-archive", "mountPath": ARCHIVE_FOLDER, "readOnly": True}
+
+
 def pod_template(
     container: str,
     *,
-    archive: str = "",
+    config_map: str = "",
+    unpacks: bool = True,
     scheduler: str = "",
     gpus: int = 0,
     port: int = 0,
@@ -66,7 +73,8 @@ def pod_template(
 
     Args:
         container: name of the primary container.
-        archive: name of the ConfigMap with the folder; empty for none.
+        config_map: name of the ConfigMap with the folder, the command, or both; empty for none.
+        unpacks: whether the folder is in it.
         scheduler: name of the scheduler; empty for the cluster's default.
         gpus: GPUs of the pod, by which CPU and memory are chosen; the operator adds the GPUs themselves.
         port: that the container listens on; 0 for none.
@@ -91,15 +99,15 @@ def pod_template(
     }
     if scheduler:
         pod["schedulerName"] = scheduler
-    if archive:
+    if config_map:
+        pod["volumes"].append({"name": "folder-archive", "configMap": {"name": config_map}})
+        primary["volumeMounts"].append(dict(_ARCHIVE_MOUNT))
+    if config_map and unpacks:
         work = {"name": "workdir", "mountPath": WORK_FOLDER}
         primary["workingDir"] = WORK_FOLDER
         primary["volumeMounts"].append(work)
         pod["initContainers"] = [_unpacker(work)]
-        pod["volumes"] += [
-            {"name": "workdir", "emptyDir": {}},
-            {"name": "folder-archive", "configMap": {"name": archive}},
-        ]
+        pod["volumes"].append({"name": "workdir", "emptyDir": {}})
     return {"spec": pod}
 
 
@@ -113,8 +121,5 @@ def _unpacker(work: Object) -> Object:
         "securityContext": restricted_container(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"requests": amounts, "limits": {"cpu": "1", "memory": "512Mi"}},
-        "volumeMounts": [
-            dict(work),
-            {"name": "folder-archive", "mountPath": ARCHIVE_FOLDER, "readOnly": True},
-        ],
+        "volumeMounts": [dict(work), dict(_ARCHIVE_MOUNT)],
     }

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.name_rules import rule_for
 from kaiwo.client.errors import InvalidArgument
 from kaiwo.client.kinds import GROUP, VERSION
-from kaiwo.client.run_pods import WORK_FOLDER, pod_template
+from kaiwo.client.run_pods import ARCHIVE_FOLDER, SCRIPT_KEY, WORK_FOLDER, pod_template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
 
@@ -153,8 +154,32 @@ def default_name(request: RunRequest, suffix: str) -> str:
     return f"{rule.legal(base)[: rule.limit - _SUFFIX_LENGTH].rstrip('-')}-{suffix}"
 
 
+def script(request: RunRequest, *, unpacks: bool, idle: bool) -> str:
+    """What ``/bin/sh`` runs.
+
+    Args:
+        request: what is to run.
+        unpacks: whether a folder is shipped.
+        idle: whether it waits for a shell.
+    """
+    if idle:
+        return IDLE
+    folder = f"{_data_folder(request)}/{GIT_FOLDER}" if request.git else ""
+    if unpacks and request.ray:
+        # Ray starts the entrypoint wherever its own processes run.
+        folder = WORK_FOLDER
+    return entrypoint(request, folder)
+
+
 def build(
-    request: RunRequest, *, name: str, token: str, archive: str = "", scheduler: str = "", idle: bool = False
+    request: RunRequest,
+    *,
+    name: str,
+    token: str,
+    config_map: str = "",
+    unpacks: bool = True,
+    scheduler: str = "",
+    idle: bool = False,
 ) -> Object:
     """The workload.
 
@@ -162,7 +187,8 @@ def build(
         request: what is to run, after `check`.
         name: of the workload.
         token: random text for `RUN_TOKEN`.
-        archive: name of the ConfigMap with the packed folder; empty when none is shipped.
+        config_map: name of the ConfigMap with the folder, and on Ray with the `script`; empty for none.
+        unpacks: whether the folder is in it.
         scheduler: of the pods; empty for the cluster's default. Pods that the operator generates have that
             of KaiwoConfig, the templates here must name it.
         idle: whether it waits for a shell, and the command is run there.
@@ -170,10 +196,6 @@ def build(
     Raises:
         InvalidArgument: an argument cannot be read.
     """
-    folder = f"{_data_folder(request)}/{GIT_FOLDER}" if request.git else ""
-    if archive and request.ray:
-        # Ray starts the entrypoint wherever its own processes run.
-        folder = WORK_FOLDER
     env, volumes = _secrets(request.secrets)
     variables = {"PYTHONUNBUFFERED": "1", **request.env}
     spec: Object = {
@@ -186,13 +208,18 @@ def build(
         "env": [*({"name": key, "value": value} for key, value in variables.items()), *env],
         "secretVolumes": volumes or None,
         "storage": _storage(request),
-        "entrypoint": IDLE if idle else entrypoint(request, folder),
+        # On its way to a Ray head a command is read by two shells and quoted as on Windows in between.
+        "entrypoint": f"sh {ARCHIVE_FOLDER}/{SCRIPT_KEY}"
+        if request.ray
+        else script(request, unpacks=bool(config_map) and unpacks, idle=idle),
     }
     if request.ray or request.service:
         spec["replicas"] = request.replicas
         spec["gpusPerReplica"] = request.gpus_per_pod or None
-    if archive or request.port:
-        spec |= _blocks(request, archive, scheduler)
+    if config_map or request.port:
+        spec |= _blocks(
+            request, partial(pod_template, config_map=config_map, unpacks=unpacks, scheduler=scheduler)
+        )
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "KaiwoService" if request.service else "KaiwoJob",
@@ -201,29 +228,15 @@ def build(
     }
 
 
-def _blocks(request: RunRequest, archive: str, scheduler: str) -> Object:
+def _blocks(request: RunRequest, template: Callable[..., Object]) -> Object:
     """The embedded object with the pod templates of the kind of workload."""
     gpus = request.gpus_per_pod
     if request.service:
-        return {
-            "deployment": {
-                "spec": {
-                    "template": pod_template(
-                        "workload", archive=archive, scheduler=scheduler, gpus=gpus, port=request.port
-                    )
-                }
-            }
-        }
+        return {"deployment": {"spec": {"template": template("workload", gpus=gpus, port=request.port)}}}
     if not request.ray:
-        return {
-            "job": {
-                "spec": {
-                    "template": pod_template("workload", archive=archive, scheduler=scheduler, gpus=gpus)
-                }
-            }
-        }
-    head = pod_template("ray-head", archive=archive, scheduler=scheduler)
-    worker = pod_template("ray-worker", archive=archive, scheduler=scheduler, gpus=gpus, shm="200Gi")
+        return {"job": {"spec": {"template": template("workload", gpus=gpus)}}}
+    head = template("ray-head")
+    worker = template("ray-worker", gpus=gpus, shm="200Gi")
     return {
         "rayJob": {
             "spec": {

@@ -157,7 +157,7 @@ class AsyncClient(ObservingClient):
             config=self._config,
             namespace=place,
             archive=archive,
-            scheduler=await runs.scheduler_name(self.api) if archive or port else "",
+            scheduler=await runs.scheduler_name(self.api) if archive or port or ray else "",
         )
         live = await runs.start(self.api, prepared, lambda obj: manifests.check(obj, self._validator))
         await runs.clean_up(self.api, place)

@@ -12,7 +12,7 @@ from kaiwo.client.why_facts import FactReader, queue_facts
 from kaiwo.client.why_queue import waits, with_places
 from kaiwo.plugin.diagnosis import ChainLink
 from kaiwo.workload.diagnosis import operator
-from kaiwo.workload.diagnosis.model import Cause, text
+from kaiwo.workload.diagnosis.model import DiagnosedCause, text
 from kaiwo.workload.diagnosis.rules import diagnose
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Verdict(Record, frozen=True):
     evidence: tuple[str, ...]
     command: str
     rule: str
-    others: tuple[Cause, ...]
+    others: tuple[DiagnosedCause, ...]
     chain: tuple[ChainLink, ...]
     unread: tuple[str, ...]
 

@@ -115,13 +115,13 @@ def _download(workload: Workload, facts: DiagnosisFacts) -> Outcome | None:
     from kaiwo.workload.model import Facts
 
     pods = tuple(pod for pod in facts.pods if downloads(pod))
-    told = next((pod for pod in pods if newest_warning(facts, pod)), None)
+    warned = next((pod for pod in pods if newest_warning(facts, pod)), None)
     known = Facts(
         now=facts.now,
         config=ResolvedConfig.defaults(),
         download_pods=pods,
-        warning_event=newest_warning(facts, told) if told else None,
-        warning_event_uid=text(lenient_map(told.get("metadata")).get("uid")) if told else "",
+        warning_event=newest_warning(facts, warned) if warned else None,
+        warning_event_uid=text(lenient_map(warned.get("metadata")).get("uid")) if warned else "",
     )
     with suppress(*_UNREADABLE):
         return state.observe(workload, jobs[0], known)

@@ -7,15 +7,13 @@ import contextlib
 import random
 import time
 from contextlib import aclosing
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
-from aiohttp import hdrs
-from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 from yarl import URL
 
+from kaiwo.engine.connections import MAY_WRITE, SWITCHING, UpgradeResponse, WriteCheckConnector, abort, close
 from kaiwo.engine.errors import (
     ApiError,
     ConnectionBroken,
@@ -51,7 +49,6 @@ LONGEST_MESSAGE = 16 << 20
 _CLOSING = 1.0
 """Seconds for which the other side's answer to a WebSocket's end is awaited."""
 
-_SWITCHING = 101
 _UNAUTHORIZED = 401
 _SUCCESS = 300
 _FREE = contextlib.nullcontext()
@@ -83,53 +80,6 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     mutating: bool = False
     repeatable: bool = True
     urgent: bool = False
-
-
-_MAY_WRITE: ContextVar[Callable[[], bool] | None] = ContextVar("_MAY_WRITE", default=None)
-"""The check that the request of this task must pass, None for one that need not."""
-
-
-class Connector(aiohttp.TCPConnector):
-    """A connector whose connections are closed once :func:`close` has returned.
-
-    A connection that is given up in the middle of an answer sends TLS's close_notify first and waits for the
-    peer's. Some Pythons can lose it meanwhile; for those aiohttp keeps a list, but only on demand.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED, **options)
-
-
-class _WriteCheckConnector(Connector):
-    """Checks a mutating request at the last moment: when the connection stands and nothing is sent yet.
-
-    Making a connection can take long, and a process can be frozen meanwhile.
-    """
-
-    async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[aiohttp.tracing.Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- aiohttp's signature
-    ) -> aiohttp.connector.Connection:
-        """A connection, or NotLeading."""
-        connection = await super().connect(req, traces, timeout)
-        may_write = _MAY_WRITE.get()
-        if may_write is not None and not may_write():
-            connection.release()
-            raise NotLeading(f"{req.method} {req.url.path}: not sent, this process does not lead")
-        return connection
-
-
-class _Response(aiohttp.ClientResponse):
-    """An answer; one that rejects an upgrade is raised with its body, which aiohttp would drop unread."""
-
-    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        """Read the head of the answer; ApiError when it rejects an upgrade."""
-        await super().start(connection)
-        if hdrs.UPGRADE in self.request_info.headers and self.status != _SWITCHING:
-            raise from_response(self.status, await self.read(), self.headers)
-        return self
 
 
 class Transport:
@@ -314,7 +264,7 @@ class Transport:
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ConnectionBroken(f"{resource} at {connection.server}: {_describe(error)}") from error
-        self._count("connect", resource, _SWITCHING, 0.0)
+        self._count("connect", resource, SWITCHING, 0.0)
         return socket
 
     async def _headers(self, request: HttpRequest, *, refresh: bool) -> CIMultiDict[str]:
@@ -328,7 +278,7 @@ class Transport:
         async with _FREE if request.urgent else self._slots:
             started = time.monotonic()
             status: int | None = 0
-            token = _MAY_WRITE.set(self.may_write if request.mutating and not request.urgent else None)
+            token = MAY_WRITE.set(self.may_write if request.mutating and not request.urgent else None)
             try:
                 async with self._open(
                     request.method, request.path, request.body, headers, self._timeout
@@ -345,7 +295,7 @@ class Transport:
                     f"{request.verb} {request.resource} at {self._connection.server}: {_describe(error)}"
                 ) from error
             finally:
-                _MAY_WRITE.reset(token)
+                MAY_WRITE.reset(token)
                 if status is not None:
                     self._count(request.verb, request.resource, status, time.monotonic() - started)
         if status >= _SUCCESS:
@@ -378,34 +328,18 @@ class Transport:
             # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
             # which would cost the API server, the scarce thing, more than the bytes do.
             self._session = aiohttp.ClientSession(
-                connector=_WriteCheckConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
+                connector=WriteCheckConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
                 headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
                 auto_decompress=True,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=1 << 18,
-                response_class=_Response,
+                response_class=UpgradeResponse,
             )
         return self._session
 
     def _count(self, verb: str, resource: str, code: int, seconds: float) -> None:
         if self._metrics is not None:
             self._metrics.request(verb, resource, code, seconds)
-
-
-async def close(session: aiohttp.ClientSession) -> None:
-    """Close a session and its connections at once: a loop that ends cannot wait for TLS's close_notify."""
-    connector = session.connector
-    if isinstance(connector, aiohttp.TCPConnector):
-        await connector.close(abort_ssl=True)
-    await session.close()
-    await asyncio.sleep(0)
-
-
-def abort(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer that was not read to its end; TLS's close_notify is not awaited."""
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
 
 
 def _may_repeat(request: HttpRequest, error: ApiError | ConnectionBroken) -> bool:

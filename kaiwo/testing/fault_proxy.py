@@ -22,8 +22,8 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
+from kaiwo.engine.connections import Connector, abort, close
 from kaiwo.engine.credentials import Connection
-from kaiwo.engine.transport import Connector, abort, close
 from kaiwo.testing.assertions import require
 from kaiwo.testing.faults import MUTATING, STREAM_FAULTS, Fault, FaultRecord, Faults
 

@@ -55,6 +55,7 @@ class AppliedRecord:
         paths: patchable paths that were set on the child, dotted.
         content: hash of what was set on the child and may be restored, see :func:`content`.
         warnings: what of the fields was not used when the child was rendered.
+        contributors: names of the contributions that added to its pods.
     """
 
     resolved: Resolved
@@ -65,6 +66,7 @@ class AppliedRecord:
     paths: tuple[str, ...] = ()
     content: str = ""
     warnings: tuple[str, ...] = ()
+    contributors: tuple[str, ...] = ()
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -135,6 +137,8 @@ def encode(record: AppliedRecord) -> str:
         content["content"] = record.content
     if record.warnings:
         content["warnings"] = list(record.warnings)
+    if record.contributors:
+        content["contributors"] = list(record.contributors)
     return _encode(content).decode()
 
 
@@ -169,6 +173,7 @@ def with_record(
     *,
     patchable: Iterable[tuple[str, ...]],
     warnings: tuple[str, ...],
+    contributors: tuple[str, ...] = (),
 ) -> Object:
     """A rendered child with the record on it.
 
@@ -179,6 +184,7 @@ def with_record(
         queue: likewise.
         patchable: the patchable paths of its backend.
         warnings: see :class:`AppliedRecord`.
+        contributors: likewise.
     """
     metadata = child["metadata"]
     queue_keys = queue.labels.keys() if queue else ()
@@ -194,6 +200,7 @@ def with_record(
         paths=paths,
         content=content(child, labels, annotations, paths),
         warnings=warnings,
+        contributors=contributors,
     )
     recorded = {**metadata.get("annotations", {}), RESOLVED: encode(record)}
     return {**child, "metadata": {**metadata, "annotations": recorded}}
@@ -242,6 +249,7 @@ class _Document(msgspec.Struct):
     paths: tuple[str, ...] = ()
     content: str = ""
     warnings: tuple[str, ...] = ()
+    contributors: tuple[str, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(_Document)
@@ -268,4 +276,5 @@ def decode(child: Object) -> AppliedRecord | None:
         paths=document.paths,
         content=document.content,
         warnings=document.warnings,
+        contributors=document.contributors,
     )

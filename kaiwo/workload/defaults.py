@@ -41,7 +41,7 @@ def queue_manages(registry: Registry, facts: Facts) -> Callable[[Resource], bool
 
 def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
     """The split of GPUs, or why there is none."""
-    return plugin_calls.allocation(
+    answer = plugin_calls.allocation(
         case.backend,
         AllocationInput(
             workload=case.workload,
@@ -51,6 +51,19 @@ def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
             check_capacity=check_capacity,
         ),
     )
+    if isinstance(answer, Blocked) and answer.reason == "VendorNotLoaded":
+        return _with_installed_plugin(answer, case.workload.spec.vendor, case.registry)
+    return answer
+
+
+def _with_installed_plugin(blocked: Blocked, vendor: str, registry: Registry) -> Blocked:
+    """The same with the plugin to select, where the one that is called after the vendor is installed."""
+    plugin = f"gpu_{vendor.strip().lower()}"
+    distribution = registry.installed.get(plugin)
+    if distribution is None:
+        return blocked
+    text = f"{blocked.message}; {distribution} is installed: select its plugin {plugin}"
+    return replace(blocked, message=text)
 
 
 def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, QueueAssignment | None] | Blocked:
@@ -112,7 +125,7 @@ def renew(case: PlanContext, before: Resolved, changed: Collection[str]) -> Reso
     if asked or any(name.split(".", 1)[0] in blocks for name in changed):
         kept = "" if "gpuVendor" in changed else before.allocation.vendor
         if blocked := missing_vendor(kept, case.registry.vendors):
-            return blocked
+            return _with_installed_plugin(blocked, kept, case.registry)
         allocation = split(case, check_capacity=False)
         if isinstance(allocation, Blocked):
             return allocation

@@ -46,6 +46,7 @@ class Registry:
             distribution's name.
         broken: fields of plugins that could not be loaded: the field to which plugin, and why.
         labels_nodes: whether a loaded plugin labels nodes with their GPU model.
+        installed: plugins that are installed and not selected: the name to the distribution.
     """
 
     backends: tuple[Backend, ...] = ()
@@ -57,6 +58,7 @@ class Registry:
     unselected: Mapping[tuple[str, str], str] = field(default_factory=dict)
     broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
     labels_nodes: bool = False
+    installed: Mapping[str, str] = field(default_factory=dict)
 
     def built(self, kind: WorkloadKind) -> tuple[Backend, ...]:
         """The backends that can run workloads of a kind."""
@@ -75,6 +77,11 @@ class Registry:
             unselected=plugins.unselected_fields,
             broken=plugins.broken_fields,
             labels_nodes=plugins.labels_nodes,
+            installed={
+                state.name: state.distribution
+                for state in plugins.states
+                if state.state in ("not-selected", "disabled")
+            },
         )
 
 

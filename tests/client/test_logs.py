@@ -365,6 +365,26 @@ async def test_missing_rights_end_it() -> None:
             await Followed(api, server).end()
 
 
+async def test_the_end_of_a_log_is_read_though_the_server_fails_then() -> None:
+    """What was written between the end of the stream and the end of the container comes, too."""
+    server = LogServer()
+    await server.put(server.pod("a"))
+    await server.write(line(0, "one"))
+    async with server.serving() as api:
+        followed = Followed(api, server)
+        await followed.has(1)
+        server.refusals = [(503, "restarts")] * 3
+        ending = asyncio.ensure_future(finish(server, "a"))
+        while len(server.refusals) == 3:
+            await asyncio.sleep(0.01)
+        # Not in the stream, which has ended.
+        server.logs["a", "main", 0].append(line(1, "last words"))
+        await followed.end()
+        await ending
+    assert followed.texts == ["one", "last words"]
+    assert server.refusals == []
+
+
 async def test_a_slow_reader_loses_nothing() -> None:
     """No more is read than is taken, and the end waits for the reader."""
     server = LogServer()

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaiwo.api.validate import Validator
+from kaiwo.client import run as runs
 from kaiwo.client.errors import InvalidArgument
 from kaiwo.client.run_pods import ARCHIVE_FOLDER, UNPACK, WORK_FOLDER
-from kaiwo.client.run_request import RunRequest, build, check, default_name, entrypoint
+from kaiwo.client.run_request import RunRequest, build, check, default_name, entrypoint, script
 from kaiwo.client.shipping import pack
+from kaiwo.client.user_config import UserConfig
 from kaiwo.plugin.loader import load
 
 if TYPE_CHECKING:
@@ -91,7 +93,9 @@ def test_a_plain_run_is_a_short_manifest() -> None:
 
 def test_a_shipped_folder_is_unpacked_before_every_start() -> None:
     """Every pod of the job gets it, a retried one too."""
-    pod = built(request(gpus=2), archive="files", scheduler="mine")["spec"]["job"]["spec"]["template"]["spec"]
+    pod = built(request(gpus=2), config_map="files", scheduler="mine")["spec"]["job"]["spec"]["template"][
+        "spec"
+    ]
     assert pod["schedulerName"] == "mine"
     assert pod["initContainers"][0]["command"] == ["/bin/sh", "-c", UNPACK]
     assert pod["containers"][0]["workingDir"] == WORK_FOLDER
@@ -101,7 +105,7 @@ def test_a_shipped_folder_is_unpacked_before_every_start() -> None:
 
 def test_the_pod_meets_the_standard_restricted() -> None:
     """A namespace may enforce it; the init container counts too."""
-    pod = built(request(), archive="files")["spec"]["job"]["spec"]["template"]["spec"]
+    pod = built(request(), config_map="files")["spec"]["job"]["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     for container in (*pod["initContainers"], *pod["containers"]):
@@ -114,14 +118,28 @@ def test_the_pod_meets_the_standard_restricted() -> None:
 
 def test_on_ray_all_pods_get_the_folder() -> None:
     """Tasks import the code on the workers."""
-    spec = built(request(gpus=16, replicas=2, ray=True), archive="files")["spec"]
+    spec = built(request(gpus=16, replicas=2, ray=True), config_map="files")["spec"]
     assert (spec["replicas"], spec["gpusPerReplica"]) == (2, 8)
-    assert spec["entrypoint"] == f"cd {WORK_FOLDER} && exec python train.py"
+    assert spec["entrypoint"] == "sh /kaiwo-archive/run.sh"
     cluster = spec["rayJob"]["spec"]["rayClusterSpec"]
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         assert group["template"]["spec"]["initContainers"][0]["name"] == "unpack-folder"
     worker = cluster["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]
     assert worker["resources"]["limits"] == {"cpu": "32", "memory": "256Gi"}
+
+
+def test_on_ray_the_command_travels_as_a_file() -> None:
+    """KubeRay's shell and Ray's quoting would change it: a pipeline would run in the submitter's pod."""
+    wanted = request("python", "tune.py", "a b", ray=True)
+    ready = runs.prepare(wanted, config=UserConfig(), namespace="team")
+    assert ready.manifest["spec"]["entrypoint"] == "sh /kaiwo-archive/run.sh"
+    assert ready.config_map is not None
+    assert ready.config_map["data"] == {"run.sh": "exec python tune.py 'a b'\n"}
+    cluster = ready.manifest["spec"]["rayJob"]["spec"]["rayClusterSpec"]
+    head = cluster["headGroupSpec"]["template"]["spec"]
+    assert "initContainers" not in head
+    assert "/kaiwo-archive" in [mount["mountPath"] for mount in head["containers"][0]["volumeMounts"]]
+    assert script(wanted, unpacks=True, idle=False) == f"cd {WORK_FOLDER} && exec python tune.py 'a b'"
 
 
 def test_a_service_has_a_port_and_is_ready_when_it_answers() -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,12 @@ from kaiwo.client.errors import (
     WorkloadFailed,
     WorkloadNotFound,
 )
+from kaiwo.client.kinds import KAIWO_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Operator = Callable[..., Awaitable[OperatorProcess]]
@@ -116,6 +119,32 @@ def test_a_deletion_ends_a_wait_through_the_watch(client: Client) -> None:
     assert time.monotonic() - began < 20
 
 
+async def test_a_wait_goes_on_over_an_api_server_that_does_not_answer(
+    proxy: FaultProxy, client: Client, namespace: str, tmp_path: Path
+) -> None:
+    """Watches are cut and lists fail for a while, as when the API server restarts; nobody is told."""
+    client.submit(job("train"))
+    kubeconfig = proxy.write_kubeconfig(tmp_path / "proxied")
+    async with AsyncClient(kubeconfig=kubeconfig, namespace=namespace) as behind:
+        waiting = asyncio.ensure_future(behind.wait("train", until=("RUNNING",), timeout=60))
+        await proxy.cut_watches()
+        proxy.answer(503, method="GET", path="/kaiwojobs", times=5)
+        await proxy.cut_watches(30)
+        await asyncio.to_thread(_report_running, client, namespace)
+        (found,) = await waiting
+    assert found.status == "RUNNING"
+
+
+def _report_running(client: Client, namespace: str) -> None:
+    """Write a status as the operator does."""
+
+    async def patch() -> None:
+        status = {"status": {"status": "RUNNING", "reason": "Running", "message": "it runs"}}
+        await client._async.api.merge_patch(KAIWO_JOB, namespace, "train", status, subresource="status")
+
+    client._run(patch())
+
+
 def test_what_cannot_be_sent_is_an_error_of_its_own_type(client: Client) -> None:
     """A script can react to each."""
     with pytest.raises(InvalidManifest, match=r"spec\.gpus"):
@@ -144,7 +173,8 @@ async def test_logs_queues_and_nodes_come_from_the_same_client(client: Client, o
     client.submit(job("train", seconds="1s"))
     lines = list(client.logs("train", follow=True))
     assert any(b"simulated" in line.text for line in lines)
-    assert client.logs("train", tail=1) is not None
+    assert client.why("train").state == "ok"
+    assert client.report(timedelta(hours=1)).scope == client.namespace
     assert any(node.gpus for node in client.nodes().items)
 
 

@@ -112,7 +112,7 @@ STALL = 2.0  # seconds of the operator's event loop, on a machine that is busy w
 STALL_CPU = 0.5  # seconds of the operator's CPU until it answers a probe, however busy the machine is
 NEXT_JOB = 60.0
 """Seconds, nearly all of them the API server's: any small write takes it a second or more meanwhile."""
-NEXT_JOB_CPU = 3.0
+NEXT_JOB_CPU = 2.0
 """Seconds of the operator's CPU until then, also for what it does while it waits for the API server."""
 
 

@@ -37,7 +37,7 @@ def init(control_plane: Any, crds: None) -> Iterator[Callable[..., Any]]:
     def clear() -> None:
         for kind in CONFIGS:
             for obj in control_plane.api.get(kind.path())["items"]:
-                control_plane.api.delete(kind.path(name=obj["metadata"]["name"]))
+                control_plane.api.request("DELETE", kind.path(name=obj["metadata"]["name"]))
 
     def run(*args: str) -> Any:
         return subprocess.run(

@@ -22,11 +22,11 @@ from kaiwo.cli import failures
 from kaiwo.cli.main import kaiwo
 from kaiwo.client import AsyncClient, run_request
 from kaiwo.client import run as runs
-from kaiwo.client.errors import WorkloadExists, WorkloadFailed
+from kaiwo.client.errors import ClientError, InvalidManifest, WorkloadExists, WorkloadFailed
 from kaiwo.client.kinds import KAIWO_JOB
 from kaiwo.client.run_outcome import follow
-from kaiwo.engine.errors import NotFound, ServerUnavailable
-from kaiwo.engine.resource import CONFIG_MAP, JOB
+from kaiwo.engine.errors import Forbidden, NotFound, ServerUnavailable
+from kaiwo.engine.resource import CONFIG_MAP, JOB, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -315,6 +315,38 @@ async def test_a_run_that_cannot_start_says_why_until_somebody_deletes_it(
                 on_lines=ignore,
                 notify=lambda _: None,
             )
+
+
+async def test_pods_are_admitted_where_restricted_is_enforced(
+    session: AsyncClient, client: Client, operator: Operator, folder: Path
+) -> None:
+    """By the API server's own admission of pods, init container included."""
+    await operator()
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await client.merge_patch(NAMESPACE, None, session.namespace, {"metadata": {"labels": labels}})
+    record = await session.run("x", folder=folder, image="x", gpus=1)
+    (done,) = await session.wait(record.workload.name, timeout=60)
+    assert done.status == "COMPLETE"
+
+
+async def test_without_the_right_to_create_config_maps_the_ways_out_are_named(
+    session: AsyncClient, client: Client, folder: Path
+) -> None:
+    """And no workload is left that waits for its files."""
+    broken = Breaking(client, CONFIG_MAP, after=False, error=Forbidden(403, "Forbidden", "no"))
+    with pytest.raises(ClientError, match="you may not create ConfigMaps") as failed:
+        await runs.start(broken, prepared(session, folder, "train"), print)  # type: ignore[arg-type]
+    assert "--git" in failed.value.next_step
+    assert await session.list() == ()
+
+
+async def test_an_invalid_workload_is_explained_by_the_local_rules(
+    session: AsyncClient, client: Client, folder: Path
+) -> None:
+    """The API server's text names a pattern, ours says what to write."""
+    with pytest.raises(InvalidManifest, match=r"metadata\.name.*for example"):
+        await session.run("x", name="Not_Legal", image="x", folder=folder)
+    assert await config_maps(client, session.namespace) == []
 
 
 def test_500_files_are_on_their_way_within_a_second_of_cpu(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options
+from kaiwo.cli import kit, live_completion, options
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.output import watching
 from kaiwo.client import user_config
@@ -17,8 +17,20 @@ if TYPE_CHECKING:
 
 @options.watchable
 @click.command()
-@click.option("--vendor", metavar="NAME", default="", help="Only nodes with GPUs of this vendor.")
-@click.option("--pool", metavar="NAME", default="", help="Only nodes of this pool.")
+@click.option(
+    "--vendor",
+    metavar="NAME",
+    default="",
+    shell_complete=live_completion.gpu_vendors,
+    help="Only nodes with GPUs of this vendor.",
+)
+@click.option(
+    "--pool",
+    metavar="NAME",
+    default="",
+    shell_complete=live_completion.node_pools,
+    help="Only nodes of this pool.",
+)
 @options.config_option
 def nodes(*, vendor: str, pool: str, config: str | None) -> None:
     """Show nodes: GPUs, who uses them, and what is cordoned, not ready or tainted.

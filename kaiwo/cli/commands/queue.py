@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options
+from kaiwo.cli import kit, live_completion, options
 from kaiwo.cli.output import watching
 from kaiwo.client import user_config
 
@@ -17,18 +17,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of the queues that workloads can name; silent when the cluster does not answer at once."""
-    system = kit.plugins().queue_system
-    kinds = [kind for kind in system.usage_reads if kind.kind.endswith("Queue")] if system else []
-    # One by one: who may not list queues of the cluster may list those of the namespace.
-    names = {name for kind in kinds for name in kit.complete_names([kind])(ctx, param, incomplete)}
-    return sorted(names)
-
-
 @options.watchable
 @click.command()
-@click.argument("name", required=False, shell_complete=_complete)
+@click.argument("name", required=False, shell_complete=live_completion.queues)
 @options.config_option
 def queue(*, name: str | None, config: str | None) -> None:
     """Show quotas, who holds them and who waits.

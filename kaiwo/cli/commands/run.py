@@ -139,12 +139,16 @@ def _run(
 ) -> int:
     from kaiwo.client import run as runs
 
-    scheduler = cluster.run(runs.scheduler_name) if archive or wanted.port else ""
+    scheduler = cluster.run(runs.scheduler_name) if archive or wanted.port or wanted.ray else ""
     prepared = _prepare(wanted, archive, settled, mode, namespace=cluster.namespace, scheduler=scheduler)
     _report_shipping(prepared)
     if mode.save:
         _save(prepared, mode.save)
-    live = cluster.run(lambda api: runs.start(api, prepared, _explain))
+    try:
+        live = cluster.run(lambda api: runs.start(api, prepared, _explain))
+    except KeyboardInterrupt:
+        kit.say(f"hint: {label(prepared.manifest)} may have been created; kaiwo list -n {cluster.namespace}")
+        raise
     namespace = live["metadata"]["namespace"]
     kit.say(f"{label(live)} created in namespace {namespace}")
     cluster.run(lambda api: runs.clean_up(api, namespace))

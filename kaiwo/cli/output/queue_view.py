@@ -54,7 +54,8 @@ def write_queues(found: QueueList) -> None:
     for item in found.unplaced:
         click.echo()
         click.echo(clean(f"{member(item.workload)}:"))
-        write_pair("", item.message or "waits in a queue that does not exist", column=2)
+        waits = f"waits in {item.entrance}, which leads to no queue that is known"
+        write_pair("", item.message or waits, column=2)
 
 
 def _queue_cells(queue: QueueOverview) -> tuple[Cell | str, ...]:

@@ -75,7 +75,7 @@ class DiagnosisFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class DiagnosedCause:
     """One thing that explains where a workload is.
 
     Attributes:
@@ -107,8 +107,8 @@ class Diagnosis:
         chain: every object from the workload to its pods, with its state.
     """
 
-    verdict: Cause
-    others: tuple[Cause, ...] = ()
+    verdict: DiagnosedCause
+    others: tuple[DiagnosedCause, ...] = ()
     chain: tuple[ChainLink, ...] = ()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
-from kaiwo.workload.diagnosis.model import Cause, DiagnosisFacts, text
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, text
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _SKEW = 5.0
 """Seconds by which the clock of this machine may be ahead of the operator's."""
 
 
-def deletion(facts: DiagnosisFacts) -> Iterator[Cause]:
+def deletion(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A workload that is being deleted, and what it waits for."""
     since = parse_time(facts.metadata.get("deletionTimestamp"))
     if not facts.metadata.get("deletionTimestamp"):
@@ -33,10 +33,10 @@ def deletion(facts: DiagnosisFacts) -> Iterator[Cause]:
     holders = [text(item) for item in listed if text(item)] if isinstance(listed, list) else []
     waits = f"; it waits for {', '.join(holders)}" if holders else ""
     evidence = () if since is None else (f"deletion began {_ago(facts, since.timestamp())} ago",)
-    yield Cause("Terminating", f"the workload is being deleted{waits}", "waits", evidence=evidence)
+    yield DiagnosedCause("Terminating", f"the workload is being deleted{waits}", "waits", evidence=evidence)
 
 
-def unobserved(facts: DiagnosisFacts) -> Iterator[Cause]:
+def unobserved(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A workload, or its last change, that no operator has acted on."""
     new = not facts.word
     behind = _behind(facts)
@@ -47,16 +47,16 @@ def unobserved(facts: DiagnosisFacts) -> Iterator[Cause]:
     what = "the workload" if new else f"the last change (generation {facts.metadata.get('generation')})"
     absent = absence(facts)
     if absent is not None:
-        yield Cause("OperatorAbsent", f"no operator runs, so nothing acts on {what}: {absent}")
+        yield DiagnosedCause("OperatorAbsent", f"no operator runs, so nothing acts on {what}: {absent}")
     elif new and waited < OBSERVED_WITHIN:
-        yield Cause("NotObserved", "the workload was created a moment ago", "waits")
+        yield DiagnosedCause("NotObserved", "the workload was created a moment ago", "waits")
     elif rights := _incomplete_rights(facts):
-        yield Cause("OperatorForbidden", f"the operator lacks rights: {rights}")
+        yield DiagnosedCause("OperatorForbidden", f"the operator lacks rights: {rights}")
     else:
         held = _holder(facts)
         who = f"; {held} holds its Lease" if held else ""
         state = "failed" if new else "waits"
-        yield Cause(
+        yield DiagnosedCause(
             "NotObserved",
             f"{what} is not yet observed by an operator{who}",
             "failed" if state == "failed" else "waits",
@@ -64,26 +64,30 @@ def unobserved(facts: DiagnosisFacts) -> Iterator[Cause]:
         )
 
 
-def stale(facts: DiagnosisFacts) -> Iterator[Cause]:
+def stale(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """An operator that has gone since it observed the workload: the status may be out of date."""
     if not facts.word or _behind(facts) or facts.lease is None:
         return
     if absent := absence(facts):
-        yield Cause("OperatorAbsent", f"no operator runs, so the status may be out of date: {absent}")
+        yield DiagnosedCause(
+            "OperatorAbsent", f"no operator runs, so the status may be out of date: {absent}"
+        )
 
 
-def configuration(facts: DiagnosisFacts) -> Iterator[Cause]:
+def configuration(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A KaiwoConfig that is not in force as it is written."""
     for condition in lenient_maps(lenient_map(lenient_map(facts.config).get("status")).get("conditions")):
         if condition.get("type") == "Ready" and condition.get("status") == "False":
             reason = text(condition.get("reason")) or "InvalidValues"
-            yield Cause(
+            yield DiagnosedCause(
                 "ConfigInvalid",
                 f"KaiwoConfig is not in force as written ({reason}): {one_line(condition.get('message'))}",
                 object="KaiwoConfig kaiwo",
             )
     if facts.word and (rights := _incomplete_rights(facts)):
-        yield Cause("OperatorForbidden", f"the operator lacks rights: {rights}", object="KaiwoConfig kaiwo")
+        yield DiagnosedCause(
+            "OperatorForbidden", f"the operator lacks rights: {rights}", object="KaiwoConfig kaiwo"
+        )
 
 
 def is_outdated(facts: DiagnosisFacts) -> bool:

@@ -13,7 +13,7 @@ from kaiwo.workload.diagnosis.evidence import (
     references,
     restart_counts,
 )
-from kaiwo.workload.diagnosis.model import Cause, DiagnosisFacts, name_of, text, title
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, name_of, text, title
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import unscheduled
@@ -42,7 +42,7 @@ def downloads(pod: Object) -> bool:
     return lenient_map(lenient_map(pod.get("metadata")).get("labels")).get(TYPE_LABEL) == DOWNLOADER
 
 
-def mounts(facts: DiagnosisFacts) -> Iterator[Cause]:
+def mounts(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """Pods whose volumes cannot be mounted, or whose containers refer to what does not exist."""
     for pod in pod_status.current(facts.pods):
         if _phase(pod) != "Pending" or not text(lenient_map(pod.get("spec")).get("nodeName")):
@@ -52,7 +52,7 @@ def mounts(facts: DiagnosisFacts) -> Iterator[Cause]:
             return
 
 
-def _missing_reference(facts: DiagnosisFacts, pod: Object) -> Cause | None:
+def _missing_reference(facts: DiagnosisFacts, pod: Object) -> DiagnosedCause | None:
     absent = [f"{kind} {name}" for kind, name in references(pod) if (kind, name) in facts.missing]
     if not absent:
         return None
@@ -62,7 +62,7 @@ def _missing_reference(facts: DiagnosisFacts, pod: Object) -> Cause | None:
     given = pod_status.problem([pod])
     code = given.reason if given is not None and "Config" in given.reason else "FailedMount"
     namespace = text(facts.metadata.get("namespace"))
-    return Cause(
+    return DiagnosedCause(
         code,
         f"{names} {verb} not exist in namespace {namespace}; pod {name_of(pod)} cannot start without",
         object=title(pod),
@@ -70,17 +70,17 @@ def _missing_reference(facts: DiagnosisFacts, pod: Object) -> Cause | None:
     )
 
 
-def _failed_mount(facts: DiagnosisFacts, pod: Object) -> Cause | None:
+def _failed_mount(facts: DiagnosisFacts, pod: Object) -> DiagnosedCause | None:
     for event in events_about(facts, pod):
         if event.get("reason") in _MOUNTS:
             message = f"pod {name_of(pod)} cannot start: {one_line(event.get('message'))}"
-            return Cause(
+            return DiagnosedCause(
                 text(event.get("reason")), message, object=title(pod), evidence=quoted_events(facts, pod)
             )
     return None
 
 
-def problems(facts: DiagnosisFacts) -> Iterator[Cause]:
+def problems(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """The problems of live pods, the most severe first, each reason once."""
     recorded = Finding(text(facts.status.get("reason")), text(facts.status.get("message")))
     found: dict[str, tuple[Finding, Object, int]] = {}
@@ -92,7 +92,7 @@ def problems(facts: DiagnosisFacts) -> Iterator[Cause]:
         found[finding.reason] = (first, shown, count + 1)
     for finding, pod, count in sorted(found.values(), key=lambda item: pod_status.severity(item[0].reason)):
         more = (f"{count - 1} more pods have the same problem",) if count > 1 else ()
-        yield Cause(
+        yield DiagnosedCause(
             finding.reason,
             finding.message,
             object=title(pod),
@@ -105,7 +105,7 @@ def problems(facts: DiagnosisFacts) -> Iterator[Cause]:
         )
 
 
-def failures(facts: DiagnosisFacts) -> Iterator[Cause]:
+def failures(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """How containers ended, of a workload that has failed."""
     if "FAILED" not in (facts.word, facts.outcome.status if facts.outcome else ""):
         return
@@ -113,7 +113,7 @@ def failures(facts: DiagnosisFacts) -> Iterator[Cause]:
     for pod in pods:
         finding = pod_status.failure([pod])
         if finding is not None:
-            yield Cause(
+            yield DiagnosedCause(
                 finding.reason,
                 finding.message,
                 object=title(pod),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.diagnosis.evidence import log_lines, newest_warning, quoted_events
-from kaiwo.workload.diagnosis.model import Cause, DiagnosisFacts, name_of, text, title
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, name_of, text, title
 from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.observe import pod_status
@@ -25,14 +25,14 @@ def claims(facts: DiagnosisFacts) -> list[Object]:
     return [obj for obj in facts.objects if obj.get("kind") == _CLAIM]
 
 
-def volumes(facts: DiagnosisFacts) -> Iterator[Cause]:
+def volumes(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """Claims that are not bound, of which no pod is awaited."""
     for claim in claims(facts):
         state = claim_state(
             name_of(claim), claim, facts.storage_classes, newest_warning(facts, claim), facts.now
         )
         if state.state == "pending":
-            yield Cause(
+            yield DiagnosedCause(
                 "VolumePending",
                 state.text,
                 "failed" if state.needs_events is not None else "waits",
@@ -41,7 +41,7 @@ def volumes(facts: DiagnosisFacts) -> Iterator[Cause]:
             )
 
 
-def download(facts: DiagnosisFacts) -> Iterator[Cause]:
+def download(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A download that has not ended well."""
     outcome = facts.download
     if outcome is None or outcome.status == "COMPLETE":
@@ -49,7 +49,7 @@ def download(facts: DiagnosisFacts) -> Iterator[Cause]:
     pods = [pod for pod in facts.pods if downloads(pod)]
     lines = [line for pod in pods for line in (*log_lines(facts, pod), *quoted_events(facts, pod))]
     waits = outcome.status == "PENDING" and outcome.reason not in pod_status.PROBLEMS
-    yield Cause(
+    yield DiagnosedCause(
         outcome.reason,
         outcome.message,
         "waits" if waits else "failed",
@@ -58,14 +58,14 @@ def download(facts: DiagnosisFacts) -> Iterator[Cause]:
     )
 
 
-def queue(facts: DiagnosisFacts) -> Iterator[Cause]:
+def queue(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A child that its queue has not admitted."""
     explanation = facts.queue
     if explanation is None or explanation.finding is None:
         return
     finding = explanation.finding
     waits = finding.reason in _NOT_FITTING and finding.reason not in ("NoQuota", "Inadmissible")
-    yield Cause(
+    yield DiagnosedCause(
         finding.reason,
         finding.message,
         "waits" if waits else "failed",

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kaiwo.workload.diagnosis import operator, pods, preparation, status
 from kaiwo.workload.diagnosis.chain import chain
-from kaiwo.workload.diagnosis.model import Cause, Diagnosis, DiagnosisFacts, name_of, text
+from kaiwo.workload.diagnosis.model import DiagnosedCause, Diagnosis, DiagnosisFacts, name_of, text
 from kaiwo.workload.diagnosis.next_commands import next_command
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Rule: TypeAlias = "Callable[[DiagnosisFacts], Iterator[Cause]]"
+Rule: TypeAlias = "Callable[[DiagnosisFacts], Iterator[DiagnosedCause]]"
 
 RULES: Final[tuple[Rule, ...]] = (
     operator.deletion,
@@ -42,7 +42,7 @@ _LAST_THAT_EXPLAINS: Final = status.child
 """The rule after which the status as it is recorded is the verdict, where nothing was found: the rules that
 follow add to a verdict."""
 
-UNKNOWN: Final = Cause("Unknown", "nothing that could be read says why", "unknown")
+UNKNOWN: Final = DiagnosedCause("Unknown", "nothing that could be read says why", "unknown")
 """The verdict where no rule finds a cause."""
 
 
@@ -52,7 +52,7 @@ def diagnose(facts: DiagnosisFacts) -> Diagnosis:
     Args:
         facts: what could be read; what could not is simply not there.
     """
-    found: dict[tuple[str, str], Cause] = {}
+    found: dict[tuple[str, str], DiagnosedCause] = {}
     for rule in RULES:
         for cause in rule(facts):
             found.setdefault((cause.code, cause.rule), cause)
@@ -65,7 +65,7 @@ def diagnose(facts: DiagnosisFacts) -> Diagnosis:
     return Diagnosis(causes[0], tuple(trouble), chain(facts))
 
 
-def _with_command(cause: Cause, facts: DiagnosisFacts) -> Cause:
+def _with_command(cause: DiagnosedCause, facts: DiagnosisFacts) -> DiagnosedCause:
     allocation = lenient_map(facts.status.get("allocation"))
     queue = text(lenient_map(facts.workload.get("spec")).get("clusterQueue")) or text(allocation.get("queue"))
     command = next_command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.diagnosis.evidence import log_lines, quoted_events
-from kaiwo.workload.diagnosis.model import Cause, DiagnosisFacts, text, title
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, text, title
 from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.json_access import lenient_maps, one_line
 from kaiwo.workload.observe.pod_status import PROBLEMS
@@ -36,15 +36,15 @@ def state_of(word: str, reason: str) -> LinkState:
     return "failed" if reason in PROBLEMS else _STATES.get(word, "unknown")
 
 
-def ended_well(facts: DiagnosisFacts) -> Iterator[Cause]:
+def ended_well(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A job that has completed: nothing else matters any more."""
     if facts.word == "COMPLETE" or (facts.outcome is not None and facts.outcome.status == "COMPLETE"):
         reason = text(facts.status.get("reason")) if facts.word == "COMPLETE" else "Completed"
         message = text(facts.status.get("message")) if facts.word == "COMPLETE" else ""
-        yield Cause(reason or "Completed", one_line(message) or "the job succeeded", "ok")
+        yield DiagnosedCause(reason or "Completed", one_line(message) or "the job succeeded", "ok")
 
 
-def blocked(facts: DiagnosisFacts) -> Iterator[Cause]:
+def blocked(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A workload for which nothing is created, with the operator's own words."""
     reason = text(facts.status.get("reason"))
     for condition in lenient_maps(facts.status.get("conditions")):
@@ -52,7 +52,7 @@ def blocked(facts: DiagnosisFacts) -> Iterator[Cause]:
             continue
         if text(condition.get("reason")) == reason and facts.word in ("ERROR", "PENDING"):
             since = text(condition.get("lastTransitionTime"))
-            yield Cause(
+            yield DiagnosedCause(
                 reason,
                 one_line(facts.status.get("message") or condition.get("message")),
                 state_of(facts.word, reason),
@@ -61,14 +61,14 @@ def blocked(facts: DiagnosisFacts) -> Iterator[Cause]:
             return
 
 
-def child(facts: DiagnosisFacts) -> Iterator[Cause]:
+def child(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """What the backend makes of the child, where it is neither well nor merely starting."""
     outcome = facts.outcome
     if outcome is None or facts.child is None:
         return
     state = state_of(outcome.status, outcome.reason)
     if state == "failed" or (state == "waits" and outcome.reason not in ("Starting", "Queued")):
-        yield Cause(
+        yield DiagnosedCause(
             outcome.reason,
             one_line(outcome.message),
             state,
@@ -77,31 +77,33 @@ def child(facts: DiagnosisFacts) -> Iterator[Cause]:
         )
 
 
-def findings(facts: DiagnosisFacts) -> Iterator[Cause]:
+def findings(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """What diagnosis rules of plugins found."""
     for rule, finding in facts.findings:
-        yield Cause(finding.reason, one_line(finding.message), rule=rule)
+        yield DiagnosedCause(finding.reason, one_line(finding.message), rule=rule)
 
 
-def unapplied(facts: DiagnosisFacts) -> Iterator[Cause]:
+def unapplied(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A change of the spec that the running object does not have."""
     for condition in lenient_maps(facts.status.get("conditions")):
         if condition.get("type") == "SpecApplied" and condition.get("status") == "False":
             reason = text(condition.get("reason")) or "Immutable"
             message = f"the last change is not applied: {one_line(condition.get('message'))}"
-            yield Cause(reason, message)
+            yield DiagnosedCause(reason, message)
 
 
-def recorded(facts: DiagnosisFacts) -> Iterator[Cause]:
+def recorded(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """The status as the operator wrote it, where no other rule knows more."""
     outcome = facts.outcome
     live = outcome is not None and facts.word not in ("COMPLETE", "FAILED", "TERMINATED")
     if live and outcome is not None:
-        yield Cause(outcome.reason, one_line(outcome.message), state_of(outcome.status, outcome.reason))
+        yield DiagnosedCause(
+            outcome.reason, one_line(outcome.message), state_of(outcome.status, outcome.reason)
+        )
         return
     reason, message = text(facts.status.get("reason")), one_line(facts.status.get("message"))
     if facts.word or reason:
-        yield Cause(
+        yield DiagnosedCause(
             reason or facts.word.capitalize(),
             message or f"the status is {facts.word}",
             state_of(facts.word, reason),

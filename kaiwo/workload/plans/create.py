@@ -55,11 +55,17 @@ def make(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None) -
         queue,
         patchable=case.backend.patch_paths,
         warnings=tuple(rendered.warnings),
+        contributors=_contributors(rendered) if case.registry.contributions else (),
     )
     secondary = {
         kind: secondary_resources.with_hash(obj, case.workload) for kind, obj in rendered.secondary.items()
     }
     return replace(rendered, child=child, secondary=secondary)
+
+
+def _contributors(rendered: Rendered) -> tuple[str, ...]:
+    """Names of the contributions that added something."""
+    return tuple(sorted({words for origin, words in rendered.origins.values() if origin == "plugin"}))
 
 
 def check(workload: Workload, backend: Backend) -> Blocked | None:

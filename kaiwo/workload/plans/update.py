@@ -111,12 +111,11 @@ def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Ad
         # Where the whole object is applied, a change by another manager may be anywhere in it.
         edited = case.backend.write == "apply" or _is_edited(live, record)
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))
-        if not (changes or edited or relabelled):
+        kept = bool(_missing_contributions(case, record))
+        if not changes and (kept or not (edited or relabelled)):
             return Update(_applied(case.workload), allocation, warnings=record.warnings)
-        missing = case.registry.queue is None and record.queue is not None
-        if missing and (names := [name for name in _QUEUE_FIELDS if name in changes]):
-            text = missing_queue.immutable(case.facts, names)
-            return Update(_applied(case.workload, missing_queue.NOT_LOADED, text), allocation)
+        if missing := _missing_plugin(case, record, changes):
+            return Update(missing, allocation)
         allowed = _allowed(case, record, changes, admission)
         if frozen := immutable(changes, case.backend, allowed):
             text = immutable_message(frozen, case.backend.child.kind)
@@ -140,6 +139,28 @@ def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Ad
         return Update(_applied(case.workload, "InvalidSpec", str(error)), allocation)
     except PluginError as error:
         return Update(_applied(case.workload, "PluginError", str(error)), allocation)
+
+
+def _missing_contributions(case: PlanContext, record: AppliedRecord) -> list[str]:
+    """Contributions that are not loaded, and that the child would lose if it were rendered again."""
+    if not record.contributors:
+        return []
+    loaded = {contribution.name for contribution in case.registry.contributions}
+    return [name for name in record.contributors if name not in loaded]
+
+
+def _missing_plugin(case: PlanContext, record: AppliedRecord, changes: Collection[str]) -> Condition | None:
+    """Why changes wait for a plugin; None when none of them does."""
+    if names := _missing_contributions(case, record):
+        text = (
+            f"contribution to pods {', '.join(names)}: its plugin is not loaded. The running object keeps it "
+            "and was not changed; the change is applied once the plugin is selected again"
+        )
+        return _applied(case.workload, "ContributionNotLoaded", text)
+    queued = case.registry.queue is None and record.queue is not None
+    if queued and (names := [name for name in _QUEUE_FIELDS if name in changes]):
+        return _applied(case.workload, missing_queue.NOT_LOADED, missing_queue.immutable(case.facts, names))
+    return None
 
 
 def _is_edited(live: Object, record: AppliedRecord) -> bool:

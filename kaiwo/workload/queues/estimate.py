@@ -144,10 +144,10 @@ def start_estimates(usage: QueueUsage, queue: QueueState, now: datetime) -> dict
 
 def _certain(queue: QueueState, item: QueuedWorkload) -> StartEstimate | None:
     """What is known without any end of others."""
-    if not queue.readable:
-        return StartEstimate(None, f"the quota of queue {queue.name} is not readable")
     if queue.stopped:
         return StartEstimate(None, f"queue {queue.name} admits nothing: {queue.stopped}")
+    if not queue.readable:
+        return StartEstimate(None, f"the quota of queue {queue.name} is not readable")
     if item.state == "inactive":
         return StartEstimate(None, "it is not active, and the queue leaves it out")
     for shortage in item.shortages:

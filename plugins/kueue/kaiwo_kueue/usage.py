@@ -76,7 +76,8 @@ def usage(facts: UsageFacts) -> QueueUsage:
         if name in queues:
             states.append(_with_quota(state, queues[name], nodes[name]))
         else:
-            states.append(_without_quota(state))
+            absent = "" if CLUSTER_QUEUE in facts.hidden else f"ClusterQueue {name} does not exist"
+            states.append(replace(_without_quota(state), stopped=absent))
     return QueueUsage(tuple(states), tuple(unplaced), tuple(_unseen(facts, pending.values())))
 
 

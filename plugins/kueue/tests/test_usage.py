@@ -436,6 +436,16 @@ def test_stopped_queues_say_so_and_unknown_queues_lead_nowhere() -> None:
     assert [item.subject.name for item in found.unplaced] == ["stray"]
 
 
+def test_a_queue_that_does_not_exist_is_not_called_hidden() -> None:
+    """A LocalQueue may name a ClusterQueue that was deleted, or never made."""
+    found = read(workload("mine", 1, queue="lost"), locals_=(local_queue("team", "lost"),))
+    (queue,) = found.queues
+    assert queue.stopped == "ClusterQueue lost does not exist"
+    assert str(start_estimates(found, queue, NOW)["uid-team-mine"]) == (
+        "no estimate: queue lost admits nothing: ClusterQueue lost does not exist"
+    )
+
+
 def test_an_uncovered_resource_never_fits() -> None:
     """Kueue names the resource in its message; one that it is configured to ignore, it does not name."""
     condition = {"type": "QuotaReserved", "status": "False", "message": "resource cpu unavailable in q"}

@@ -144,7 +144,7 @@ def test_the_first_pod_that_is_ready_is_taken(server: ExecServer, cli: Any) -> N
     )
 
 
-def test_a_lost_connection_is_no_success(server: ExecServer, cli: Any) -> None:
+def test_a_connection_that_breaks_is_no_success(server: ExecServer, cli: Any) -> None:
     """The exit code is 1, and the message says that the command may still run."""
     server.says = (b"\x01half",)
     answer = cli("exec", "train", "--", "date")

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from kaiwo.api.resolved_config import ResolvedConfig
+from kaiwo.cli import live_completion
 from kaiwo.cli.commands import nodes as command
 from kaiwo.cli.options import GlobalOptions
 from kaiwo.client.node_use import narrowed, nodes_from
@@ -224,3 +225,11 @@ def test_odd_objects_are_no_crash() -> None:
         [{"metadata": {"name": "a"}, "spec": None, "status": "x"}], [odd, {}], PLUGINS.vendors, None
     )
     assert (known.items[0].state, known.items[0].used_by) == ("NotReady", ())
+
+
+def test_vendors_are_completed_without_a_cluster() -> None:
+    """They are those of the loaded plugins; pools need a cluster, and without one the shell gets nothing."""
+    ctx = click.Context(click.Command("nodes"), obj=GlobalOptions(kubeconfig="/nonexistent"))
+    parameter = click.Option(["--vendor"])
+    assert live_completion.gpu_vendors(ctx, parameter, "n") == ["nvidia"]
+    assert live_completion.node_pools(ctx, parameter, "") == []

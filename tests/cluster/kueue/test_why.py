@@ -133,7 +133,7 @@ async def test_without_an_operator_the_verdict_says_so(ask: Questions, lab: Any,
     assert (found.code, found.command) == ("OperatorAbsent", "kaiwo doctor")
 
 
-async def test_who_may_read_little_is_told_which_right_is_missing(
+async def test_missing_rights_are_named_and_the_rest_is_shown(
     operator: Start, admin: Any, lab: Any, connection: Connection
 ) -> None:
     """One sentence for each kind, and the verdict that the workload alone allows."""

@@ -218,6 +218,24 @@ async def test_port_forward_carries_many_connections_and_follows_the_pod(kubelet
     assert process.returncode == 130
 
 
+async def test_exec_and_port_forward_when_the_api_server_restarts(kubelet: Any, control_plane: Any) -> None:
+    """A command's connection is gone, and that is no success; a port works again by itself."""
+    await kubelet.run_pod("train-0")
+    command = await kubelet.start("exec", "train", "--", "sh", "-c", "echo started; sleep 1000")
+    await read_until(command.stdout, b"started")
+    forward = await kubelet.start("port-forward", "train", f":{kubelet.open_port}")
+    port = int((await read_until(forward.stdout, b" -> 80\n")).split(b":")[1].split()[0])
+    assert await ask(port, "before\n") == "BEFORE\n"
+    await asyncio.to_thread(control_plane.restart_api_server)
+    assert await ask(port, "after\n") == "AFTER\n"
+    forward.terminate()
+    await forward.communicate()
+    async with asyncio.timeout(30):
+        _, err = await command.communicate()
+    assert command.returncode == 1
+    assert b"error: the connection to pod train-0 broke; the command may still run" in err
+
+
 async def test_port_forward_says_that_nothing_listens(kubelet: Any) -> None:
     """The local connection ends, and the command goes on."""
     await kubelet.run_pod("train-0")

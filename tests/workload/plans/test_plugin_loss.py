@@ -13,12 +13,14 @@ import kaiwo_gpu_amd.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.engine.resource import CONFIG_MAP, JOB
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
+from kaiwo.plugin.rendering import PodContribution
 from kaiwo.testing import job, plugins, service
 from kaiwo.workload.model import Apply, DeletedChild, Registry
 
 if TYPE_CHECKING:
     from conftest import World
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.rendering import RenderInput
 
 BACKENDS = (kaiwo_batch_job.plugin, kaiwo_deployment.plugin)
 WITH_SOURCES = Registry.of(plugins(*BACKENDS, kaiwo_storage_s3_gcs_azure_git_hf.plugin))
@@ -316,3 +318,77 @@ def test_a_new_job_with_gpus_of_a_missing_vendor_waits_for_it(world: World, spec
     world.registry = Registry.of(AMD)
     world.settle()
     assert state(world)[0] == "STARTING"
+
+
+def test_the_installed_plugin_of_a_vendor_is_named(world: World) -> None:
+    """The message says which plugin to select, for new workloads and for changes of live ones."""
+    installed = dataclasses.replace(WITHOUT, installed={"gpu_amd": "kaiwo-gpu-amd"})
+    world.registry = installed
+    world.obj["spec"]["gpus"] = 1
+    settles_without_writes(world)
+    assert state(world)[1] == "VendorNotLoaded"
+    assert "kaiwo-gpu-amd is installed: select its plugin gpu_amd" in state(world)[2]
+    world.registry = Registry.of(AMD)
+    world.obj = service("web", deployment=gpu_template("image:1"))
+    world.settle()
+    world.registry = installed
+    world.edit(deployment=gpu_template("image:2"))
+    settles_without_writes(world)
+    assert (
+        "kaiwo-gpu-amd is installed: select its plugin gpu_amd" in world.condition("SpecApplied")["message"]
+    )
+
+
+# Contributions to pods
+
+
+def add_sidecar(given: RenderInput, template: Object) -> Object:
+    """A sidecar in the pods of services."""
+    if given.workload.kind != "KaiwoService":
+        return template
+    spec = template["spec"]
+    return {**template, "spec": {**spec, "containers": [*spec["containers"], {"name": "proxy"}]}}
+
+
+WITH_SIDECAR = dataclasses.replace(WITHOUT, contributions=(PodContribution("proxy", add_sidecar),))
+
+
+def test_a_service_keeps_what_a_missing_plugin_added_to_its_pods(world: World) -> None:
+    """Its Deployment is not rolled out without the sidecar; a change waits for the plugin."""
+    world.registry = WITH_SIDECAR
+    world.obj = service("web", image="image:1")
+    world.settle()
+    world.registry = WITHOUT
+    settles_without_writes(world)
+    assert world.condition("SpecApplied")["status"] == "True"
+    world.edit(image="image:2")
+    settles_without_writes(world)
+    applied = world.condition("SpecApplied")
+    assert (applied["status"], applied["reason"]) == ("False", "ContributionNotLoaded")
+    assert "contribution to pods proxy: its plugin is not loaded" in applied["message"]
+    world.registry = WITH_SIDECAR
+    (write,) = world.plan().writes
+    assert isinstance(write, Apply)
+    pod = write.obj["spec"]["template"]["spec"]
+    assert [container["name"] for container in pod["containers"]] == ["workload", "proxy"]
+    assert pod["containers"][0]["image"] == "image:2"
+
+
+def test_a_new_service_starts_without_a_missing_contribution(world: World) -> None:
+    """Nothing says that there was one; what is created is changed in every way that its spec is."""
+    world.registry = WITHOUT
+    world.obj = service("web", image="image:1")
+    world.settle()
+    world.edit(image="image:2")
+    assert len(world.plan().writes) == 1
+
+
+def test_a_contribution_that_adds_nothing_to_a_workload_is_not_missed(world: World) -> None:
+    """The record on a child names only those that added something."""
+    adds_nothing = PodContribution("idle", lambda _, template: template)
+    world.registry = dataclasses.replace(WITHOUT, contributions=(adds_nothing,))
+    world.obj = service("web", image="image:1")
+    world.settle()
+    world.registry = WITHOUT
+    world.edit(image="image:2")
+    assert len(world.plan().writes) == 1

@@ -1,0 +1,86 @@
+"""A shell in a run's pod: what happens around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import pytest
+
+from kaiwo.cli import following, remote_terminal
+from kaiwo.cli.options import GlobalOptions
+from kaiwo.client import deletion, waiting
+from kaiwo.client import exec as client_exec
+from kaiwo.client.errors import WorkloadFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORKLOAD = {"kind": "KaiwoJob", "metadata": {"name": "shell-x", "namespace": "team", "uid": "u"}}
+
+
+class Session:
+    """A command in a pod."""
+
+    closed = False
+
+    async def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+class Steps:
+    """What was called, in order; a step can fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **failures: BaseException) -> None:
+        self.names: list[str] = []
+        self.session = Session()
+        self._failures = failures
+        monkeypatch.setattr(waiting, "wait", self._step("wait", [WORKLOAD]))
+        monkeypatch.setattr(client_exec, "running_pods", self._step("pods", [{"metadata": {"name": "p"}}]))
+        monkeypatch.setattr(client_exec, "start", self._step("start", self.session))
+        monkeypatch.setattr(remote_terminal, "attach", self._step("attach", 7))
+        monkeypatch.setattr(deletion, "delete", self._step("delete", "deleted"))
+
+    def _step(self, name: str, result: object) -> Callable[..., Any]:
+        async def call(*_: object, **__: object) -> object:
+            self.names.append(name)
+            if name in self._failures:
+                raise self._failures[name]
+            return result
+
+        return call
+
+    def open(self) -> int:
+        """Open the shell."""
+        with click.Context(click.Command("run"), obj=GlobalOptions(verbosity=-1)):
+            return following.open_shell(cast("Any", self), WORKLOAD, ["bash"])
+
+    def run(self, use: Callable[[Any], Any]) -> Any:
+        """As `Cluster.run`."""
+        step = use(None)
+        try:
+            step.send(None)
+        except StopIteration as ended:
+            return ended.value
+        raise AssertionError("nothing waits here")
+
+
+def test_the_workload_is_deleted_when_the_shell_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its GPUs would else be held until somebody notices; the exit code is the shell's."""
+    steps = Steps(monkeypatch)
+    assert steps.open() == 7
+    assert steps.names == ["wait", "pods", "start", "attach", "delete"]
+    assert steps.session.closed
+
+
+@pytest.mark.parametrize("step", ["wait", "pods", "start", "attach"])
+@pytest.mark.parametrize("error", [WorkloadFailed("it failed"), KeyboardInterrupt()])
+def test_the_workload_is_deleted_whatever_fails(
+    monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    """Also when somebody loses patience in the queue and presses Ctrl-C."""
+    steps = Steps(monkeypatch, **{step: error})
+    with pytest.raises(type(error)):
+        steps.open()
+    assert steps.names[-1] == "delete"
