@@ -310,4 +310,5 @@ def child(fresh: Sandbox, space: str) -> None:
         assert run(kaiwo, ["-n", space, "plan", "job.yaml", "-o", "json"], "kaiwo") == 0
     made = yaml.safe_load(out.getvalue())
     made = made["items"][0] if made.get("kind") == "List" else made
+    made["spec"]["suspend"] = True  # or the simulated node ends it between two calls
     fresh.api.request("POST", JOB.path(space) + "?fieldManager=kaiwo", made, content_type="application/json")

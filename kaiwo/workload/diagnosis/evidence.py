@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.diagnosis.model import log_key, name_of, text
+from kaiwo.workload.diagnosis.model import log_key, name_of, span, text
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe import pod_status
 
@@ -59,7 +59,7 @@ def quoted_events(facts: DiagnosisFacts, obj: Object) -> tuple[str, ...]:
 
 def _ago(facts: DiagnosisFacts, event: Object) -> str:
     at = parse_time(event_time(event))
-    return "" if at is None else f", {max(0, int((facts.now - at).total_seconds()))} s ago"
+    return "" if at is None else f", {span((facts.now - at).total_seconds())} ago"
 
 
 def log_lines(facts: DiagnosisFacts, pod: Object) -> tuple[str, ...]:

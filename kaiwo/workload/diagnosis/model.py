@@ -127,6 +127,15 @@ def title(obj: Object) -> str:
     return f"{text(obj.get('kind')) or 'object'} {name_of(obj)}"
 
 
+def span(seconds: float) -> str:
+    """A span of time in its largest unit: ``40 s``, ``12 min``, ``3 h``."""
+    whole = max(0, int(seconds))
+    for unit, size in (("h", 3600), ("min", 60)):
+        if whole >= 2 * size:
+            return f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
 def log_key(pod: str, container: str) -> str:
     """The key of a container's lines in `DiagnosisFacts.logs`."""
     return f"{pod}/{container}"

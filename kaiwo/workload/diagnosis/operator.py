@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
-from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, text
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, span, text
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def unobserved(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
             "NotObserved",
             f"{what} is not yet observed by an operator{who}",
             "failed" if state == "failed" else "waits",
-            evidence=(f"it was created {waited:.0f} s ago",) if new and created else (),
+            evidence=(f"it was created {span(waited)} ago",) if new and created else (),
         )
 
 
@@ -135,7 +135,7 @@ def _incomplete_rights(facts: DiagnosisFacts) -> str:
 
 
 def _ago(facts: DiagnosisFacts, timestamp: float) -> str:
-    return f"{max(0.0, facts.now.timestamp() - timestamp):.0f} s"
+    return span(facts.now.timestamp() - timestamp)
 
 
 def lease_state(lease: Object | None, facts: DiagnosisFacts) -> str:
