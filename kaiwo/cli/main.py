@@ -103,9 +103,11 @@ kaiwo = LazyGroup(
     help="""Run AI workloads on GPU clusters from one short description.
 
     \b
-      kaiwo submit -f job.yaml      send it
-      kaiwo list                    what runs, what waits, and why
-      kaiwo status my-job           one workload on one page
+      kaiwo run --gpus 2 --image IMAGE -- python train.py    run a command, without YAML
+      kaiwo submit -f job.yaml                               send a workload
+      kaiwo list                                             what runs and what waits
+      kaiwo why my-job                                       why it waits or failed
+      kaiwo logs my-job -f                                   what it writes
 
     The options below work before and after a command's name.""",
     params=[

@@ -128,8 +128,9 @@ class LogCursor:
 
     def _remember(self, lines: list[bytes]) -> None:
         keys = [line if len(line) <= _KEPT else _key(line) for line in lines]
-        second = next((found for line in reversed(lines) if (found := epoch(line)) is not None), None)
-        newest = max(self._newest, second or 0)
+        # With one offset from UTC times sort as text. Where the offset changes, the last line counts too.
+        timed = [line for line in lines if line[:1].isdigit()] or [b""]
+        newest = max(self._newest, epoch(max(timed)) or 0, epoch(timed[-1]) or 0)
         self._newest, self._last = newest, keys[-1]
         recent = self._recent
         recent.append((newest, keys))

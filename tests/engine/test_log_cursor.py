@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaiwo.engine.log_cursor import LONGEST_LINE, LogCursor, epoch, split_time
@@ -29,6 +29,7 @@ def served(lines: list[bytes], since: str) -> bytes:
     cuts=st.lists(st.integers(0, 2000), max_size=6),
     size=st.integers(1, 60),
 )
+@example(steps=[(-1, "a"), (0, "a"), (-1, "a"), (1000, "a")], cuts=[132], size=50)
 def test_every_line_comes_once_over_connections_cut_at_any_byte(
     steps: list[tuple[int, str]], cuts: list[int], size: int
 ) -> None:
