@@ -32,7 +32,7 @@ from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import MANAGER, RECORD, RUN_ID
+from kaiwo.workload.labels import MANAGER, RECORD, RUN_ID
 from kaiwo.workload.model import AUXILIARIES, Facts
 from kaiwo.workload.storage.classes import storage_class
 

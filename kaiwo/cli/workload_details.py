@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.resource import EVENT, POD
+from kaiwo.workload.labels import RUN_ID
 
 if TYPE_CHECKING:
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
-
-RUN_ID = "kaiwo.silogen.ai/run-id"
-"""Label of everything that was created for a workload; its value is the workload's uid."""
 
 _MAX_EVENT_SUBJECTS = 20
 """Objects whose events are read; a workload of more pods shows those of the first ones."""

@@ -19,7 +19,7 @@ from kaiwo.workload.gpus.node_pools import NODEPOOL
 from kaiwo.workload.gpus.nodes import expected_nodes, labels_of, node_fact
 from kaiwo.workload.gpus.resource_keys import is_gpu
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
-from kaiwo.workload.metadata import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
+from kaiwo.workload.labels import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
 from kaiwo.workload.pods.requests import pod_requests
 
 if TYPE_CHECKING:

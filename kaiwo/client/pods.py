@@ -10,7 +10,7 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.client.errors import ClientError
 from kaiwo.client.lookup import label
 from kaiwo.engine.resource import POD
-from kaiwo.workload.metadata import RUN_ID, TYPE
+from kaiwo.workload.labels import DOWNLOADER, RUN_ID, TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """Annotation by which a pod names the container that commands mean."""
-
-_DOWNLOADER = "downloader"
 
 
 class NoPods(ClientError):
@@ -53,7 +51,7 @@ class ContainerState(msgspec.Struct, frozen=True):
 def selector(workload: Object, *, download: bool = False) -> str:
     """The label selector of a workload's pods, or of those of its download."""
     sign = "=" if download else "!="
-    return f"{RUN_ID}={workload['metadata']['uid']},{TYPE}{sign}{_DOWNLOADER}"
+    return f"{RUN_ID}={workload['metadata']['uid']},{TYPE}{sign}{DOWNLOADER}"
 
 
 async def list_pods(api: Client, workload: Object, *, download: bool = False) -> list[Object]:

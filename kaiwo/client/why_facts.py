@@ -26,6 +26,7 @@ from kaiwo.workload.diagnosis import questions
 from kaiwo.workload.diagnosis.model import DiagnosisFacts, log_key, text
 from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
 
-RUN_ID = "kaiwo.silogen.ai/run-id"
 LEASE_NAME = "kaiwo-operator"
 INSTALLED = "kaiwo-system"
 """Namespace in which the Lease is looked for where not all namespaces may be listed."""

@@ -14,7 +14,7 @@ from kaiwo.plugin.observation import Observation
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.diagnosis.evidence import newest_warning
 from kaiwo.workload.diagnosis.model import text
-from kaiwo.workload.diagnosis.pods import TYPE_LABEL, downloads
+from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.observe import pod_status
@@ -102,12 +102,7 @@ def _secondary(facts: DiagnosisFacts, backends: Sequence[Backend]) -> dict[Resou
 
 def _download(workload: Workload, facts: DiagnosisFacts) -> Outcome | None:
     """The outcome of the download Job, None without one."""
-    jobs = [
-        obj
-        for obj in facts.objects
-        if lenient_map(lenient_map(obj.get("metadata")).get("labels")).get(TYPE_LABEL) == "downloader"
-        and obj.get("kind") == "Job"
-    ]
+    jobs = [obj for obj in facts.objects if downloads(obj) and obj.get("kind") == "Job"]
     if not jobs:
         return None
     from kaiwo.api.resolved_config import ResolvedConfig

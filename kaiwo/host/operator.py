@@ -47,7 +47,7 @@ from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.host.workload_metrics import WorkloadMetrics
 from kaiwo.plugin.controllers import ControllerHost
-from kaiwo.workload.metadata import MANAGER
+from kaiwo.workload.labels import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from kaiwo.api.workload import GROUP
 from kaiwo.install.admission_policy import denying_policy
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, installed_name
 from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
-from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.labels import RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

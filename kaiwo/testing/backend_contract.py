@@ -15,7 +15,7 @@ from kaiwo.testing.assertions import require
 from kaiwo.testing.builders import NOW, job, service
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.gpus.nodes import node_fact
-from kaiwo.workload.metadata import NAME, RUN_ID, TYPE
+from kaiwo.workload.labels import NAME, RUN_ID, TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

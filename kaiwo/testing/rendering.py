@@ -9,7 +9,7 @@ import yaml
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
-from kaiwo.workload.metadata import RESOLVED
+from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.model import Facts, Registry
 from kaiwo.workload.plan import plan_object
 

@@ -17,7 +17,8 @@ from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.queues import QueueAssignment
 from kaiwo.plugin.rendering import Resolved
 from kaiwo.workload.json_access import is_blank, lenient_map, value_at
-from kaiwo.workload.metadata import RESOLVED, copied
+from kaiwo.workload.labels import RESOLVED
+from kaiwo.workload.metadata import copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

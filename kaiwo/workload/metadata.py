@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from kaiwo.api.name_rules import ON_RAY, PLAIN, NameRule
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload.json_access import as_map, as_strings, lenient_map, lenient_maps
+from kaiwo.workload.labels import NAME, PREFIX, RUN_ID, TYPE, USER, VERSION, WORKLOAD_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,26 +21,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.rendering import Origin, RenderInput
     from kaiwo.workload.pods.origins import Origins
 
-
-PREFIX = "kaiwo.silogen.ai/"
-USER = PREFIX + "user"
-NAME = PREFIX + "name"
-TYPE = PREFIX + "type"
-RUN_ID = PREFIX + "run-id"
-VERSION = PREFIX + "version"
-RESOLVED = PREFIX + "resolved"
-RECORD = ("metadata", "labels", RUN_ID)
-"""Path of the label that names the workload's uid on what Kaiwo makes. Anybody may write such a label, so it
-counts only where `MANAGER` wrote it."""
-
-MANAGER = "kaiwo"
-"""Kaiwo's field manager."""
-
-GPU_MODEL = "kaiwo/gpu-model"
-PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
-REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
-
-WORKLOAD_TYPES = {"KaiwoJob": "job", "KaiwoService": "service"}
 
 _BOOKKEEPING = "deployment.kubernetes.io/"
 """Prefix of what the Deployment controller sets on its objects; it would restore its own value for ever."""

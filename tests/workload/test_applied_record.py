@@ -9,7 +9,7 @@ from kaiwo.plugin.queues import QueueAssignment
 from kaiwo.plugin.rendering import Resolved
 from kaiwo.testing import job
 from kaiwo.workload.applied_record import AppliedRecord, decode, encode, fingerprint
-from kaiwo.workload.metadata import RESOLVED
+from kaiwo.workload.labels import RESOLVED
 
 texts = st.text(max_size=10)
 maps = st.dictionaries(texts, texts, max_size=3)

@@ -10,12 +10,13 @@ import click
 
 from kaiwo.cli import kit, options
 from kaiwo.cli.output import detail_view, queue_place, watching
-from kaiwo.cli.workload_details import RUN_ID, read_details
+from kaiwo.cli.workload_details import read_details
 from kaiwo.client import user_config
 from kaiwo.client.kinds import WORKLOADS
 from kaiwo.client.list_watch import ListScope, ListWatch
 from kaiwo.client.lookup import find_one
 from kaiwo.engine.resource import POD
+from kaiwo.workload.labels import RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.metadata import MANAGER, RECORD
+from kaiwo.workload.labels import MANAGER, RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

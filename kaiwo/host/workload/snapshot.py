@@ -13,7 +13,8 @@ from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.backend_selection import BACKEND, select_backend
 from kaiwo.workload.download.job import downloads
-from kaiwo.workload.metadata import RUN_ID, is_ours
+from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.metadata import is_ours
 from kaiwo.workload.model import AUXILIARIES, Facts
 
 if TYPE_CHECKING:

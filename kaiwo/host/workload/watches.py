@@ -25,7 +25,7 @@ from kaiwo.host.workload import event_delays
 from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
-from kaiwo.workload.metadata import RECORD, RUN_ID
+from kaiwo.workload.labels import RECORD, RUN_ID
 from kaiwo.workload.model import DeletedChild
 from kaiwo.workload.observe import pod_status
 

@@ -15,6 +15,7 @@ from kaiwo.workload.diagnosis.evidence import (
 )
 from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, name_of, text, title
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.labels import DOWNLOADER, TYPE
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import unscheduled
 
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kaiwo.engine.resource import Object
-
-DOWNLOADER = "downloader"
-"""Value of the label ``kaiwo.silogen.ai/type`` of pods that download."""
-
-TYPE_LABEL = "kaiwo.silogen.ai/type"
 
 _MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
 """The kubelet's reasons for a pod that has a node and whose containers cannot be created; events only."""
@@ -37,9 +33,9 @@ def own_pods(facts: DiagnosisFacts) -> list[Object]:
     return [pod for pod in pod_status.current(facts.pods) if not downloads(pod)]
 
 
-def downloads(pod: Object) -> bool:
-    """Whether a pod downloads."""
-    return lenient_map(lenient_map(pod.get("metadata")).get("labels")).get(TYPE_LABEL) == DOWNLOADER
+def downloads(obj: Object) -> bool:
+    """Whether a pod or Job downloads for the workload."""
+    return lenient_map(lenient_map(obj.get("metadata")).get("labels")).get(TYPE) == DOWNLOADER
 
 
 def mounts(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:

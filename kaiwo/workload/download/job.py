@@ -15,16 +15,8 @@ from kaiwo.workload.download.requested import fetches, fingerprint
 from kaiwo.workload.download.secret_mounts import secret_mounts
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.json_access import lenient_maps
-from kaiwo.workload.metadata import (
-    RESOLVED,
-    TYPE,
-    copied,
-    derived_name,
-    embedded,
-    layered,
-    owned,
-    system_labels,
-)
+from kaiwo.workload.labels import DOWNLOADER, RESOLVED, TYPE
+from kaiwo.workload.metadata import copied, derived_name, embedded, layered, owned, system_labels
 from kaiwo.workload.pods.list_merge import merged
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.pods.security import restricted_container, restricted_pod
@@ -40,7 +32,6 @@ if TYPE_CHECKING:
     from kaiwo.workload.download.requested import Fetch
     from kaiwo.workload.model import PlanContext
 
-DOWNLOADER = "downloader"
 CONTAINER = "download"
 CONFIG_PATH = "/config"
 CONFIG_KEY = "config.yaml"

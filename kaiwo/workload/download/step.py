@@ -11,7 +11,8 @@ from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.download import job, requested, state
 from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import RESOLVED, conflict, is_ours
+from kaiwo.workload.labels import RESOLVED
+from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Apply, Create, Delete
 from kaiwo.workload.observe.pod_status import pod_name
 

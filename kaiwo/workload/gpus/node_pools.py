@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.workload.gpus.nodes import labels_of, node_fact
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import PREFIX
+from kaiwo.workload.labels import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.gpus.resource_keys import is_gpu
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo.workload.labels import GPU_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -18,7 +18,8 @@ from kaiwo.workload.download import requested
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.step import Step, is_requested, missing_source, next_step
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.metadata import GPU_MODEL, label_value, name_problem, owned
+from kaiwo.workload.labels import GPU_MODEL
+from kaiwo.workload.metadata import label_value, name_problem, owned
 from kaiwo.workload.missing_queue import recorded_queue
 from kaiwo.workload.model import NO_CHILD, Apply, ChildRecord, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources

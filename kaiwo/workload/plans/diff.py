@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kaiwo.workload.applied_record import ANNOTATIONS, LABELS
 from kaiwo.workload.json_access import lenient_map, value_at
-from kaiwo.workload.metadata import MANAGER
+from kaiwo.workload.labels import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

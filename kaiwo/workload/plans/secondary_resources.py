@@ -8,7 +8,8 @@ from kaiwo.engine.diff import contains, would_change
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import RESOLVED, conflict, controller_of, is_ours, owned
+from kaiwo.workload.labels import RESOLVED
+from kaiwo.workload.metadata import conflict, controller_of, is_ours, owned
 from kaiwo.workload.model import Apply, Delete, Patch
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.workload.gpus.resource_keys import is_gpu
 from kaiwo.workload.json_access import as_map, as_maps, lenient_map
-from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo.workload.labels import GPU_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.json_access import as_map, as_maps, as_strings, is_blank, without_nulls
-from kaiwo.workload.metadata import (
-    PREFERRED_TOPOLOGY,
-    REQUIRED_TOPOLOGY,
-    embedded,
-    layered,
-    system_labels,
-)
+from kaiwo.workload.labels import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
+from kaiwo.workload.metadata import embedded, layered, system_labels
 from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.entrypoint import command
 from kaiwo.workload.pods.environment import set_environment

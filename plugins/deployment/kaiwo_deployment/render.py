@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.gpus import allocation
 from kaiwo.workload.json_access import as_map, without_nulls
-from kaiwo.workload.metadata import NAME, RUN_ID, child_metadata, system_labels
+from kaiwo.workload.labels import NAME, RUN_ID
+from kaiwo.workload.metadata import child_metadata, system_labels
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.pods.template import PodRole, pod_template
 from kaiwo_deployment.service import service

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.quantity import quantity
 from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo.workload.labels import GPU_MODEL
 from kaiwo_kueue.capacity_check import quota_beyond_nodes, quota_without_nodes
 from kaiwo_kueue.conversion import QUOTAS, ordered, to_v1beta2
 from kaiwo_kueue.defaults import flavors

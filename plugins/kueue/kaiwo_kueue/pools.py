@@ -18,7 +18,7 @@ from kaiwo.workload.gpus.node_pools import (
 )
 from kaiwo.workload.gpus.nodes import labels_of
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo.workload.labels import GPU_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -10,7 +10,7 @@ from kaiwo.engine.quantity import Quantity, quantity
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.metadata import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
+from kaiwo.workload.labels import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
 from kaiwo.workload.pods.requests import pod_requests
 from kaiwo_kueue.kinds import PRIORITY_BOOST
 

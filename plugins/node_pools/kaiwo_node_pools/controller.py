@@ -17,7 +17,7 @@ from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.workqueue import Key
 from kaiwo.workload.gpus.node_pools import NODEPOOL
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.labels import RUN_ID
 from kaiwo_node_pools.flavors import FLAVOR_PROJECTION, RESOURCE_FLAVOR, changes_selection, selected_pools
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
 from kaiwo_node_pools.pool_limit import LOWEST, READ_AGAIN, PoolLimit

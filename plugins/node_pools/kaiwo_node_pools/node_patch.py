@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.workload.gpus.node_pools import NODEPOOL, NODEPOOL_MERGED_FROM, NODEPOOL_PENDING, WORKER
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo.workload.labels import GPU_MODEL
 from kaiwo_node_pools.pools import LABELS
 from kaiwo_node_pools.written_record import WRITTEN, encode_record
 

@@ -19,7 +19,8 @@ from kaiwo.workload.gpus.node_pools import (
 )
 from kaiwo.workload.gpus.nodes import labels_of
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.metadata import GPU_MODEL, MAX_LABEL, label_value
+from kaiwo.workload.labels import GPU_MODEL
+from kaiwo.workload.metadata import MAX_LABEL, label_value
 from kaiwo_node_pools.topology import BLOCK, RACK, topology_of
 from kaiwo_node_pools.written_record import read_record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
-from kaiwo.workload.metadata import GPU_MODEL
+from kaiwo.workload.labels import GPU_MODEL
 from kaiwo_node_pools.pool_limit import LOWEST
 from kaiwo_node_pools.pools import node_pools, pool_node, pool_of
 

@@ -14,7 +14,7 @@ from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
 from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, NAMESPACE, POD, SECRET, SERVICE
 from kaiwo.testing.operator import until
-from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.labels import RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.errors import Forbidden
 from kaiwo.engine.resource import CONFIG_MAP, NAMESPACE, SERVICE, Resource
-from kaiwo.workload.metadata import RUN_ID
+from kaiwo.workload.labels import RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

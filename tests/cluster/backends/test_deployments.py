@@ -13,7 +13,7 @@ import yaml
 from kaiwo.engine.resource import DEPLOYMENT, POD, SERVICE, Resource
 from kaiwo.testing.builders import UID
 from kaiwo.workload.applied_record import content, digest
-from kaiwo.workload.metadata import RESOLVED
+from kaiwo.workload.labels import RESOLVED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

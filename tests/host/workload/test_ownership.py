@@ -12,7 +12,7 @@ from kaiwo.engine.resource import POD
 from kaiwo.engine.store import Cache
 from kaiwo.host.workload.ownership import PodOwners, is_made_by_kaiwo
 from kaiwo.plugin.loader import load
-from kaiwo.workload.metadata import RECORD
+from kaiwo.workload.labels import RECORD
 from kaiwo.workload.model import Registry
 from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_CLUSTER, RAY_SERVICE
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import format_time
-from kaiwo.workload.download.job import CONTAINER, DOWNLOADER
-from kaiwo.workload.metadata import TYPE
+from kaiwo.workload.download.job import CONTAINER
+from kaiwo.workload.labels import DOWNLOADER, TYPE
 from kaiwo_sandbox.api import ApiClient, Object, SandboxApiError
 from kaiwo_sandbox.downloads.local_pod import ContainerExit, LocalDownload, MountError
 
