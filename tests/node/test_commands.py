@@ -38,6 +38,22 @@ SERVER = textwrap.dedent("""
     http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """).strip()
 
+CARD = {
+    "GPU use (%)": "97",
+    "VRAM Total Memory (B)": "206141652992",
+    "VRAM Total Used Memory (B)": "1048576",
+    "Card Series": "AMD Instinct MI300X",
+}
+HAS_ROCM_SMI = f"""
+mkdir /tmp/bin
+cat > /tmp/bin/rocm-smi <<'END'
+#!/bin/sh
+echo '{json.dumps({"card0": CARD})}'
+END
+chmod +x /tmp/bin/rocm-smi
+{WAITS}
+"""
+
 
 def lines_until_end(process: subprocess.Popen[str], ends: int) -> list[str]:
     """The lines of the command up to the last line of that many containers."""
@@ -129,3 +145,32 @@ def test_a_command_runs_in_a_copy_of_the_folder_and_ends_with_its_code(lab: Any,
     assert ended.returncode == 5
     assert time.monotonic() - began < 120
     assert lab.terminated("shipped")["exitCode"] == 5
+
+
+def test_monitor_runs_the_tool_of_the_vendor_in_the_pod(lab: Any, wait_for: Callable[..., Any]) -> None:
+    """What rocm-smi writes there is shown as a table here, and as JSON with numbers."""
+    main = {
+        "name": "main",
+        "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}},
+        "env": [{"name": "PATH", "value": "/tmp/bin:/usr/local/bin:/usr/bin:/bin"}],
+    }
+    job = {"spec": {"template": {"spec": {"containers": [main]}}}}
+    lab.submit("busy", entrypoint=HAS_ROCM_SMI.strip(), gpus=1, job=job)
+    lab.reaches("busy", "RUNNING")
+    table = wait_for(
+        "the tool", lambda: (out := lab.kaiwo("monitor", "busy").stdout.decode()) and "97%" in out and out
+    )
+    assert "AMD Instinct MI300X" in table
+    (pod,) = json.loads(lab.kaiwo("monitor", "busy", "-o", "json").stdout)["items"]
+    assert (pod["pod"], pod["vendor"]) == (lab.pod("busy")["metadata"]["name"], "amd")
+    assert [(gpu["usePercent"], gpu["memoryUsedBytes"]) for gpu in pod["gpus"]] == [(97, 1 << 20)]
+
+
+def test_an_interactive_run_is_a_shell_in_a_pod_that_goes_with_it(
+    lab: Any, wait_for: Callable[..., Any]
+) -> None:
+    """Its input and exit code are those of the shell; afterwards the workload is gone."""
+    words = ("--interactive", "--no-sync", "--image", "registry.sandbox/python:3", "--name", "shell")
+    ended = lab.kaiwo("run", *words, stdin=b"echo answer $((6 * 7))\nexit 4\n")
+    assert (ended.returncode, ended.stdout) == (4, b"answer 42\n"), ended.stderr.decode()
+    wait_for("the end of its pod", lambda: not lab.pods("shell"))
