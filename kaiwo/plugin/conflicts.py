@@ -44,6 +44,7 @@ HOST_COMMANDS = (
     "plan",
     "plugins",
     "port-forward",
+    "queue",
     "report",
     "run",
     "status",
