@@ -1,10 +1,11 @@
-"""What holds for all tests: their order, and the settings of Hypothesis.
+"""What holds for all tests: their order, the settings of Hypothesis, and signals of the programs they start.
 
 What needs no control plane comes first, so that plain mistakes show at once.
 """
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("kaiwo")
+
+# A shell starts its background jobs with SIGINT ignored. Programs that tests interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

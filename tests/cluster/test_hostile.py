@@ -108,7 +108,7 @@ LARGEST = {
 """Also some of 1.2 to 1.4 MB, the largest that the API server takes."""
 
 LEASE_DEADLINE = 7.0  # seconds; without a renewal for so long the operator stops writing
-STALL = 2.0  # seconds of the operator's event loop, on a machine that is busy with an API server
+STALL = 5.0  # seconds of the operator's event loop, on a machine that is busy with API servers
 STALL_CPU = 0.5  # seconds of the operator's CPU until it answers a probe, however busy the machine is
 NEXT_JOB = 60.0
 """Seconds, nearly all of them the API server's: any small write takes it a second or more meanwhile."""

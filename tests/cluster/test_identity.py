@@ -180,7 +180,6 @@ async def test_a_forged_download_is_no_download(operator: Start, lab: Any) -> No
     with pytest.raises(NotFound):
         await lab.client.get(JOB, lab.namespace, "train")
 
-    await lab.client.delete(JOB, lab.namespace, "train-download")
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -192,5 +191,6 @@ async def test_a_forged_download_is_no_download(operator: Start, lab: Any) -> No
         "data": {"config.yaml": "{}"},
     }  # fmt: skip
     await lab.client.create(CONFIG_MAP, config, field_manager="kubectl-create")
+    await lab.client.delete(JOB, lab.namespace, "train-download")
     await lab.says("train", "ConfigMap train-download exists")
     assert (await lab.client.get(CONFIG_MAP, lab.namespace, "train-download"))["data"] == config["data"]
