@@ -99,6 +99,6 @@ def cluster(installed: WheelEnvironment) -> Iterator[Any]:
 def _wait_until_served(api: Any, name: str) -> None:
     with closing(api.watch(f"{CRDS}?fieldSelector=metadata.name%3D{name}", timeout=120)) as changes:
         for change in changes:
-            conditions = change["object"].get("status", {}).get("conditions", [])
+            conditions = change["object"].get("status", {}).get("conditions") or []
             if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
                 return
