@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.resource import CONFIG_MAP, SECRET
+from kaiwo.workload.json_access import lenient_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,23 +49,19 @@ def _within(value: Any) -> Iterator[Reference]:
             yield from _within(item)
     if not isinstance(value, dict) or value.get("optional") is True:
         return
-    if name := _text(value.get("secretName")):
+    if name := lenient_text(value.get("secretName")):
         # A secret volume of ours or of a pod, or the credentials of a download.
-        yield Reference(SECRET, name, _text(value.get("secretKey")) or _text(value.get("key")))
+        yield Reference(SECRET, name, lenient_text(value.get("secretKey")) or lenient_text(value.get("key")))
     for field, inner in value.items():
         kind = SECRET if field in _SECRETS else CONFIG_MAP if field in _CONFIG_MAPS else None
         if kind is not None and isinstance(inner, dict):
-            if inner.get("optional") is not True and (name := _text(inner.get("name"))):
-                yield Reference(kind, name, _text(inner.get("key")))
+            if inner.get("optional") is not True and (name := lenient_text(inner.get("name"))):
+                yield Reference(kind, name, lenient_text(inner.get("key")))
         elif field == "imagePullSecrets" and isinstance(inner, list):
-            names = [_text(item.get("name")) for item in inner if isinstance(item, dict)]
+            names = [lenient_text(item.get("name")) for item in inner if isinstance(item, dict)]
             yield from (Reference(SECRET, name) for name in names if name)
         else:
             yield from _within(inner)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def missing_objects(cluster: Cluster, workload: Workload, spec: object) -> tuple[str, ...]:

@@ -188,18 +188,10 @@ class Client:
         namespace: str | None = None,
     ) -> Iterator[LogLine]:
         """See `AsyncClient.logs`; `notify` is called in the background thread."""
-        batches = self._async.log_batches(
-            name,
-            follow=follow,
-            tail=tail,
-            since_seconds=since_seconds,
-            container=container,
-            all_containers=all_containers,
-            previous=previous,
-            download=download,
-            notify=notify,
-            namespace=namespace,
-        )
+        from kaiwo.client.log_follower import LogOptions
+
+        options = LogOptions(since_seconds, tail, container, all_containers, previous, download)
+        batches = self._async.log_batches(name, options, follow=follow, notify=notify, namespace=namespace)
         try:
             while (batch := self._run(_next(batches))) is not None:
                 yield from batch

@@ -55,69 +55,30 @@ class NoLog(ClientError):
     """None of the containers that are meant has a log."""
 
 
-async def follow(
+def log_batches(
     api: Client,
     workload: Object,
-    *,
-    since_seconds: int | None = None,
-    tail: int | None = None,
-    container: str | None = None,
-    all_containers: bool = False,
-    previous: bool = False,
-    download: bool = False,
+    options: LogOptions,
     notify: Callable[[str], None] | None = None,
-) -> AsyncGenerator[LogLine, None]:
-    """The lines of all pods as they are written, until the workload has ended and all is read.
-
-    Waits for pods that are not there yet.
+    *,
+    follow: bool,
+) -> AsyncGenerator[list[LogLine], None]:
+    """The lines of all pods, in lists as they come in; the logs of previous containers are not followed.
 
     Args:
         api: the client.
         workload: as the API server returned it.
-        since_seconds: only lines that are no older.
-        tail: only the last lines of each container that is there already.
-        container: its name; None for the main one of each pod.
-        all_containers: those of all containers, init containers too.
-        previous: of the containers before their last restart; then nothing is followed.
-        download: of the download instead.
+        options: which lines.
         notify: called with a sentence when something is waited for or missing.
-
-    Raises:
-        ClientError: no such container.
-        ApiError: logs or pods may not be read.
+        follow: see `follow_batches`; otherwise see `read_batches`.
     """
-    options = LogOptions(since_seconds, tail, container, all_containers, previous, download)
-    batches = (
-        read_batches(api, workload, options, notify)
-        if previous
-        else follow_batches(api, workload, options, notify)
-    )
+    source = follow_batches if follow and not options.previous else read_batches
+    return source(api, workload, options, notify)
+
+
+async def each_line(batches: AsyncGenerator[list[LogLine], None]) -> AsyncGenerator[LogLine, None]:
+    """The lines of batches one by one; the batches are closed at the end."""
     async with aclosing(batches):
-        async for batch in batches:
-            for line in batch:
-                yield line
-
-
-async def read(
-    api: Client,
-    workload: Object,
-    *,
-    since_seconds: int | None = None,
-    tail: int | None = None,
-    container: str | None = None,
-    all_containers: bool = False,
-    previous: bool = False,
-    download: bool = False,
-    notify: Callable[[str], None] | None = None,
-) -> AsyncGenerator[LogLine, None]:
-    """The lines that are there now, pod after pod. The arguments are those of `follow`.
-
-    Raises:
-        ClientError: no pod, no such container, or no container has a log yet.
-        ApiError: logs or pods may not be read.
-    """
-    options = LogOptions(since_seconds, tail, container, all_containers, previous, download)
-    async with aclosing(read_batches(api, workload, options, notify)) as batches:
         async for batch in batches:
             for line in batch:
                 yield line
@@ -126,7 +87,14 @@ async def read(
 async def follow_batches(
     api: Client, workload: Object, options: LogOptions, notify: Callable[[str], None] | None = None
 ) -> AsyncGenerator[list[LogLine], None]:
-    """As `follow`, in lists as they come in."""
+    """The lines as they are written, until the workload has ended and all is read.
+
+    Waits for pods that are not there yet.
+
+    Raises:
+        ClientError: no such container.
+        ApiError: logs or pods may not be read.
+    """
     queue: asyncio.Queue[list[LogLine] | None] = asyncio.Queue(_BATCHES)
 
     async def put(pod: str, container: str, raw: list[bytes]) -> None:
@@ -242,7 +210,12 @@ def _is_over(watch: PodWatch, options: LogOptions) -> bool:
 async def read_batches(
     api: Client, workload: Object, options: LogOptions, notify: Callable[[str], None] | None = None
 ) -> AsyncGenerator[list[LogLine], None]:
-    """As `read`, in lists as they come in."""
+    """The lines that are there now, pod after pod.
+
+    Raises:
+        ClientError: no pod, no such container, or no container has a log yet.
+        ApiError: logs or pods may not be read.
+    """
     found = await pod_facts.list_pods(api, workload, download=options.download)
     if not found:
         raise pod_facts.why_no_pods(workload, download=options.download)

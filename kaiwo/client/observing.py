@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from kaiwo.client.exec import CommandResult
+    from kaiwo.client.log_follower import LogOptions
     from kaiwo.client.logs import LogLine
     from kaiwo.client.node_records import NodeList
     from kaiwo.client.port_forward import ForwardedPort
@@ -57,45 +58,29 @@ class ObservingClient(ConnectedClient):
             ClientError: no pod, no such container, or no log yet.
             ApiError: logs or pods may not be read.
         """
-        batches = self.log_batches(
-            name,
-            follow=follow,
-            tail=tail,
-            since_seconds=since_seconds,
-            container=container,
-            all_containers=all_containers,
-            previous=previous,
-            download=download,
-            notify=notify,
-            namespace=namespace,
-        )
-        async with aclosing(batches):
-            async for batch in batches:
-                for line in batch:
-                    yield line
+        from kaiwo.client.log_follower import LogOptions
+        from kaiwo.client.logs import each_line
+
+        options = LogOptions(since_seconds, tail, container, all_containers, previous, download)
+        batches = self.log_batches(name, options, follow=follow, notify=notify, namespace=namespace)
+        async with aclosing(each_line(batches)) as lines:
+            async for line in lines:
+                yield line
 
     async def log_batches(
         self,
         name: str,
+        options: LogOptions,
         *,
         follow: bool = False,
-        tail: int | None = None,
-        since_seconds: int | None = None,
-        container: str | None = None,
-        all_containers: bool = False,
-        previous: bool = False,
-        download: bool = False,
         notify: Callable[[str], None] | None = None,
         namespace: str | None = None,
     ) -> AsyncGenerator[list[LogLine], None]:
         """As `logs`, in lists as the lines come in: much faster for many lines."""
-        from kaiwo.client import logs as client_logs
-        from kaiwo.client.log_follower import LogOptions
+        from kaiwo.client.logs import log_batches
 
         workload = await self._find(name, namespace)
-        options = LogOptions(since_seconds, tail, container, all_containers, previous, download)
-        source = client_logs.follow_batches if follow and not previous else client_logs.read_batches
-        async with aclosing(source(self.api, workload, options, notify)) as batches:
+        async with aclosing(log_batches(self.api, workload, options, notify, follow=follow)) as batches:
             async for batch in batches:
                 yield batch
 

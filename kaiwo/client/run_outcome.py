@@ -75,7 +75,7 @@ async def _read(
     on_lines: Callable[[list[LogLine]], Awaitable[None]],
     notify: Callable[[str], None],
 ) -> None:
-    options = LogOptions(None, None, None, all_containers=False, previous=False, download=False)
+    options = LogOptions()
     try:
         async with aclosing(logs.follow_batches(api, workload, options, notify)) as batches:
             async for batch in batches:

@@ -12,8 +12,9 @@ from kaiwo.client.why_facts import FactReader, queue_facts
 from kaiwo.client.why_queue import waits, with_places
 from kaiwo.plugin.diagnosis import ChainLink
 from kaiwo.workload.diagnosis import operator
-from kaiwo.workload.diagnosis.model import DiagnosedCause, text
+from kaiwo.workload.diagnosis.model import DiagnosedCause
 from kaiwo.workload.diagnosis.rules import diagnose
+from kaiwo.workload.json_access import lenient_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,11 +104,11 @@ def judge(facts: DiagnosisFacts, unread: Sequence[str] = ()) -> Verdict:
     found = diagnose(facts)
     cause = found.verdict
     return Verdict(
-        kind=text(facts.workload.get("kind")),
-        namespace=text(facts.metadata.get("namespace")),
-        name=text(facts.metadata.get("name")),
-        status=text(facts.status.get("status")),
-        reason=text(facts.status.get("reason")),
+        kind=lenient_text(facts.workload.get("kind")),
+        namespace=lenient_text(facts.metadata.get("namespace")),
+        name=lenient_text(facts.metadata.get("name")),
+        status=lenient_text(facts.status.get("status")),
+        reason=lenient_text(facts.status.get("reason")),
         code=cause.code,
         message=cause.message,
         state=cause.state,

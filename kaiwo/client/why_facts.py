@@ -23,9 +23,9 @@ from kaiwo.engine.resource import (
 )
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload.diagnosis import questions
-from kaiwo.workload.diagnosis.model import DiagnosisFacts, log_key, text
+from kaiwo.workload.diagnosis.model import DiagnosisFacts, log_key
 from kaiwo.workload.diagnosis.pods import downloads
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, lenient_text
 from kaiwo.workload.labels import RUN_ID
 from kaiwo.workload.storage.classes import storage_class
 
@@ -68,9 +68,9 @@ class FactReader:
         self._children = parts.children_of(workload)
         self._workload = workload
         metadata = lenient_map(workload.get("metadata"))
-        self._namespace = text(metadata.get("namespace"))
-        self._uid = text(metadata.get("uid"))
-        self._name = text(metadata.get("name"))
+        self._namespace = lenient_text(metadata.get("namespace"))
+        self._uid = lenient_text(metadata.get("uid"))
+        self._name = lenient_text(metadata.get("name"))
         self.queue_objects: dict[Resource, tuple[Object, ...]] = {}
         self.unread: list[str] = []
 
@@ -81,7 +81,7 @@ class FactReader:
         kinds = self._kinds()
         lists, self.queue_objects, config, (lease, lease_read) = await asyncio.gather(
             asyncio.gather(*(self._list(kind, label=f"{RUN_ID}={self._uid}") for kind in (*kinds, POD))),
-            self._queue_objects([text(status.get("childUID"))]),
+            self._queue_objects([lenient_text(status.get("childUID"))]),
             self._config(ended=ended),
             self._lease(ended=ended),
         )
@@ -104,7 +104,7 @@ class FactReader:
         return list(dict.fromkeys([*self._children, PERSISTENT_VOLUME_CLAIM, JOB]))
 
     def _child(self, made: Mapping[Resource, list[Object]]) -> Object | None:
-        wanted = text(lenient_map(self._workload.get("status")).get("childUID"))
+        wanted = lenient_text(lenient_map(self._workload.get("status")).get("childUID"))
         for kind in self._children:
             for obj in made.get(kind, ()):
                 metadata = lenient_map(obj.get("metadata"))
@@ -139,7 +139,7 @@ class FactReader:
         )
 
     async def _events(self, subject: Object) -> list[Object]:
-        uid = text(lenient_map(subject.get("metadata")).get("uid"))
+        uid = lenient_text(lenient_map(subject.get("metadata")).get("uid"))
         return await self._list(EVENT, fields=f"involvedObject.uid={uid},type=Warning") or []
 
     async def _log(self, question: questions.LogQuestion) -> Sequence[str]:
@@ -193,7 +193,7 @@ class FactReader:
                 self._note(f"the operator's Lease: {error}")
                 return None, False
         newest = max(
-            leases, key=lambda one: text(lenient_map(one.get("spec")).get("renewTime")), default=None
+            leases, key=lambda one: lenient_text(lenient_map(one.get("spec")).get("renewTime")), default=None
         )
         return newest, True
 
@@ -224,8 +224,12 @@ class FactReader:
             return {}
         known = self.queue_objects
         lacking = [kind for kind in self._queue.owned if kind in known and not known[kind]]
-        child = text(lenient_map(facts.child.get("metadata")).get("uid"))
-        pods = [text(lenient_map(pod.get("metadata")).get("uid")) for pod in facts.pods if not downloads(pod)]
+        child = lenient_text(lenient_map(facts.child.get("metadata")).get("uid"))
+        pods = [
+            lenient_text(lenient_map(pod.get("metadata")).get("uid"))
+            for pod in facts.pods
+            if not downloads(pod)
+        ]
         uids = [uid for uid in (child, *pods) if uid]
         if not lacking or not uids:
             return {}

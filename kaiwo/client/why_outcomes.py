@@ -13,10 +13,9 @@ from kaiwo.client.why_facts import queue_facts
 from kaiwo.plugin.observation import Observation
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.diagnosis.evidence import newest_warning
-from kaiwo.workload.diagnosis.model import text
 from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.errors import PluginError, SpecError
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, lenient_text
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def _download(workload: Workload, facts: DiagnosisFacts) -> Outcome | None:
         config=ResolvedConfig.defaults(),
         download_pods=pods,
         warning_event=newest_warning(facts, warned) if warned else None,
-        warning_event_uid=text(lenient_map(warned.get("metadata")).get("uid")) if warned else "",
+        warning_event_uid=lenient_text(lenient_map(warned.get("metadata")).get("uid")) if warned else "",
     )
     with suppress(*_UNREADABLE):
         return state.observe(workload, jobs[0], known)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kaiwo.workload.gpu_hours import gpus_of
+from kaiwo.workload.json_access import lenient_text
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -30,7 +31,7 @@ def word(obj: Object) -> str:
     """The status word; TERMINATING for what is being deleted, whatever the operator wrote last."""
     if obj["metadata"].get("deletionTimestamp"):
         return "TERMINATING"
-    return _text(status(obj).get("status"))
+    return lenient_text(status(obj).get("status"))
 
 
 def reason(obj: Object) -> str:
@@ -45,7 +46,7 @@ def reason_word(value: object) -> str:
 
 def message(obj: Object) -> str:
     """The reason in one sentence."""
-    return _text(status(obj).get("message"))
+    return lenient_text(status(obj).get("message"))
 
 
 def gpus(obj: Object) -> str:
@@ -56,13 +57,13 @@ def gpus(obj: Object) -> str:
 def queue(obj: Object) -> str:
     """The requested queue, else the assigned one."""
     allocation = status(obj).get("allocation")
-    given = _text(allocation.get("queue")) if isinstance(allocation, dict) else ""
-    return _text(spec(obj).get("clusterQueue")) or given
+    given = lenient_text(allocation.get("queue")) if isinstance(allocation, dict) else ""
+    return lenient_text(spec(obj).get("clusterQueue")) or given
 
 
 def user(obj: Object) -> str:
     """Whose it is, as written."""
-    return _text(spec(obj).get("user"))
+    return lenient_text(spec(obj).get("user"))
 
 
 def same_user(one: str, other: str) -> bool:
@@ -72,7 +73,3 @@ def same_user(one: str, other: str) -> bool:
     from kaiwo.workload.metadata import label_value
 
     return bool(one and other) and label_value(one) == label_value(other)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -116,6 +116,16 @@ def lenient_maps(value: Any) -> list[Object]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def lenient_text(value: object) -> str:
+    """A string as it is, anything else as the empty string."""
+    return value if isinstance(value, str) else ""
+
+
+def name_of(obj: Object) -> str:
+    """The name of a live object, empty without one."""
+    return lenient_text(lenient_map(obj.get("metadata")).get("name"))
+
+
 def one_line(text: Any) -> str:
     """A text that somebody else wrote, line breaks and other spaces as one space each; empty for nothing."""
     return " ".join(str(text or "").split())

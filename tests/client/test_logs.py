@@ -13,6 +13,7 @@ from aiohttp import web
 
 from kaiwo.client import logs
 from kaiwo.client.errors import ClientError
+from kaiwo.client.log_follower import LogOptions
 from kaiwo.client.pods import NoContainer, NoPods
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import static
@@ -193,7 +194,7 @@ class LogServer:
 
 
 class Followed:
-    """What `follow` gave so far."""
+    """What following gave so far."""
 
     def __init__(self, api: Client, server: LogServer, **options: Any) -> None:
         self.lines: list[logs.LogLine] = []
@@ -202,7 +203,8 @@ class Followed:
         self._task = asyncio.ensure_future(self._follow(api, server))
 
     async def _follow(self, api: Client, server: LogServer) -> None:
-        followed = logs.follow(api, server.workload, notify=self.notes.append, **self._options)
+        options = LogOptions(**self._options)
+        followed = logs.each_line(logs.follow_batches(api, server.workload, options, self.notes.append))
         async with aclosing(followed):
             async for each in followed:
                 self.lines.append(each)
@@ -392,7 +394,7 @@ async def test_a_slow_reader_loses_nothing() -> None:
     await server.write(*(line(number) for number in range(20_000)))
     got = []
     async with server.serving() as api:
-        followed = logs.follow(api, server.workload)
+        followed = logs.each_line(logs.follow_batches(api, server.workload, LogOptions()))
         async with aclosing(followed):
             async for each in followed:
                 got.append(each.text)
@@ -403,14 +405,15 @@ async def test_a_slow_reader_loses_nothing() -> None:
 
 
 async def test_reading_takes_pods_in_turn_and_mends_connections() -> None:
-    """`read` ends at what is there."""
+    """Reading ends at what is there."""
     server = LogServer()
     for name in ("a", "b"):
         await server.put(server.pod(name))
         await server.write(line(0, f"{name} one"), line(1, f"{name} two"), pod=name)
     server.cuts = [50]
     async with server.serving() as api:
-        got = [(each.pod, each.text) async for each in logs.read(api, server.workload)]
+        lines = logs.each_line(logs.read_batches(api, server.workload, LogOptions()))
+        got = [(each.pod, each.text) async for each in lines]
     assert got == [("a", b"a one"), ("a", b"a two"), ("b", b"b one"), ("b", b"b two")]
 
 
@@ -421,7 +424,7 @@ async def test_reading_without_pods_or_containers_fails_with_the_reason() -> Non
 
         async def fails(**options: Any) -> ClientError:
             with pytest.raises(ClientError) as caught:
-                [each async for each in logs.read(api, server.workload, **options)]
+                [each async for each in logs.read_batches(api, server.workload, LogOptions(**options))]
             return caught.value
 
         assert isinstance(await fails(), NoPods)

@@ -105,9 +105,8 @@ def _write(
             prefixed=prefix if prefix is not None or count <= 1 else True,
             containers=wanted.all_containers,
         )
-        source = client_logs.follow_batches if follow and not wanted.previous else client_logs.read_batches
         output = ByteWriter("stdout")
-        batches = source(cluster.api, workload, wanted, kit.say)
+        batches = client_logs.log_batches(cluster.api, workload, wanted, kit.say, follow=follow)
         async with aclosing(batches):
             async for batch in batches:
                 await output.write(text.render(batch))

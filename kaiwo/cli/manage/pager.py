@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual.binding import Binding
 from textual.strip import Strip
 from textual.widget import Widget
+
+from kaiwo.cli.manage.scroll_keys import SCROLL_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,14 +32,7 @@ class Pager(Widget, can_focus=True):
         follow: show the end whenever lines are added.
     """
 
-    BINDINGS: ClassVar = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
-        Binding("home,g", "move(-1000000)", show=False),
-        Binding("end,G", "move(1000000)", show=False),
-    ]
+    BINDINGS: ClassVar = SCROLL_KEYS
 
     def __init__(self, *, follow: bool = False) -> None:
         super().__init__()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from kaiwo.cli.manage.layout import MARK, cells, column_layout, header_cells
+from kaiwo.cli.manage.scroll_keys import SCROLL_KEYS
 from kaiwo.cli.terminal import STATUS_COLORS
 
 if TYPE_CHECKING:
@@ -38,14 +38,7 @@ class WorkloadTable(Widget, can_focus=True):
     The selection stays with its workload when rows move.
     """
 
-    BINDINGS: ClassVar = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
-        Binding("home,g", "move(-1000000)", show=False),
-        Binding("end,G", "move(1000000)", show=False),
-    ]
+    BINDINGS: ClassVar = SCROLL_KEYS
 
     class Selected(Message):
         """Another row is selected, or its content changed."""

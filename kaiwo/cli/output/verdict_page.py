@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli.options import settings
+from kaiwo.cli.output.table import terminal_width
 from kaiwo.cli.terminal import clean, styled_status
 from kaiwo.client.kinds import SHORT
 
@@ -64,7 +64,7 @@ def _chain(links: Sequence[ChainLink]) -> None:
     click.echo("\nChain:")
     names = [clean(f"{link.kind} {link.name}") for link in links]
     width = min(_WIDEST_NAME, max(map(len, names)))
-    room = _width() - len(_INDENT) - 2 - width - 2
+    room = terminal_width() - len(_INDENT) - 2 - width - 2
     for link, name in zip(links, names, strict=True):
         first = f"{_INDENT}{_mark(link.state)} {name:<{width}}  "
         if not link.message:
@@ -82,7 +82,7 @@ def _text(text: str, *, first: str, rest: str, bold: str = "") -> None:
     lines = [plain]
     if sys.stdout.isatty():
         # The marks may be coloured: their escape sequences take no room.
-        room = _width() - len(click.unstyle(first))
+        room = terminal_width() - len(click.unstyle(first))
         lines = textwrap.wrap(
             plain, max(_NARROWEST, room), break_long_words=False, break_on_hyphens=False
         ) or [""]
@@ -98,7 +98,3 @@ def _mark(state: str) -> str:
 
 def _colored() -> bool:
     return sys.stdout.isatty() and settings().color
-
-
-def _width() -> int:
-    return shutil.get_terminal_size().columns

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, cast
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.plugin.diagnosis import ChainLink
 from kaiwo.workload.diagnosis import operator, pods, preparation, status
-from kaiwo.workload.diagnosis.model import DiagnosisFacts, name_of, text
-from kaiwo.workload.json_access import holding, lenient_map, one_line
+from kaiwo.workload.json_access import holding, lenient_map, lenient_text, name_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.diagnosis import LinkState
+    from kaiwo.workload.diagnosis.model import DiagnosisFacts
 
 MOST_PODS = 5
 """Pods that are listed by name; those with problems come first."""
@@ -63,10 +63,10 @@ def _operator(facts: DiagnosisFacts) -> Iterator[ChainLink]:
 
 
 def _workload(facts: DiagnosisFacts) -> ChainLink:
-    reason = text(facts.status.get("reason"))
+    reason = lenient_text(facts.status.get("reason"))
     word = facts.word or "not yet observed"
     message = f"{word} ({reason})" if reason and reason.upper() != word else word
-    kind = text(facts.workload.get("kind")) or "workload"
+    kind = lenient_text(facts.workload.get("kind")) or "workload"
     return ChainLink(kind, name_of(facts.workload), status.state_of(facts.word, reason), message)
 
 
@@ -84,7 +84,7 @@ def _object(obj: Object) -> ChainLink:
     """The link of an object of any kind: by its phase, else its true conditions, else its counts of pods."""
     found = lenient_map(obj.get("status"))
     true = holding(found.get("conditions"))
-    phase = next((text(found.get(key)) for key in _PHASES if text(found.get(key))), "")
+    phase = next((lenient_text(found.get(key)) for key in _PHASES if lenient_text(found.get(key))), "")
     words = [phase] if phase else list(true)
     words = words or [f"{found[key]} {key}" for key in _COUNTS if isinstance(found.get(key), int)]
     bad = phase in _BAD_PHASES or any(kind in _BAD for kind in true)
@@ -96,7 +96,7 @@ def _object(obj: Object) -> ChainLink:
         message = f"suspended, {message}"
     if said and said[0]:
         message = f"{message}: {said[0]}"
-    return ChainLink(text(obj.get("kind")) or "object", name_of(obj), state, message)
+    return ChainLink(lenient_text(obj.get("kind")) or "object", name_of(obj), state, message)
 
 
 def _pods(facts: DiagnosisFacts) -> Iterator[ChainLink]:

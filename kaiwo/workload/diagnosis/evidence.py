@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.diagnosis.model import log_key, name_of, span, text
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.diagnosis.model import log_key, span
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def event_time(event: Object) -> str:
     series = lenient_map(event.get("series"))
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     created = lenient_map(event.get("metadata")).get("creationTimestamp")
-    return text(next((time for time in times if text(time)), created)).removesuffix("Z")
+    return lenient_text(next((time for time in times if lenient_text(time)), created)).removesuffix("Z")
 
 
 def events_about(facts: DiagnosisFacts, obj: Object) -> list[Object]:
@@ -40,7 +40,7 @@ def events_about(facts: DiagnosisFacts, obj: Object) -> list[Object]:
 def newest_warning(facts: DiagnosisFacts, obj: Object) -> Finding | None:
     """Reason and message of the newest Warning event about an object."""
     for event in events_about(facts, obj)[:1]:
-        return Finding(text(event.get("reason")), one_line(event.get("message")))
+        return Finding(lenient_text(event.get("reason")), one_line(event.get("message")))
     return None
 
 
@@ -53,7 +53,7 @@ def quoted_events(facts: DiagnosisFacts, obj: Object) -> tuple[str, ...]:
             continue
         count = event.get("count") or lenient_map(event.get("series")).get("count")
         times = f", {count} times" if isinstance(count, int) and count > 1 else ""
-        lines[said] = f"event {text(event.get('reason'))}{times}{_ago(facts, event)}: {said}"
+        lines[said] = f"event {lenient_text(event.get('reason'))}{times}{_ago(facts, event)}: {said}"
     return tuple(lines.values())[:MOST_EVENTS]
 
 
@@ -77,7 +77,7 @@ def restart_counts(pod: Object) -> Iterator[str]:
         count = container.get("restartCount")
         if isinstance(count, int) and not isinstance(count, bool) and count > 0:
             times = "once" if count == 1 else f"{count} times"
-            yield f"container {text(container.get('name'))} was restarted {times}"
+            yield f"container {lenient_text(container.get('name'))} was restarted {times}"
 
 
 def failed_containers(pod: Object) -> list[str]:
@@ -85,8 +85,8 @@ def failed_containers(pod: Object) -> list[str]:
     found = []
     for container in pod_status.containers(pod, init=True):
         ends = (lenient_map(container.get(part)).get("terminated") for part in ("state", "lastState"))
-        if any(lenient_map(end).get("exitCode") for end in ends) and text(container.get("name")):
-            found.append(text(container.get("name")))
+        if any(lenient_map(end).get("exitCode") for end in ends) and lenient_text(container.get("name")):
+            found.append(lenient_text(container.get("name")))
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.diagnosis import LinkState  # noqa: TC001 (a decoder of JSON reads the annotations)
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,7 @@ class DiagnosisFacts:
     @property
     def word(self) -> str:
         """The status word as it is recorded."""
-        return text(self.status.get("status"))
+        return lenient_text(self.status.get("status"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +112,9 @@ class Diagnosis:
     chain: tuple[ChainLink, ...] = ()
 
 
-def text(value: object) -> str:
-    """A string as it is, anything else as the empty string."""
-    return value if isinstance(value, str) else ""
-
-
-def name_of(obj: Object) -> str:
-    """The name of a live object, empty without one."""
-    return text(lenient_map(obj.get("metadata")).get("name"))
-
-
 def title(obj: Object) -> str:
     """Kind and name of a live object."""
-    return f"{text(obj.get('kind')) or 'object'} {name_of(obj)}"
+    return f"{lenient_text(obj.get('kind')) or 'object'} {name_of(obj)}"
 
 
 def span(seconds: float) -> str:

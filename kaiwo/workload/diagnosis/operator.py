@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
-from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, span, text
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, span
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,9 @@ def deletion(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     if not facts.metadata.get("deletionTimestamp"):
         return
     listed = facts.metadata.get("finalizers")
-    holders = [text(item) for item in listed if text(item)] if isinstance(listed, list) else []
+    holders = (
+        [lenient_text(item) for item in listed if lenient_text(item)] if isinstance(listed, list) else []
+    )
     waits = f"; it waits for {', '.join(holders)}" if holders else ""
     evidence = () if since is None else (f"deletion began {_ago(facts, since.timestamp())} ago",)
     yield DiagnosedCause("Terminating", f"the workload is being deleted{waits}", "waits", evidence=evidence)
@@ -78,7 +80,7 @@ def configuration(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A KaiwoConfig that is not in force as it is written."""
     for condition in lenient_maps(lenient_map(lenient_map(facts.config).get("status")).get("conditions")):
         if condition.get("type") == "Ready" and condition.get("status") == "False":
-            reason = text(condition.get("reason")) or "InvalidValues"
+            reason = lenient_text(condition.get("reason")) or "InvalidValues"
             yield DiagnosedCause(
                 "ConfigInvalid",
                 f"KaiwoConfig is not in force as written ({reason}): {one_line(condition.get('message'))}",
@@ -102,7 +104,7 @@ def absence(facts: DiagnosisFacts) -> str | None:
     if facts.lease is None:
         return "there is no Lease kaiwo-operator" if facts.lease_read else None
     spec = lenient_map(facts.lease.get("spec"))
-    if not text(spec.get("holderIdentity")):
+    if not lenient_text(spec.get("holderIdentity")):
         return "nobody holds the Lease kaiwo-operator"
     renewed = parse_time(spec.get("renewTime"))
     lasts = spec.get("leaseDurationSeconds")

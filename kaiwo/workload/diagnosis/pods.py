@@ -13,8 +13,8 @@ from kaiwo.workload.diagnosis.evidence import (
     references,
     restart_counts,
 )
-from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, name_of, text, title
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, title
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo.workload.labels import DOWNLOADER, TYPE
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.waiting import unscheduled
@@ -41,7 +41,7 @@ def downloads(obj: Object) -> bool:
 def mounts(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """Pods whose volumes cannot be mounted, or whose containers refer to what does not exist."""
     for pod in pod_status.current(facts.pods):
-        if _phase(pod) != "Pending" or not text(lenient_map(pod.get("spec")).get("nodeName")):
+        if _phase(pod) != "Pending" or not lenient_text(lenient_map(pod.get("spec")).get("nodeName")):
             continue
         if cause := _missing_reference(facts, pod) or _failed_mount(facts, pod):
             yield cause
@@ -57,7 +57,7 @@ def _missing_reference(facts: DiagnosisFacts, pod: Object) -> DiagnosedCause | N
     # A container of which the kubelet says so has the same reason in the status.
     given = pod_status.problem([pod])
     code = given.reason if given is not None and "Config" in given.reason else "FailedMount"
-    namespace = text(facts.metadata.get("namespace"))
+    namespace = lenient_text(facts.metadata.get("namespace"))
     return DiagnosedCause(
         code,
         f"{names} {verb} not exist in namespace {namespace}; pod {name_of(pod)} cannot start without",
@@ -71,14 +71,17 @@ def _failed_mount(facts: DiagnosisFacts, pod: Object) -> DiagnosedCause | None:
         if event.get("reason") in _MOUNTS:
             message = f"pod {name_of(pod)} cannot start: {one_line(event.get('message'))}"
             return DiagnosedCause(
-                text(event.get("reason")), message, object=title(pod), evidence=quoted_events(facts, pod)
+                lenient_text(event.get("reason")),
+                message,
+                object=title(pod),
+                evidence=quoted_events(facts, pod),
             )
     return None
 
 
 def problems(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """The problems of live pods, the most severe first, each reason once."""
-    recorded = Finding(text(facts.status.get("reason")), text(facts.status.get("message")))
+    recorded = Finding(lenient_text(facts.status.get("reason")), lenient_text(facts.status.get("message")))
     found: dict[str, tuple[Finding, Object, int]] = {}
     for pod in own_pods(facts):
         finding = pod_status.problem([pod], recorded, facts.now) or unscheduled([pod], facts.now).finding
@@ -131,7 +134,7 @@ def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
     if phase == "Succeeded":
         return "ok", "succeeded"
     if pod_status.runs(pod):
-        return "ok", f"runs on node {text(lenient_map(pod.get('spec')).get('nodeName')) or 'unknown'}"
+        return "ok", f"runs on node {lenient_text(lenient_map(pod.get('spec')).get('nodeName')) or 'unknown'}"
     if pod_status.gated(pod):
         return "waits", "held by a scheduling gate"
     warning = newest_warning(facts, pod)
@@ -139,9 +142,9 @@ def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
 
 
 def _begins(pod: Object) -> str:
-    node = text(lenient_map(pod.get("spec")).get("nodeName"))
+    node = lenient_text(lenient_map(pod.get("spec")).get("nodeName"))
     reasons = [
-        text(lenient_map(lenient_map(item.get("state")).get("waiting")).get("reason"))
+        lenient_text(lenient_map(lenient_map(item.get("state")).get("waiting")).get("reason"))
         for item in lenient_maps(lenient_map(pod.get("status")).get("containerStatuses"))
     ]
     what = next((reason for reason in reasons if reason), "")
@@ -150,4 +153,4 @@ def _begins(pod: Object) -> str:
 
 
 def _phase(pod: Object) -> str:
-    return text(lenient_map(pod.get("status")).get("phase"))
+    return lenient_text(lenient_map(pod.get("status")).get("phase"))

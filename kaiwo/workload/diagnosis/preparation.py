@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.diagnosis.evidence import log_lines, newest_warning, quoted_events
-from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, name_of, text, title
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, title
 from kaiwo.workload.diagnosis.pods import downloads
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.storage.claim_state import claim_state
 
@@ -78,5 +78,5 @@ def claim_message(claim: Object, facts: DiagnosisFacts) -> tuple[str, str]:
     """The state of a claim as a link of the chain, and its message."""
     state = claim_state(name_of(claim), claim, facts.storage_classes, newest_warning(facts, claim), facts.now)
     if state.state in ("bound", "expanding"):
-        return "ok", state.text or text(lenient_map(claim.get("status")).get("phase")) or "Bound"
+        return "ok", state.text or lenient_text(lenient_map(claim.get("status")).get("phase")) or "Bound"
     return ("failed" if state.state == "pending" and state.needs_events else "waits"), state.text

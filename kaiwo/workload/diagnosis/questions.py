@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.workload.diagnosis.evidence import failed_containers, references
-from kaiwo.workload.diagnosis.model import DiagnosisFacts, name_of, text
 from kaiwo.workload.diagnosis.pods import state_of
-from kaiwo.workload.json_access import holding, lenient_map
+from kaiwo.workload.json_access import holding, lenient_map, lenient_text, name_of
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kaiwo.engine.resource import Object
+    from kaiwo.workload.diagnosis.model import DiagnosisFacts
 
 MOST_SUBJECTS = 6
 """Objects whose events are read."""
@@ -54,7 +54,7 @@ def event_subjects(facts: DiagnosisFacts) -> list[Object]:
         if obj.get("kind") in _POD_CREATORS and not facts.pods and not _is_well(obj)
     ]
     found = [*troubled[:3], *claims, *child, *creators]
-    return [obj for obj in found if text(lenient_map(obj.get("metadata")).get("uid"))][:MOST_SUBJECTS]
+    return [obj for obj in found if lenient_text(lenient_map(obj.get("metadata")).get("uid"))][:MOST_SUBJECTS]
 
 
 def log_questions(facts: DiagnosisFacts) -> list[LogQuestion]:
@@ -62,12 +62,18 @@ def log_questions(facts: DiagnosisFacts) -> list[LogQuestion]:
     return list(_logs(facts))[:MOST_LOGS]
 
 
+def _created(pod: Object) -> str:
+    return lenient_text(_metadata(pod).get("creationTimestamp"))
+
+
 def _logs(facts: DiagnosisFacts) -> Iterator[LogQuestion]:
-    pods = sorted(facts.pods, key=lambda pod: text(_metadata(pod).get("creationTimestamp")), reverse=True)
+    pods = sorted(
+        facts.pods, key=lambda pod: lenient_text(_metadata(pod).get("creationTimestamp")), reverse=True
+    )
     for pod in pods:
         failed = failed_containers(pod)
         for container in pod_status.containers(pod, init=True):
-            name = text(container.get("name"))
+            name = lenient_text(container.get("name"))
             if name in failed and name_of(pod):
                 ended = lenient_map(lenient_map(container.get("state")).get("terminated"))
                 yield LogQuestion(name_of(pod), name, previous=not ended.get("exitCode"))

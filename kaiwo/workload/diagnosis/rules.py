@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kaiwo.workload.diagnosis import operator, pods, preparation, status
 from kaiwo.workload.diagnosis.chain import chain
-from kaiwo.workload.diagnosis.model import DiagnosedCause, Diagnosis, DiagnosisFacts, name_of, text
+from kaiwo.workload.diagnosis.model import DiagnosedCause, Diagnosis, DiagnosisFacts
 from kaiwo.workload.diagnosis.next_commands import next_command
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,13 +67,15 @@ def diagnose(facts: DiagnosisFacts) -> Diagnosis:
 
 def _with_command(cause: DiagnosedCause, facts: DiagnosisFacts) -> DiagnosedCause:
     allocation = lenient_map(facts.status.get("allocation"))
-    queue = text(lenient_map(facts.workload.get("spec")).get("clusterQueue")) or text(allocation.get("queue"))
+    queue = lenient_text(lenient_map(facts.workload.get("spec")).get("clusterQueue")) or lenient_text(
+        allocation.get("queue")
+    )
     command = next_command(
         cause.code,
-        kind=text(facts.workload.get("kind")),
+        kind=lenient_text(facts.workload.get("kind")),
         name=name_of(facts.workload),
-        namespace=text(facts.metadata.get("namespace")),
+        namespace=lenient_text(facts.metadata.get("namespace")),
         queue=queue,
-        created=facts.child is not None or bool(text(facts.status.get("childUID"))),
+        created=facts.child is not None or bool(lenient_text(facts.status.get("childUID"))),
     )
     return replace(cause, command=command)

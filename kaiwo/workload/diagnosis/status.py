@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.diagnosis.evidence import log_lines, quoted_events
-from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, text, title
+from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, title
 from kaiwo.workload.diagnosis.pods import downloads
-from kaiwo.workload.json_access import lenient_maps, one_line
+from kaiwo.workload.json_access import lenient_maps, lenient_text, one_line
 from kaiwo.workload.observe.pod_status import PROBLEMS
 
 if TYPE_CHECKING:
@@ -39,19 +39,19 @@ def state_of(word: str, reason: str) -> LinkState:
 def ended_well(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A job that has completed: nothing else matters any more."""
     if facts.word == "COMPLETE" or (facts.outcome is not None and facts.outcome.status == "COMPLETE"):
-        reason = text(facts.status.get("reason")) if facts.word == "COMPLETE" else "Completed"
-        message = text(facts.status.get("message")) if facts.word == "COMPLETE" else ""
+        reason = lenient_text(facts.status.get("reason")) if facts.word == "COMPLETE" else "Completed"
+        message = lenient_text(facts.status.get("message")) if facts.word == "COMPLETE" else ""
         yield DiagnosedCause(reason or "Completed", one_line(message) or "the job succeeded", "ok")
 
 
 def blocked(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A workload for which nothing is created, with the operator's own words."""
-    reason = text(facts.status.get("reason"))
+    reason = lenient_text(facts.status.get("reason"))
     for condition in lenient_maps(facts.status.get("conditions")):
         if condition.get("type") not in _BLOCKING or condition.get("status") != "False":
             continue
-        if text(condition.get("reason")) == reason and facts.word in ("ERROR", "PENDING"):
-            since = text(condition.get("lastTransitionTime"))
+        if lenient_text(condition.get("reason")) == reason and facts.word in ("ERROR", "PENDING"):
+            since = lenient_text(condition.get("lastTransitionTime"))
             yield DiagnosedCause(
                 reason,
                 one_line(facts.status.get("message") or condition.get("message")),
@@ -87,7 +87,7 @@ def unapplied(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A change of the spec that the running object does not have."""
     for condition in lenient_maps(facts.status.get("conditions")):
         if condition.get("type") == "SpecApplied" and condition.get("status") == "False":
-            reason = text(condition.get("reason")) or "Immutable"
+            reason = lenient_text(condition.get("reason")) or "Immutable"
             message = f"the last change is not applied: {one_line(condition.get('message'))}"
             yield DiagnosedCause(reason, message)
 
@@ -101,7 +101,7 @@ def recorded(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
             outcome.reason, one_line(outcome.message), state_of(outcome.status, outcome.reason)
         )
         return
-    reason, message = text(facts.status.get("reason")), one_line(facts.status.get("message"))
+    reason, message = lenient_text(facts.status.get("reason")), one_line(facts.status.get("message"))
     if facts.word or reason:
         yield DiagnosedCause(
             reason or facts.word.capitalize(),
@@ -112,7 +112,7 @@ def recorded(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
 
 
 def _ended(facts: DiagnosisFacts) -> tuple[str, ...]:
-    at = text(facts.status.get("completionTime"))
+    at = lenient_text(facts.status.get("completionTime"))
     return (f"it ended at {at}",) if at else ()
 
 

@@ -64,12 +64,6 @@ def find_pending(usage: QueueUsage, kind: str, namespace: str, name: str) -> tup
     return tuple(item for item in every if _is(item.subject, kind, namespace, name))
 
 
-def find_holders(usage: QueueUsage, kind: str, namespace: str, name: str) -> tuple[QuotaHolder, ...]:
-    """The holders of quota that an object stands for."""
-    every = (item for queue in usage.queues for item in queue.holders)
-    return tuple(item for item in every if _is(item.subject, kind, namespace, name))
-
-
 def _is(subject: QueuedObject, kind: str, namespace: str, name: str) -> bool:
     return (subject.name, subject.namespace, subject.kind) == (name, namespace, kind)
 
@@ -152,13 +146,6 @@ def _holding(usage: QueueUsage, queue: QueueState, shortage: QuotaShortage) -> I
 def capacity_of(queue: QueueState) -> Mapping[tuple[str, str], QueueCapacity]:
     """The quotas of a queue by flavor and resource."""
     return {(item.flavor, item.resource): item for item in queue.capacities}
-
-
-def waits_behind(queue: QueueState) -> str:
-    """The rule by which a queue admits, in one sentence."""
-    if queue.strict:
-        return "StrictFIFO: nothing goes before the first one, even where it would fit"
-    return "BestEffortFIFO: one that fits goes before earlier ones that do not"
 
 
 def _key(item: QueuedWorkload) -> tuple[int, str]:

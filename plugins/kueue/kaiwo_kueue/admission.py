@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.queues import Admission
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps, name_of
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import (
     ADMISSION_GATE,
@@ -133,10 +133,10 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
 
     The resource must appear in Kueue's message: Kueue's configuration may exclude or rename resources.
     """
-    local = next((o for o in facts.objects.get(LOCAL_QUEUE, ()) if _meta_name(o) == queue), {})
+    local = next((o for o in facts.objects.get(LOCAL_QUEUE, ()) if name_of(o) == queue), {})
     name = lenient_map(local.get("spec")).get("clusterQueue") or queue
     queues = {
-        _meta_name(obj): to_v1beta2(CLUSTER_QUEUE, lenient_map(obj.get("spec")))
+        name_of(obj): to_v1beta2(CLUSTER_QUEUE, lenient_map(obj.get("spec")))
         for obj in facts.objects.get(CLUSTER_QUEUE, ())
     }
     own = queues.get(str(name))
@@ -200,10 +200,6 @@ def _has_quota(spec: Object, key: str) -> bool:
         for flavor in lenient_maps(group.get("flavors"))
         for resource in lenient_maps(flavor.get("resources"))
     )
-
-
-def _meta_name(obj: Object) -> str:
-    return str(lenient_map(obj.get("metadata")).get("name", ""))
 
 
 def _without_workload(child: Object, queue: str, facts: QueueFacts) -> Admission:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.quantity import NANO, Quantity, quantity
 from kaiwo.plugin.diagnosis import ChainLink, QueueExplanation
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.json_access import lenient_map, lenient_maps, name_of, one_line
 from kaiwo_kueue.admission import admission, requested
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, WORKLOAD
@@ -81,7 +81,7 @@ def _message(known: Admission, queue: Object | None, name: str) -> str:
 
 def _workload_link(workload: Object, known: Admission | None) -> ChainLink:
     state: LinkState = _STATES[known.state] if known is not None else "unknown"
-    return ChainLink("Workload", _name(workload), state, one_line(known.message) if known else "")
+    return ChainLink("Workload", name_of(workload), state, one_line(known.message) if known else "")
 
 
 def _queue_link(kind: str, name: str, queue: Object | None) -> ChainLink:
@@ -151,7 +151,7 @@ def _cohort_link(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Itera
             if resource.get("name") == key
         )
         held = [
-            (sum(amount.nano for (_, name), amount in _used(member).items() if name == key), _name(member))
+            (sum(amount.nano for (_, name), amount in _used(member).items() if name == key), name_of(member))
             for member in members
         ]
         total = sum(amount for amount, _ in held)
@@ -183,8 +183,4 @@ def _spec(queue: Object) -> Object:
 
 
 def _named(objects: Iterable[Object], name: str) -> Object | None:
-    return next((obj for obj in objects if _name(obj) == name), None)
-
-
-def _name(obj: Object) -> str:
-    return str(lenient_map(obj.get("metadata")).get("name", ""))
+    return next((obj for obj in objects if name_of(obj) == name), None)

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of
 from kaiwo_kueue.kinds import LOCAL_QUEUE, VISIBILITY, WORKLOAD
-from kaiwo_kueue.workload_usage import name_of, namespace_of, spec_of, text_of
+from kaiwo_kueue.workload_usage import namespace_of, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ def usage_paths(facts: UsageFacts) -> tuple[tuple[str, ...], ...]:
     if not is_partial(facts):
         return ()
     locals_ = facts.objects.get(LOCAL_QUEUE, ())
-    queues = dict.fromkeys(text_of(spec_of(local).get("clusterQueue")) for local in locals_)
+    queues = dict.fromkeys(lenient_text(spec_of(local).get("clusterQueue")) for local in locals_)
     paths = [f"clusterqueues/{quote(name, safe='')}" for name in queues if name]
     for local in locals_:
         namespace, name = quote(namespace_of(local), safe=""), quote(name_of(local), safe="")
@@ -65,11 +65,11 @@ def add_visible(
         queue = whole.rpartition("/clusterqueues/")[2] if "/clusterqueues/" in whole else ""
         for item in lenient_maps(document.get("items")):
             metadata = lenient_map(item.get("metadata"))
-            entrance, place = text_of(item.get("localQueueName")), item.get("positionInClusterQueue")
-            name = queue or leads_to.get((text_of(metadata.get("namespace")), entrance), "")
+            entrance, place = lenient_text(item.get("localQueueName")), item.get("positionInClusterQueue")
+            name = queue or leads_to.get((lenient_text(metadata.get("namespace")), entrance), "")
             if not name or not isinstance(place, int):
                 continue
-            uid = text_of(metadata.get("uid"))
+            uid = lenient_text(metadata.get("uid"))
             source = f"{'clusterqueues' if queue else 'localqueues'}/pendingworkloads.{VISIBILITY}"
             if uid in known:
                 where, at = known[uid]
@@ -88,7 +88,10 @@ def _visible(item: Object, metadata: Object, queue: str, entrance: str) -> Queue
     )
     created = parse_time(metadata.get("creationTimestamp"))
     subject = QueuedObject(
-        text_of(kind), namespace_of({"metadata": metadata}), text_of(name), uid=text_of(metadata.get("uid"))
+        lenient_text(kind),
+        namespace_of({"metadata": metadata}),
+        lenient_text(name),
+        uid=lenient_text(metadata.get("uid")),
     )
     rank = item.get("priority")
     return QueuedWorkload(

@@ -8,7 +8,7 @@ from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps, name_of
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     CONFIG_UID_LABEL,
@@ -53,7 +53,7 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
             return refusal
     labels = {QUEUE_LABEL: queue}
     priority = workload.spec.priority_class
-    priorities = tuple(_name(obj) for obj in facts.objects.get(PRIORITY_CLASS, ())) if priority else ()
+    priorities = tuple(name_of(obj) for obj in facts.objects.get(PRIORITY_CLASS, ())) if priority else ()
     known = priority in priorities
     if priority and known:
         labels[PRIORITY_LABEL] = priority
@@ -85,7 +85,7 @@ def queues(facts: QueueFacts) -> frozenset[str] | None:
         if _is_owned(obj) and not _label(obj, DRAINING_LABEL)
     )
     foreign = (obj for obj in facts.objects.get(LOCAL_QUEUE, ()) if not _is_owned(obj))
-    return frozenset((*_entries(facts), *map(_name, created), *map(_name, foreign)))
+    return frozenset((*_entries(facts), *map(name_of, created), *map(name_of, foreign)))
 
 
 def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Blocked | None:
@@ -93,7 +93,7 @@ def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Block
     namespace = workload.namespace
     entries = _entries(facts)
     entry = entries.get(queue)
-    local = next((obj for obj in facts.objects[LOCAL_QUEUE] if _name(obj) == queue), None)
+    local = next((obj for obj in facts.objects[LOCAL_QUEUE] if name_of(obj) == queue), None)
     foreign = local is not None and not _is_owned(local)
     if not foreign:
         if entry is None:
@@ -124,16 +124,16 @@ def _unknown_queue(queue: str, namespace: str, entries: dict[str, Object], facts
         for name, entry in entries.items()
         if not entry.get("namespaces") or namespace in entry["namespaces"]
     }
-    usable |= {_name(obj) for obj in facts.objects[LOCAL_QUEUE] if not _is_owned(obj)}
+    usable |= {name_of(obj) for obj in facts.objects[LOCAL_QUEUE] if not _is_owned(obj)}
     suggestion = did_you_mean(queue, sorted(usable))
     hint = f"{suggestion} " if suggestion else ""
     queues = (*facts.objects.get(CLUSTER_QUEUE, ()), *facts.objects[LOCAL_QUEUE])
-    if any(_name(obj) == queue and _label(obj, DRAINING_LABEL) for obj in queues):
+    if any(name_of(obj) == queue and _label(obj, DRAINING_LABEL) for obj in queues):
         text = (
             f"spec.clusterQueue: queue {queue} is draining: KaiwoQueueConfig {SINGLETON} does not list it; "
             f"queues for namespace {namespace}: {_joined(sorted(usable))}. Use one of them or list it again"
         )
-    elif any(_name(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
+    elif any(name_of(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
         text = (
             f"spec.clusterQueue: ClusterQueue {queue} exists, but namespace {namespace} has no LocalQueue of "
             f"that name; add the queue to KaiwoQueueConfig {SINGLETON}, or create the LocalQueue"
@@ -151,7 +151,7 @@ def _entries(facts: QueueFacts) -> dict[str, Object]:
     """Entries of the KaiwoQueueConfig by name; of several with one name the first counts."""
     found: dict[str, Object] = {}
     for config in facts.objects.get(QUEUE_CONFIG, ()):
-        if _name(config) == SINGLETON:
+        if name_of(config) == SINGLETON:
             computed = lenient_map(lenient_map(config.get("status")).get("computed"))
             for lists in (lenient_map(config.get("spec")), computed):
                 for entry in lenient_maps(lists.get("clusterQueues")):
@@ -184,10 +184,6 @@ def _is_owned(obj: Object) -> bool:
 
 def _label(obj: Object, key: str) -> str:
     return str(lenient_map(lenient_map(obj.get("metadata")).get("labels")).get(key) or "")
-
-
-def _name(obj: Object) -> str:
-    return str(lenient_map(obj.get("metadata")).get("name", ""))
 
 
 def _joined(names: Iterable[str]) -> str:

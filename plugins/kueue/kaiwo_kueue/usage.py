@@ -16,22 +16,13 @@ from kaiwo.plugin.queue_usage import (
     QueueUsage,
     QuotaShortage,
 )
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, VISIBILITY, WORKLOAD
 from kaiwo_kueue.pending_order import add_visible, in_order, is_partial
 from kaiwo_kueue.quota_tree import quota_nodes
-from kaiwo_kueue.workload_usage import (
-    QueuePlace,
-    holder_of,
-    name_of,
-    namespace_of,
-    number_of,
-    pending_of,
-    spec_of,
-    text_of,
-)
+from kaiwo_kueue.workload_usage import QueuePlace, holder_of, namespace_of, number_of, pending_of, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +40,7 @@ def usage(facts: UsageFacts) -> QueueUsage:
     """The use of all queues, as far as it may be read."""
     locals_ = facts.objects.get(LOCAL_QUEUE, ())
     leads_to = {
-        (namespace_of(obj), name_of(obj)): text_of(spec_of(obj).get("clusterQueue")) for obj in locals_
+        (namespace_of(obj), name_of(obj)): lenient_text(spec_of(obj).get("clusterQueue")) for obj in locals_
     }
     holders: dict[str, list[QuotaHolder]] = defaultdict(list)
     pending: dict[str, list[QueuedWorkload]] = defaultdict(list)
@@ -101,8 +92,8 @@ def _sort_in(
     if is_over(listed):
         return
     conditions = {str(item.get("type")): item for item in listed}
-    entrance = text_of(spec_of(workload).get("queueName"))
-    by = text_of(lenient_map(status.get("admission")).get("clusterQueue"))
+    entrance = lenient_text(spec_of(workload).get("queueName"))
+    by = lenient_text(lenient_map(status.get("admission")).get("clusterQueue"))
     if by:
         holders[by].append(holder_of(workload, QueuePlace(by, entrance), conditions))
     elif entrance:
@@ -144,7 +135,7 @@ def _with_quota(state: QueueState, queue: Object, node: QuotaNode) -> QueueState
     root = node.root()
     return replace(
         state,
-        cohort=text_of(spec.get("cohortName")),
+        cohort=lenient_text(spec.get("cohortName")),
         cohort_root=root.name if root is not node else "",
         strict=spec.get("queueingStrategy") == "StrictFIFO",
         stopped=_stopped(spec, status),
@@ -219,15 +210,15 @@ def _with_shortages(item: QueuedWorkload, node: QuotaNode) -> QueuedWorkload:
 def _stopped(spec: Object, status: Object) -> str:
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "Active" and condition.get("status") == "False":
-            return one_line(condition.get("message")) or text_of(condition.get("reason"))
-    policy = text_of(spec.get("stopPolicy"))
+            return one_line(condition.get("message")) or lenient_text(condition.get("reason"))
+    policy = lenient_text(spec.get("stopPolicy"))
     return f"its stopPolicy is {policy}" if policy not in ("", "None") else ""
 
 
 def _entrances(locals_: Iterable[Object]) -> dict[str, list[QueueEntrance]]:
     found: dict[str, list[QueueEntrance]] = defaultdict(list)
     for local in sorted(locals_, key=lambda obj: (namespace_of(obj), name_of(obj))):
-        status, queue = lenient_map(local.get("status")), text_of(spec_of(local).get("clusterQueue"))
+        status, queue = lenient_map(local.get("status")), lenient_text(spec_of(local).get("clusterQueue"))
         found[queue].append(
             QueueEntrance(
                 namespace=namespace_of(local),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from kaiwo.engine.quantity import Quantity, quantity
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text
 from kaiwo.workload.labels import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
 from kaiwo.workload.pods.requests import pod_requests
 from kaiwo_kueue.kinds import PRIORITY_BOOST
@@ -38,13 +38,13 @@ class QueuePlace:
 def subject_of(workload: Object) -> QueuedObject:
     """The object that a Workload stands for: a Kaiwo workload by the labels of its pods, else its owner."""
     metadata = lenient_map(workload.get("metadata"))
-    namespace, uid = text_of(metadata.get("namespace")), text_of(metadata.get("uid"))
+    namespace, uid = lenient_text(metadata.get("namespace")), lenient_text(metadata.get("uid"))
     kind, name = _owner(metadata)
     labels = _pod_labels(workload)
-    user, run = text_of(labels.get(USER)), text_of(labels.get(RUN_ID))
-    known = _KINDS.get(text_of(labels.get(TYPE)))
+    user, run = lenient_text(labels.get(USER)), lenient_text(labels.get(RUN_ID))
+    known = _KINDS.get(lenient_text(labels.get(TYPE)))
     if known and run and labels.get(NAME):
-        return QueuedObject(known, namespace, text_of(labels[NAME]), user, uid, f"{kind} {name}", run)
+        return QueuedObject(known, namespace, lenient_text(labels[NAME]), user, uid, f"{kind} {name}", run)
     return QueuedObject(kind, namespace, name, "", uid)
 
 
@@ -52,8 +52,8 @@ def _owner(metadata: Object) -> tuple[str, str]:
     owners = lenient_maps(metadata.get("ownerReferences"))
     owner = next((item for item in owners if item.get("controller")), owners[0] if owners else {})
     if owner.get("kind") and owner.get("name"):
-        return text_of(owner["kind"]), text_of(owner["name"])
-    return "Workload", text_of(metadata.get("name"))
+        return lenient_text(owner["kind"]), lenient_text(owner["name"])
+    return "Workload", lenient_text(metadata.get("name"))
 
 
 def _pod_labels(workload: Object) -> Object:
@@ -87,7 +87,7 @@ def _state(
 ) -> tuple[Literal["reserved", "admitted", "evicted"], str]:
     evicted, ready = conditions.get("Evicted", {}), conditions.get("PodsReady", {})
     if evicted.get("status") == "True":
-        return "evicted", text_of(evicted.get("message"))
+        return "evicted", lenient_text(evicted.get("message"))
     if conditions.get("Admitted", {}).get("status") != "True":
         checks = lenient_maps(lenient_map(workload.get("status")).get("admissionChecks"))
         waiting = [
@@ -96,7 +96,7 @@ def _state(
             if item.get("state") != "Ready"
         ]
         return "reserved", f"waits for admission check {', '.join(waiting)}" if waiting else ""
-    return "admitted", text_of(ready.get("message")) if ready.get("status") == "False" else ""
+    return "admitted", lenient_text(ready.get("message")) if ready.get("status") == "False" else ""
 
 
 def _end(workload: Object, admitted: Object) -> tuple[datetime | None, str]:
@@ -159,7 +159,7 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
         ordered_by="eviction" if by == "eviction" else "creation",
         state="inactive" if spec.get("active") is False else "pending",
         runs_for=_limit(workload),
-        message=text_of(conditions.get("QuotaReserved", {}).get("message")),
+        message=lenient_text(conditions.get("QuotaReserved", {}).get("message")),
     )
 
 
@@ -187,7 +187,7 @@ def priority(workload: Object) -> int:
     """The priority by which Kueue orders a Workload."""
     annotations = lenient_map(lenient_map(workload.get("metadata")).get("annotations"))
     value = spec_of(workload).get("priority")
-    boost = text_of(annotations.get(PRIORITY_BOOST))
+    boost = lenient_text(annotations.get(PRIORITY_BOOST))
     more = int(boost) if boost.lstrip("-").isascii() and boost.removeprefix("-").isdigit() else 0
     return (value if isinstance(value, int) else 0) + more
 
@@ -201,19 +201,9 @@ def spec_of(obj: Object) -> Object:
     return lenient_map(obj.get("spec"))
 
 
-def name_of(obj: Object) -> str:
-    """The name of an object."""
-    return text_of(lenient_map(obj.get("metadata")).get("name"))
-
-
 def namespace_of(obj: Object) -> str:
     """The namespace of an object."""
-    return text_of(lenient_map(obj.get("metadata")).get("namespace"))
-
-
-def text_of(value: object) -> str:
-    """A text; empty for anything else."""
-    return value if isinstance(value, str) else ""
+    return lenient_text(lenient_map(obj.get("metadata")).get("namespace"))
 
 
 def number_of(value: object) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kaiwo.client import logs
+from kaiwo.client.log_follower import LogOptions
 from kaiwo.engine.errors import ApiError, NotFound, StreamFailed
 from kaiwo.engine.exec_session import STDERR, STDOUT
 from kaiwo.engine.streaming import open_exec, open_port
@@ -23,7 +24,8 @@ async def test_logs_are_followed_to_the_end_of_the_workload(kubelet: Any) -> Non
     got: list[logs.LogLine] = []
 
     async def follow() -> None:
-        async with aclosing(logs.follow(kubelet.client, kubelet.workload)) as lines:
+        followed = logs.follow_batches(kubelet.client, kubelet.workload, LogOptions())
+        async with aclosing(logs.each_line(followed)) as lines:
             async for line in lines:
                 got.append(line)  # noqa: PERF401  the test waits for single lines
 

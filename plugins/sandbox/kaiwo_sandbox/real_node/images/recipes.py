@@ -17,7 +17,6 @@ REGISTRY = "registry.sandbox"
 """The registry's name in image references; containerd is configured to find it."""
 
 PAUSE = f"{REGISTRY}/pause:1"
-BUSYBOX = f"{REGISTRY}/busybox:1"
 PYTHON = f"{REGISTRY}/python:3"
 
 
