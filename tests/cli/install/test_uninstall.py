@@ -108,7 +108,7 @@ def cluster_state(control_plane: Any) -> dict[str, Object]:
     for path in COLLECTIONS:
         for obj in control_plane.api.get(path)["items"]:
             metadata = obj["metadata"]
-            if metadata.get("namespace", metadata["name"]) in going or is_identity(obj):
+            if metadata.get("namespace", metadata["name"]) in going or is_made_by_kubernetes(path, obj):
                 continue
             found[f"{path}/{metadata.get('namespace', '')}/{metadata['name']}"] = {
                 "labels": metadata.get("labels") or {},
@@ -119,9 +119,18 @@ def cluster_state(control_plane: Any) -> dict[str, Object]:
     return found
 
 
-def is_identity(obj: Object) -> bool:
-    """Whether it is the Lease by which an API server says that it runs; it writes it when it has started."""
-    return (obj["metadata"].get("labels") or {}).get("apiserver.kubernetes.io/identity") is not None
+def is_made_by_kubernetes(path: str, obj: Object) -> bool:
+    """Whether Kubernetes writes it by itself, at a moment that no test chooses.
+
+    It is the Lease by which an API server says that it runs, or what the controller manager puts into every
+    namespace some time after its creation.
+    """
+    metadata = obj["metadata"]
+    if path == f"{CORE}/configmaps":
+        return bool(metadata["name"] == "kube-root-ca.crt")
+    if path == f"{CORE}/serviceaccounts":
+        return bool(metadata["name"] == "default")
+    return (metadata.get("labels") or {}).get("apiserver.kubernetes.io/identity") is not None
 
 
 def taints(node: Object) -> list[Object]:
