@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import generations
-from kaiwo_sandbox.binaries import cache, downloads, go_build, images
+from kaiwo_sandbox.binaries import cache, downloads, go_build, images, module_archives
 from kaiwo_sandbox.binaries.downloads import Found, Request
+from kaiwo_sandbox.binaries.module_archives import ModuleError
 from kaiwo_sandbox.builds.binary_sets import (
     ADDON_PROGRAMS,
     CORE,
@@ -98,6 +99,30 @@ def ensure(
         manifests.update(found.manifests)
         keys.extend(found.keys)
     return Binaries(programs=programs, manifests=manifests, key="+".join(keys))
+
+
+def why_no_addons(addons: Sequence[str]) -> str:
+    """Return why no source can have the manifests of the addons of the newer generation; "" if one can.
+
+    It asks no network: without a known module proxy and without Go, only the cache can have them.
+
+    Raises:
+        SandboxError: the configured list of images is invalid.
+    """
+    if go_build.is_installed():
+        return ""
+    image_list = images.configured()
+    for addon in addons:
+        binary_set = generations.NEWER.addons[addon]
+        if _cached(Request(binary_set, (ADDON_PROGRAMS[addon],), (addon,)), image_list):
+            continue
+        if image_list.off:
+            return f"{images.VARIABLE} is off and go is not installed"
+        try:
+            module_archives.proxies()
+        except ModuleError as error:
+            return str(error)
+    return ""
 
 
 def _provide(required: Sequence[Request], progress: Progress) -> list[Found]:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from kaiwo.cli import kit
 from kaiwo_sandbox.binaries import cache, downloads, ensure, module_archives, sources
 from kaiwo_sandbox.binaries.transfer import Limits
-from kaiwo_sandbox.builds.binary_sets import CORE, CORE_PROGRAMS, KUBERAY
+from kaiwo_sandbox.builds.binary_sets import APPWRAPPER, CORE, CORE_PROGRAMS, KUBERAY
 from kaiwo_sandbox.builds.official_images import official_image
 from kaiwo_sandbox.commands import sandbox
 from kaiwo_sandbox.errors import SandboxError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Layer = Callable[..., bytes]
 
 PROGRAM = b"#!/bin/sh\necho fake\n"
+ADDONS = ("kueue", "kuberay", "appwrapper")
+SYSTEM_PATH = "/usr/bin:/bin"
 KAIWO = Path(sys.executable).with_name("kaiwo")
 BUILDS = """
 for line in open('go.mod') if arguments[0] == 'build' else []:
@@ -228,79 +230,70 @@ def test_official_images_have_the_versions_of_the_builds(generation: Any) -> Non
 @pytest.fixture(scope="session")
 def real_programs() -> dict[str, Path]:
     """The programs of this machine, from whichever source it has. A session fixture sees the real home."""
-    return dict(ensure(["kueue", "kuberay"], progress=lambda _line: None).programs)
+    return dict(ensure(ADDONS, progress=lambda _line: None).programs)
 
 
-@pytest.fixture
-def machine(
-    real_programs: dict[str, Path], fake: Any, make_layer: Layer, connect_proxy: Any, tmp_path: Path
-) -> dict[str, str]:
-    """The environment of a machine without Go and with an empty cache.
+@pytest.fixture(scope="session")
+def module_zips() -> dict[str, bytes]:
+    """The module archives with the addons' manifests by path, from Go's module cache."""
+    found = {}
+    for binary_set in (CORE, KUBERAY, APPWRAPPER):
+        [source] = binary_set.manifests
+        module = module_archives.module_of(binary_set, source)
+        file = Path.home() / "go/pkg/mod/cache/download" / module.path / "@v" / f"{module.version}.zip"
+        if not file.is_file():
+            pytest.skip(f"{file} does not exist")
+        found[f"/modules/{module.path}/@v/{module.version}.zip"] = file.read_bytes()
+    return found
 
-    Its network is the registry, which has real programs under the official names.
+
+@pytest.mark.cluster
+def test_the_demo_runs_from_an_empty_cache_without_go(
+    real_programs: dict[str, Path],
+    module_zips: dict[str, bytes],
+    fake: Any,
+    make_layer: Layer,
+    connect_proxy: Any,
+    tmp_path: Path,
+) -> None:
+    """All programs are downloaded under their official names, and the KaiwoJobs end as they should.
+
+    Kueue and Ray included, with manifests from the module proxy. AppWrapper is in a directory, because this
+    machine has no program of the project's own. There is no network: the registry is on this machine.
     """
-    if shutil.which("go", path=_SYSTEM_PATH) is not None:
+    if shutil.which("go", path=SYSTEM_PATH) is not None:
         pytest.skip("Go is in /usr/bin and cannot be hidden")
+    fake.modules.update(module_zips)
+    assets = tmp_path / "assets"
+    assets.mkdir()
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
     for program, path in real_programs.items():
+        if program == "appwrapper-controller":
+            (assets / program).symlink_to(path)
+            continue
         image = official_image(KUBERAY if program == "ray-operator" else CORE, program)
         assert image is not None
         # One compressed layer shows that these work; all of them would cost ten seconds.
         content = make_layer({image.path: path.read_bytes()}, compressed=program == "kwok")
         layers = (make_layer({"etc/os-release": b"x"}), content)
         fake.add_image(*layers, architecture=architecture, tag=tag_of(image.reference))
-    environment = {name: value for name, value in os.environ.items() if name not in _SOURCES}
-    return environment | {
-        "PATH": _SYSTEM_PATH,
+    environment = {name: value for name, value in os.environ.items() if name != "KAIWO_SANDBOX_IMAGES"} | {
+        "PATH": SYSTEM_PATH,
         "HTTPS_PROXY": connect_proxy.url,
         "NO_PROXY": "127.0.0.1,localhost",
+        "GOPROXY": "https://modules.test/modules",
+        "KUBEBUILDER_ASSETS": str(assets),
         "XDG_CACHE_HOME": str(tmp_path / "empty"),
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
-
-
-_SYSTEM_PATH = "/usr/bin:/bin"
-_SOURCES = ("KAIWO_SANDBOX_IMAGES", "KUBEBUILDER_ASSETS", "GOPROXY")
-
-
-def kaiwo(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line."""
-    return subprocess.run(
-        [KAIWO, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=170
+    ended = subprocess.run(
+        [KAIWO, "demo"], env=environment, capture_output=True, text=True, check=False, timeout=170
     )
-
-
-@pytest.mark.cluster
-def test_the_demo_runs_from_an_empty_cache_without_go(machine: dict[str, str], connect_proxy: Any) -> None:
-    """All programs are downloaded, and KaiwoJobs end as they should, the first one as COMPLETE.
-
-    Without a network: the registry is on this machine.
-    """
-    ended = kaiwo(machine, "demo", "--bare")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "✔ train         One GPU, one image, one script: COMPLETE." in ended.stdout
-    assert "kube-apiserver downloaded from registry.k8s.io/kube-apiserver" in ended.stdout + ended.stderr
-    assert set(connect_proxy.hosts) == {"registry.k8s.io:443"}
-
-
-@pytest.mark.cluster
-def test_kueue_and_kuberay_come_from_images_and_module_archives(machine: dict[str, str], fake: Any) -> None:
-    """Without Go: their webhooks and CRDs are served, and `status` shows where the programs came from."""
-    archives = Path.home() / "go" / "pkg" / "mod" / "cache" / "download"
-    for binary_set in (CORE, KUBERAY):
-        [source] = binary_set.manifests
-        module = module_archives.module_of(binary_set, source)
-        path = f"{module.path}/@v/{module.version}.zip"
-        if not (archives / path).is_file():
-            pytest.skip(f"{archives} has no {path}")
-        fake.modules[f"/modules/{path}"] = (archives / path).read_bytes()
-    machine["GOPROXY"] = "https://modules.test/modules"
-    try:
-        up = kaiwo(machine, "sandbox", "up", "--name", "images", "--with", "kueue,kuberay")
-        assert up.returncode == 0, up.stderr
-        status = kaiwo(machine, "sandbox", "status")
-        assert "image quay.io/kuberay/operator:v1.6.1@sha256:" in status.stdout
-        assert "image registry.k8s.io/kueue/kueue:v0.18.2@sha256:" in status.stdout
-    finally:
-        down = kaiwo(machine, "sandbox", "down", "--name", "images")
-    assert down.returncode == 0, down.stderr
+    assert "✔ ray-train " in ended.stdout
+    shown = ended.stdout + ended.stderr
+    assert "kube-apiserver downloaded from registry.k8s.io/kube-apiserver" in shown
+    assert "manifests of kueue downloaded from module sigs.k8s.io/kueue v0.18.2" in shown
+    assert "building" not in shown
+    assert set(connect_proxy.hosts) == {"registry.k8s.io:443", "quay.io:443", "modules.test:443"}
