@@ -87,6 +87,7 @@ def fetch(requests: Sequence[Request], image_list: ImageList, progress: Progress
         tasks.update(_tasks(request, image_list, transfer))
     if not tasks:
         return {}
+    images.remove_partial_downloads(layers_too=False)
     progress(f"downloading {', '.join(tasks)}")
     failures: dict[str, str] = {}
     for name, error in transfer.run(tasks, progress).items():
@@ -100,7 +101,7 @@ def fetch(requests: Sequence[Request], image_list: ImageList, progress: Progress
             hint=f"correct {image_list.file}, or set {images.VARIABLE}=off to build with Go",
         )
     if not failures:
-        images.remove_partial_downloads()
+        images.remove_partial_downloads(layers_too=True)
     return failures
 
 

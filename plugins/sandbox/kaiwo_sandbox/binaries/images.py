@@ -149,8 +149,7 @@ def _fetch(
 ) -> None:
     client = ImageRegistryClient(reference, transfer)
     manifest = client.resolve()
-    root = make_private(cache_dir())
-    blobs = make_private(root / DOWNLOADS)
+    blobs = downloads_directory()
 
     def download(index: int) -> Path:
         # A layer of two images at once must not be written by two threads.
@@ -162,7 +161,7 @@ def _fetch(
 
     verified: set[int] = set()
     try:
-        with tempfile.TemporaryDirectory(prefix="image-", dir=root) as temporary:
+        with tempfile.TemporaryDirectory(dir=blobs) as temporary:
             prepared = Path(temporary) / "prepared"
             target = prepared / "bin" / file_name(program)
             target.parent.mkdir(parents=True)
@@ -182,13 +181,23 @@ def _fetch(
             download(each).unlink(missing_ok=True)
 
 
-DOWNLOADS = "downloads"
-"""The directory of the cache with layers that arrived in part. The next attempt continues them."""
+def downloads_directory() -> Path:
+    """The directory of the cache with what is being downloaded.
+
+    Its files are layers that arrived in part, which the next attempt continues. Directories are of use to the
+    process that made them only.
+    """
+    return make_private(cache_dir() / "downloads")
 
 
-def remove_partial_downloads() -> None:
-    """Remove the layers that are no longer needed."""
-    shutil.rmtree(cache_dir() / DOWNLOADS, ignore_errors=True)
+def remove_partial_downloads(*, layers_too: bool) -> None:
+    """Remove what interrupted downloads left; the layers only when they are no longer needed."""
+    if layers_too:
+        shutil.rmtree(downloads_directory(), ignore_errors=True)
+        return
+    for path in downloads_directory().iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _try(program: Path) -> None:

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox.binaries import cache
+from kaiwo_sandbox.binaries.images import downloads_directory
 from kaiwo_sandbox.binaries.transfer import TransferError
-from kaiwo_sandbox.paths import cache_dir, make_private
+from kaiwo_sandbox.paths import cache_dir
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.binaries.transfer import Transfer
@@ -131,8 +132,7 @@ def fetch(binary_set: BinarySet, source: ManifestSource, transfer: Transfer) -> 
         TransferError: no proxy has it.
     """
     module = module_of(binary_set, source)
-    root = make_private(cache_dir())
-    with tempfile.TemporaryDirectory(prefix="module-", dir=root) as temporary:
+    with tempfile.TemporaryDirectory(dir=downloads_directory()) as temporary:
         archive = Path(temporary) / "module.zip"
         archive.write_bytes(_download(module, transfer))
         prepared = Path(temporary) / "prepared"

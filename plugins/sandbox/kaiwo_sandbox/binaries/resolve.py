@@ -159,7 +159,7 @@ def _fetch_or_build(missing: Sequence[Request], image_list: ImageList, progress:
             f"Building them with Go instead, which takes about {minutes:.0f} minutes"
         )
     go_build.build(to_build, progress)
-    images.remove_partial_downloads()
+    images.remove_partial_downloads(layers_too=True)
 
 
 def _cached(request: Request, image_list: ImageList) -> Found | None:

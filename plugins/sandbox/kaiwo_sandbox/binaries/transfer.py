@@ -101,6 +101,8 @@ class Transfer:
         self._sockets: set[socket.socket] = set()
         self._aborted = ""
         self._opener = urllib.request.build_opener(_HttpsHandler(self), _HttpHandler(self), _Redirects())
+        # Some content delivery networks refuse the default of Python's library.
+        self._opener.addheaders = [("User-Agent", "kaiwo-sandbox")]
 
     def get(self, url: str, *, limit: int, headers: Mapping[str, str] | None = None) -> bytes:
         """Download at most `limit` bytes into memory.

@@ -320,6 +320,18 @@ def test_an_interrupted_download_is_continued_by_the_next_command(
     assert fake.ranges == [f"bytes={len(content) // 2}-"]
 
 
+def test_a_process_that_was_killed_leaves_nothing_for_good(
+    home: Path, fake: Any, make_layer: Layer, fetch: Callable[..., Path]
+) -> None:
+    """Its directory is removed by the next download; incomplete layers stay until then."""
+    left_behind = home / "cache" / "kaiwo" / "sandbox" / "downloads" / "tmpabc"
+    left_behind.mkdir(parents=True)
+    (left_behind / "etcd").touch()
+    fake.add_image(make_layer({"etcd": PROGRAM}))
+    fetch()
+    assert left(home) == ["etcd", "image.yaml"]
+
+
 def test_a_server_that_ignores_the_range_sends_everything_again(
     fake: Any, make_layer: Layer, fetch: Callable[..., Path]
 ) -> None:
