@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo_sandbox.binaries import images, module_archives
 from kaiwo_sandbox.binaries.image_registry import ImageError
 from kaiwo_sandbox.binaries.module_archives import ModuleError
-from kaiwo_sandbox.binaries.transfer import Limits, Transfer, TransferError
+from kaiwo_sandbox.binaries.transfer import TransferLimits, TransferSession, TransferError
 from kaiwo_sandbox.builds.binary_sets import ADDON_PROGRAMS
 from kaiwo_sandbox.builds.official_images import PROJECT_APPWRAPPER, file_name
 from kaiwo_sandbox.errors import SandboxError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str], None]
 
-LIMITS = Limits()
+LIMITS = TransferLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def fetch(requests: Sequence[Request], image_list: ImageList, progress: Progress
     Raises:
         SandboxError: a download failed, and the user configured the images.
     """
-    transfer = Transfer(LIMITS)
+    transfer = TransferSession(LIMITS)
     tasks: dict[str, Callable[[], str]] = {}
     for request in requests:
         tasks.update(_tasks(request, image_list, transfer))
@@ -129,7 +129,7 @@ def unavailable(reasons: Sequence[str]) -> SandboxError:
 
 
 def _tasks(
-    request: Request, image_list: ImageList, transfer: Transfer
+    request: Request, image_list: ImageList, transfer: TransferSession
 ) -> Iterator[tuple[str, Callable[[], str]]]:
     """The downloads of a request that the cache lacks; none if one of its programs is in no image."""
     binary_set = request.binary_set

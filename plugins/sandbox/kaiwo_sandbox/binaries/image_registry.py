@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kaiwo_sandbox.binaries.transfer import Transfer
+    from kaiwo_sandbox.binaries.transfer import TransferSession
 
 _REFERENCE = re.compile(
     r"(?P<host>[a-zA-Z0-9.-]+(:[0-9]+)?)/(?P<name>[a-z0-9._/-]+)"
@@ -111,7 +111,7 @@ class ImageManifest:
 class ImageRegistryClient:
     """Anonymous read access to one image."""
 
-    def __init__(self, reference: ImageReference, transfer: Transfer) -> None:
+    def __init__(self, reference: ImageReference, transfer: TransferSession) -> None:
         self._reference = reference
         self._transfer = transfer
         self._base = f"https://{reference.host}/v2/{reference.name}"

@@ -34,7 +34,7 @@ from kaiwo_sandbox.paths import cache_dir, make_private
 
 if TYPE_CHECKING:
     from kaiwo_sandbox.binaries.image_registry import ImageManifest, ImageReference
-    from kaiwo_sandbox.binaries.transfer import Transfer
+    from kaiwo_sandbox.binaries.transfer import TransferSession
     from kaiwo_sandbox.builds.binary_sets import BinarySet
 
 VARIABLE = "KAIWO_SANDBOX_IMAGES"
@@ -129,7 +129,7 @@ def _prefix(binary_set: BinarySet, program: str) -> str:
     return f"image-{binary_set.name}-{program}-"
 
 
-def fetch(binary_set: BinarySet, program: str, image: ProgramImage, transfer: Transfer) -> str:
+def fetch(binary_set: BinarySet, program: str, image: ProgramImage, transfer: TransferSession) -> str:
     """Download a program into the cache and return a line that says so.
 
     Raises:
@@ -145,7 +145,11 @@ def fetch(binary_set: BinarySet, program: str, image: ProgramImage, transfer: Tr
 
 
 def _fetch(
-    binary_set: BinarySet, program: str, image: ProgramImage, reference: ImageReference, transfer: Transfer
+    binary_set: BinarySet,
+    program: str,
+    image: ProgramImage,
+    reference: ImageReference,
+    transfer: TransferSession,
 ) -> None:
     client = ImageRegistryClient(reference, transfer)
     manifest = client.resolve()

@@ -28,7 +28,7 @@ from kaiwo_sandbox.binaries.transfer import TransferError
 from kaiwo_sandbox.paths import cache_dir
 
 if TYPE_CHECKING:
-    from kaiwo_sandbox.binaries.transfer import Transfer
+    from kaiwo_sandbox.binaries.transfer import TransferSession
     from kaiwo_sandbox.builds.binary_sets import BinarySet, ManifestSource
 
 VARIABLE = "GOPROXY"
@@ -124,7 +124,7 @@ def _prefix(binary_set: BinarySet, source: ManifestSource) -> str:
     return f"module-{binary_set.name}-{source.addon}-"
 
 
-def fetch(binary_set: BinarySet, source: ManifestSource, transfer: Transfer) -> str:
+def fetch(binary_set: BinarySet, source: ManifestSource, transfer: TransferSession) -> str:
     """Download a module, put the addon's manifests into the cache and return a line that says so.
 
     Raises:
@@ -147,7 +147,7 @@ def fetch(binary_set: BinarySet, source: ManifestSource, transfer: Transfer) -> 
     return f"  manifests of {source.addon} downloaded from module {module.path} {module.version}"
 
 
-def _download(module: Module, transfer: Transfer) -> bytes:
+def _download(module: Module, transfer: TransferSession) -> bytes:
     """Download the archive from the first proxy that has it."""
     failures = []
     for proxy in proxies():

@@ -30,7 +30,7 @@ _MAX_RESUMES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TransferLimits:
     """When a download is given up; times in seconds.
 
     Attributes:
@@ -67,7 +67,7 @@ class TransferError(Exception):
 class _Progress:
     """Counts the bytes of all downloads and notices that too few arrive."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: TransferLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._started = time.monotonic()
@@ -90,10 +90,10 @@ class _Progress:
             return self._started < oldest and arrived < self._limits.window_bytes
 
 
-class Transfer:
+class TransferSession:
     """Downloads that share their limits: if one cannot connect to a host, the others do not try it again."""
 
-    def __init__(self, limits: Limits = Limits()) -> None:
+    def __init__(self, limits: TransferLimits = TransferLimits()) -> None:
         self._limits = limits
         self._progress = _Progress(limits)
         self._lock = threading.Lock()
@@ -328,7 +328,7 @@ def _work(
 
 
 class _HttpsConnection(http.client.HTTPSConnection):
-    def __init__(self, transfer: Transfer, host: str, **options: Any) -> None:
+    def __init__(self, transfer: TransferSession, host: str, **options: Any) -> None:
         super().__init__(host, **options)
         self.transfer = transfer
 
@@ -341,7 +341,7 @@ class _HttpsConnection(http.client.HTTPSConnection):
 
 
 class _HttpConnection(http.client.HTTPConnection):
-    def __init__(self, transfer: Transfer, host: str, **options: Any) -> None:
+    def __init__(self, transfer: TransferSession, host: str, **options: Any) -> None:
         super().__init__(host, **options)
         self.transfer = transfer
 
@@ -353,7 +353,7 @@ class _HttpConnection(http.client.HTTPConnection):
 
 
 class _HttpsHandler(urllib.request.HTTPSHandler):
-    def __init__(self, transfer: Transfer) -> None:
+    def __init__(self, transfer: TransferSession) -> None:
         super().__init__()
         self._connection = partial(_HttpsConnection, transfer)
 
@@ -363,7 +363,7 @@ class _HttpsHandler(urllib.request.HTTPSHandler):
 
 
 class _HttpHandler(urllib.request.HTTPHandler):
-    def __init__(self, transfer: Transfer) -> None:
+    def __init__(self, transfer: TransferSession) -> None:
         super().__init__()
         self._connection = partial(_HttpConnection, transfer)
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from kaiwo.cli import kit
 from kaiwo_sandbox.binaries import cache, downloads, ensure, module_archives, sources
-from kaiwo_sandbox.binaries.transfer import Limits
+from kaiwo_sandbox.binaries.transfer import TransferLimits
 from kaiwo_sandbox.builds.binary_sets import APPWRAPPER, CORE, CORE_PROGRAMS, KUBERAY
 from kaiwo_sandbox.builds.official_images import official_image
 from kaiwo_sandbox.commands import sandbox
@@ -145,7 +145,7 @@ def test_a_host_that_does_not_answer_is_waited_for_once(home: Path, monkeypatch:
     del home
     monkeypatch.delenv("KAIWO_SANDBOX_IMAGES")
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr(downloads, "LIMITS", Limits(connect=0.5))
+    monkeypatch.setattr(downloads, "LIMITS", TransferLimits(connect=0.5))
 
     def drop(*_arguments: object) -> None:
         time.sleep(2)
@@ -248,6 +248,7 @@ def module_zips() -> dict[str, bytes]:
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(300)
 def test_the_demo_runs_from_an_empty_cache_without_go(
     real_programs: dict[str, Path],
     module_zips: dict[str, bytes],
@@ -287,7 +288,7 @@ def test_the_demo_runs_from_an_empty_cache_without_go(
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
     ended = subprocess.run(
-        [KAIWO, "demo"], env=environment, capture_output=True, text=True, check=False, timeout=170
+        [KAIWO, "demo"], env=environment, capture_output=True, text=True, check=False, timeout=280
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "✔ train         One GPU, one image, one script: COMPLETE." in ended.stdout

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kaiwo_sandbox.binaries import downloads, ensure, image_registry, sources
-from kaiwo_sandbox.binaries.transfer import Limits
+from kaiwo_sandbox.binaries.transfer import TransferLimits
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROGRAM = b"#!/bin/sh\necho fake\n"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-IMPATIENT = Limits(connect=1, read=0.5, window=2.5, window_bytes=1 << 20, longest_wait=1)
+IMPATIENT = TransferLimits(connect=1, read=0.5, window=2.5, window_bytes=1 << 20, longest_wait=1)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from kaiwo_sandbox.binaries import module_archives
 from kaiwo_sandbox.binaries.module_archives import ModuleError
-from kaiwo_sandbox.binaries.transfer import Limits, Transfer, TransferError
+from kaiwo_sandbox.binaries.transfer import TransferLimits, TransferSession, TransferError
 from kaiwo_sandbox.builds.binary_sets import SETS, BinarySet, ManifestSource
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def binary_set(fake: Any, monkeypatch: pytest.MonkeyPatch) -> BinarySet:
 
 def fetch(binary_set: BinarySet) -> dict[str, bytes]:
     """Fetch the manifests and return them by name."""
-    limits = Limits(connect=1, read=0.5, window=2, window_bytes=1 << 20, longest_wait=1)
-    transfer = Transfer(limits)
+    limits = TransferLimits(connect=1, read=0.5, window=2, window_bytes=1 << 20, longest_wait=1)
+    transfer = TransferSession(limits)
     tasks = {"it": lambda: module_archives.fetch(binary_set, SOURCE, transfer)}
     for error in transfer.run(tasks, lambda _line: None).values():
         raise error
