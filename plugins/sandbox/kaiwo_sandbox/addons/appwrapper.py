@@ -70,8 +70,11 @@ def _command(binary: Path, layout: Layout) -> list[str]:
 
 def _ready(manifests: Path, layout: Layout) -> bool:
     paths = webhooks.paths(manifests)
-    return probes.is_ready(layout.ports[_HEALTH], "/readyz") and (
-        not paths or probes.serves_webhooks(layout.ports[_WEBHOOK], paths, layout.pki / webhooks.AUTHORITY)
+    if not paths:
+        # A request for /readyz would make the project's own program start its webhook server.
+        return probes.is_ready(layout.ports[_HEALTH], "/healthz")
+    return probes.is_ready(layout.ports[_HEALTH], "/readyz") and probes.serves_webhooks(
+        layout.ports[_WEBHOOK], paths, layout.pki / webhooks.AUTHORITY
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo_sandbox.binaries import images, module_archives
 from kaiwo_sandbox.binaries.image_registry import ImageError
 from kaiwo_sandbox.binaries.module_archives import ModuleError
-from kaiwo_sandbox.binaries.transfer import TransferLimits, TransferSession, TransferError
+from kaiwo_sandbox.binaries.transfer import TransferError, TransferLimits, TransferSession
 from kaiwo_sandbox.builds.binary_sets import ADDON_PROGRAMS
 from kaiwo_sandbox.builds.official_images import PROJECT_APPWRAPPER, file_name
 from kaiwo_sandbox.errors import SandboxError

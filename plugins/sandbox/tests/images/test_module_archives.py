@@ -12,7 +12,7 @@ import pytest
 
 from kaiwo_sandbox.binaries import module_archives
 from kaiwo_sandbox.binaries.module_archives import ModuleError
-from kaiwo_sandbox.binaries.transfer import TransferLimits, TransferSession, TransferError
+from kaiwo_sandbox.binaries.transfer import TransferError, TransferLimits, TransferSession
 from kaiwo_sandbox.builds.binary_sets import SETS, BinarySet, ManifestSource
 
 if TYPE_CHECKING:
