@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from kaiwo.admission.answer import Answer
 from kaiwo.admission.configurations import ConfigurationReviewer
 from kaiwo.admission.identity import IdentityReviewer
-from kaiwo.admission.paths import (
-    MUTATE_WORKLOADS,
-    VALIDATE_CONFIGURATIONS,
-    VALIDATE_TEMPLATES,
-    VALIDATE_WORKLOADS,
-)
-from kaiwo.admission.templates import TemplateReviewer
+from kaiwo.admission.names import MUTATE_WORKLOADS, VALIDATE_CONFIGURATIONS, VALIDATE_WORKLOADS
+from kaiwo.admission.templates import VALIDATE_TEMPLATES, TemplateReviewer
 from kaiwo.admission.workloads import WorkloadReviewer
 
 if TYPE_CHECKING:
@@ -36,9 +31,11 @@ def reviewers(
     *,
     identity: Literal["off", "set", "check"] = "off",
     exempt: Collection[str] = (),
-    limited: Callable[[Reviewer], Reviewer] = lambda reviewer: reviewer,
 ) -> dict[str, Reviewer]:
     """The reviewers of Kaiwo's own kinds, by path.
+
+    The caller puts each review under a time limit, since plugins are called in it. What the limit raises in
+    a plugin's function becomes a warning.
 
     Args:
         plugins: loaded plugins.
@@ -46,11 +43,10 @@ def reviewers(
         facts: what is known of the cluster, without anything of single workloads.
         identity: the process setting.
         exempt: users that may name others, see :class:`IdentityReviewer`.
-        limited: puts a reviewer that calls plugins under a time limit.
     """
     found: dict[str, Reviewer] = {
-        VALIDATE_WORKLOADS: _tolerant(limited(WorkloadReviewer(plugins, registry, facts))),
-        VALIDATE_CONFIGURATIONS: _tolerant(limited(ConfigurationReviewer(plugins))),
+        VALIDATE_WORKLOADS: _tolerant(WorkloadReviewer(plugins, registry, facts)),
+        VALIDATE_CONFIGURATIONS: _tolerant(ConfigurationReviewer(plugins)),
         VALIDATE_TEMPLATES: TemplateReviewer(plugins.backends),
     }
     if identity != "off":

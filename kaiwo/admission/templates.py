@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.admission.answer import FORBIDDEN, Answer
 from kaiwo.admission.template_rules import broken_rules
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from kaiwo.admission.request import Request
     from kaiwo.plugin.backends import Backend
+
+
+VALIDATE_TEMPLATES: Final = "/validate/templates"
+"""HTTP path. The namespaceSelector of its webhook leaves out namespaces in which these rules do not count."""
 
 
 class TemplateReviewer:

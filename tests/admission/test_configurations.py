@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.admission.paths import VALIDATE_CONFIGURATIONS
+from kaiwo.admission.names import VALIDATE_CONFIGURATIONS
 
 if TYPE_CHECKING:
     from conftest import Webhooks

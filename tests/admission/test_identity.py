@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.admission.paths import MUTATE_WORKLOADS
+from kaiwo.admission.names import MUTATE_WORKLOADS
 from kaiwo.testing import job, service
 from kaiwo.testing.admission import USER
 

@@ -10,7 +10,7 @@ import pytest
 
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
-from kaiwo.admission.paths import VALIDATE_WORKLOADS
+from kaiwo.admission.names import VALIDATE_WORKLOADS
 from kaiwo.api.validate import Validator
 from kaiwo.testing import job, plugins, service
 
