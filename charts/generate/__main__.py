@@ -18,7 +18,11 @@ def main(arguments: list[str]) -> int:
         return 2
     made = {CHART / name: text for name, text in files().items()}
     existing = {path for path in CHART.rglob("*") if path.is_file()}
-    stale = [path for path, text in made.items() if path not in existing or path.read_text(encoding="utf-8") != text]
+    stale = [
+        path
+        for path, text in made.items()
+        if path not in existing or path.read_text(encoding="utf-8") != text
+    ]
     gone = sorted(existing - made.keys())
     for path in [*stale, *gone]:
         name = path.relative_to(ROOT)

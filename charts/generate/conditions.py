@@ -113,7 +113,9 @@ def condition(true: Mask, domain: Mask) -> Condition:
         if not true & domain & ~_union(rest):
             needed = rest
     order = {switch.name: number for number, switch in enumerate(switches())}
-    return Condition(tuple(sorted((cube for cube, _ in needed), key=lambda cube: [order[name] for name, _ in cube])))
+    return Condition(
+        tuple(sorted((cube for cube, _ in needed), key=lambda cube: [order[name] for name, _ in cube]))
+    )
 
 
 def _covered(cube: Iterable[tuple[str, bool]], literals: dict[tuple[str, bool], Mask]) -> Mask:

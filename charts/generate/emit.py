@@ -101,42 +101,60 @@ def _field(key: str, node: Node, indent: int, style: Style) -> list[str]:
     name = scalar(key, style)
     match node:
         case Fixed(value):
-            if key == "value" and isinstance(value, str) and value in _RANGES:
-                return [f'{space}{name}: {{{{ {_RANGES[value].values} | join "," | quote }}}}']
-            return [f"{space}{name}: {_inline(value, style)}"]
+            return [f"{space}{name}: {_all_values(key, value) or _inline(value, style)}"]
         case Template(text, is_block):
             if not is_block:
                 return [f"{space}{name}: {text}"]
             return [f"{space}{name}:", f"{space}  {text.replace('INDENT', str(indent + 2))}"]
         case Include(template):
             return [f'{space}{{{{- include "{template}" . | nindent {indent} }}}}']
-        case Overridable(values, without):
-            otherwise = [] if without is None else [f"{space}{{{{- else }}}}", *_field(key, without, indent, style)]
-            return [
-                f"{space}{{{{- with {values} }}}}",
-                f"{space}{name}:",
-                f"{space}  {{{{- toYaml . | nindent {indent + 2} }}}}",
-                *otherwise,
-                f"{space}{{{{- end }}}}",
-            ]
+        case Overridable():
+            return _overridable(key, node, indent, style)
         case Joined():
             return [*_members(node, indent), f"{space}{name}: {_join(node)}"]
         case Mapping():
             return [f"{space}{name}:", *block(node, indent + 2, style)]
         case Items():
-            if style.flow and (flow := _flow(node, style)) is not None and len(flow) + indent < _WIDTH:
-                return [f"{space}{name}: {flow}"]
-            return [f"{space}{name}:", *block(node, indent, style)]
+            flow = _flow(node, style)
+            short = flow is not None and len(flow) + indent < _WIDTH
+            return [f"{space}{name}: {flow}"] if short else [f"{space}{name}:", *block(node, indent, style)]
         case Alternatives(entries):
-            found = []
-            for number, entry in enumerate(entries):
-                word = "if" if number == 0 else "else if"
-                test = "else" if number == len(entries) - 1 else f"{word} {entry.condition.expression()}"
-                found += [f"{space}{{{{- {test} }}}}", *_field(key, entry.node, indent, style)]
-            return [*found, f"{space}{{{{- end }}}}"]
+            return _alternatives(key, entries, indent, style)
+
+
+def _all_values(key: str, value: Any) -> str:
+    """The expression of all values of a list, joined; empty where the value is no placeholder of a list."""
+    if key != "value" or not isinstance(value, str) or value not in _RANGES:
+        return ""
+    return f'{{{{ {_RANGES[value].values} | join "," | quote }}}}'
+
+
+def _overridable(key: str, node: Overridable, indent: int, style: Style) -> list[str]:
+    space = " " * indent
+    found = [
+        f"{space}{{{{- with {node.values} }}}}",
+        f"{space}{key}:",
+        f"{space}  {{{{- toYaml . | nindent {indent + 2} }}}}",
+    ]
+    if node.node is not None:
+        found += [f"{space}{{{{- else }}}}", *_field(key, node.node, indent, style)]
+    return [*found, f"{space}{{{{- end }}}}"]
+
+
+def _alternatives(key: str, entries: Sequence[Entry], indent: int, style: Style) -> list[str]:
+    space = " " * indent
+    found = []
+    for number, entry in enumerate(entries):
+        word = "if" if number == 0 else "else if"
+        test = "else" if number == len(entries) - 1 else f"{word} {entry.condition.expression()}"
+        found += [f"{space}{{{{- {test} }}}}", *_field(key, entry.node, indent, style)]
+    return [*found, f"{space}{{{{- end }}}}"]
 
 
 def _flow(node: Items, style: Style) -> str | None:
+    """The sequence on one line; None where it cannot be."""
+    if not style.flow:
+        return None
     found = []
     for entry in node.entries:
         if not entry.condition.always or not isinstance(entry.node, Fixed) or entry.comments:
@@ -174,7 +192,8 @@ def _is_each(node: Node, placeholder: str) -> bool:
 
 def inside_range(lines: Sequence[str]) -> list[str]:
     """Lines within a loop, where the dot is the item of the list."""
-    return [re.sub(r"(?<![\w$)\]])\.(Values|Release|Chart)\b", r"$.\1", line) for line in lines]
+    found = [re.sub(r"(?<![\w$)\]])\.(Values|Release|Chart)\b", r"$.\1", line) for line in lines]
+    return [re.sub(r'(include "[\w.]+") \. ', r"\1 $ ", line) for line in found]
 
 
 def _item(node: Node, indent: int, style: Style) -> list[str]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from charts.generate.conditions import Condition, condition
+from charts.generate.order import NotMergeableError, order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from charts.generate.conditions import Mask
 
@@ -47,14 +48,11 @@ class Joined:
     after: str
 
 
-def joined(
-    values: Sequence[tuple[str, Mask]], order: Callable[[Sequence[Sequence[str]]], list[str]]
-) -> Joined | None:
+def joined(values: Sequence[tuple[str, Mask]]) -> Joined | None:
     """The list by which some strings differ; None if there is none.
 
     Args:
         values: different strings, each with its choices.
-        order: one order of the members of several lists.
     """
     domain = 0
     for _, mask in values:
@@ -64,7 +62,7 @@ def joined(
     for separator in _SEPARATORS:
         for before in _cuts(texts, start=True):
             for after in _cuts([text[len(before) :] for text in texts], start=False):
-                found = _joined(values, before, separator, after, order, domain)
+                found = _joined(values, before, separator, after, domain)
                 if found is None:
                     continue
                 cost = sum(len(member.text) + 20 for member in found.members)
@@ -88,13 +86,9 @@ def _cuts(texts: Sequence[str], *, start: bool) -> Iterator[str]:
 
 
 def _joined(
-    values: Sequence[tuple[str, Mask]],
-    before: str,
-    separator: str,
-    after: str,
-    order: Callable[[Sequence[Sequence[str]]], list[str]],
-    domain: Mask,
+    values: Sequence[tuple[str, Mask]], before: str, separator: str, after: str, domain: Mask
 ) -> Joined | None:
+    """The list between two texts, with members that a separator joins; None where it is none."""
     lists = []
     for text, mask in values:
         if len(text) < len(before) + len(after):
@@ -111,7 +105,7 @@ def _joined(
         return None
     try:
         names = order([members for members, _ in lists])
-    except Exception:
+    except NotMergeableError:
         return None
     return Joined(
         before, tuple(Member(condition(masks[name], domain), name) for name in names), separator, after

@@ -50,7 +50,8 @@ A value that is not in this table, or that has another type, is refused with its
 | object | difference |
 | --- | --- |
 | all | labels `app.kubernetes.io/managed-by` and `helm.sh/chart` |
-| Namespace | not rendered: `helm install --create-namespace` creates it. `kubectl label namespace` does what `--pod-security` does |
+| Namespace | not rendered: `helm install --create-namespace` creates it. there is no\
+ `--pod-security`; label the namespace |
 | CRDs | always with the fields of all plugins of the chart, and kept by `helm uninstall` |
 | Roles | the same rights in more rules: those of each plugin stand by themselves |
 """

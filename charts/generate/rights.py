@@ -55,15 +55,15 @@ def rules(roles: Sequence[tuple[RenderedManifest, Mask]]) -> Node:
             by_mask.setdefault(mask, []).append(verb)
         for mask, some in by_mask.items():
             group, _, names = cells[0]
-            rule = [
+            fields: list[tuple[str, list[str]]] = [
                 ("apiGroups", [group]),
                 ("resources", [resource for _, resource, _ in cells]),
                 *([("resourceNames", list(names))] if names else []),
                 ("verbs", some),
             ]
-            why = _reasons(reasons[cells[0]], mask, by_mask)
-            node = Mapping(tuple(Entry(ALWAYS, _words(words), key) for key, words in rule))
-            entries.append(Entry(condition(mask, domain), node, comments=why))
+            comments = _reasons(reasons[cells[0]], mask, by_mask)
+            node = Mapping(tuple(Entry(ALWAYS, _words(words), key) for key, words in fields))
+            entries.append(Entry(condition(mask, domain), node, comments=comments))
     return Items(tuple(entries))
 
 

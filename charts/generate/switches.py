@@ -118,7 +118,9 @@ def choices() -> tuple[frozenset[str], ...]:
     plugins = plugin_names()
     others = [switch for switch in switches() if switch.name not in plugins]
     default = frozenset(switch.name for switch in others if switch.default)
-    subsets = [frozenset(some) for size in range(len(plugins) + 1) for some in itertools.combinations(plugins, size)]
+    subsets = [
+        frozenset(some) for size in range(len(plugins) + 1) for some in itertools.combinations(plugins, size)
+    ]
     few = [one for one in subsets if len(one) in (0, 1, len(plugins) - 1, len(plugins))]
     changes = [
         default ^ {switch.name for switch in some}

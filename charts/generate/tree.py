@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from charts.generate.conditions import Condition, Mask, condition
 from charts.generate.joined import Joined, joined
+from charts.generate.order import NotMergeableError, order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -104,11 +105,7 @@ _KEYS: Final = (("name",), ("schedulerName",), ("message", "messageExpression"))
 """Fields by which items of a list are told from each other, the first that does."""
 
 
-class NotMergeableError(Exception):
-    """The renderings of two choices have the same things in different orders."""
-
-
-Special: TypeAlias = "Callable[[tuple[str, ...], Family], Node | None]"
+Special: TypeAlias = "Callable[[tuple[str, ...]], Node | None]"
 """Makes the node of places that need more than merging, by their paths."""
 
 
@@ -141,7 +138,7 @@ def merge(values: Family, special: Special, path: tuple[str, ...] = ()) -> Node:
     Raises:
         NotMergeableError: the order of things depends on the choice.
     """
-    made = special(path, values)
+    made = special(path)
     if made is not None:
         return made
     if len(values) == 1 and not isinstance(values[0][0], dict | list):
@@ -154,7 +151,7 @@ def merge(values: Family, special: Special, path: tuple[str, ...] = ()) -> Node:
     if len(values) == 1:
         return Fixed(values[0][0])
     if all(isinstance(value, str) for value in plain):
-        found = joined([(str(value), mask) for value, mask in values], order)
+        found = joined([(str(value), mask) for value, mask in values])
         if found is not None:
             return found
     domain = union(values)
@@ -203,25 +200,3 @@ def _tells_apart(fields: tuple[str, ...], items: list[Any]) -> bool:
     if not all(isinstance(item, dict) and isinstance(item.get(fields[0]), str) for item in items):
         return False
     return len({tuple(str(item.get(field, "")) for field in fields) for item in items}) == len(items)
-
-
-def order(sequences: Sequence[Sequence[str]]) -> list[str]:
-    """One order of all members in which every sequence is in its own order.
-
-    Raises:
-        NotMergeableError: there is none.
-    """
-    after: dict[str, set[str]] = {}
-    for sequence in sequences:
-        for one in sequence:
-            after.setdefault(one, set())
-        for one, following in zip(sequence, sequence[1:], strict=False):
-            after[following].add(one)
-    found: list[str] = []
-    while after:
-        free = next((one for one, before in after.items() if not before & after.keys()), None)
-        if free is None:
-            raise NotMergeableError(f"no order of {', '.join(after)} fits all choices")
-        found.append(free)
-        del after[free]
-    return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _NEEDS_MORE: Final = frozenset({"kueue", "ray_job", "ray_service", "node_pools"})
 """Plugins that are of use only with something else in the cluster."""
 
+_ON: Final = True
 _PATTERN_OF_NAMESPACES: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _PATTERN_OF_IMAGES: Final = "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$"
 
@@ -56,8 +57,8 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             "plugins",
             [name for name in names if name not in _NEEDS_MORE],
             {**strings, "items": {"enum": list(names)}},
-            f"Plugins that the operator loads and has rights for: any of {', '.join(names)}. The default ones "
-            "need nothing beyond Kubernetes. With kueue no workload starts while Kueue is missing.",
+            f"Plugins that the operator loads and has rights for: any of {', '.join(names)}. The default "
+            "ones need nothing beyond Kubernetes. With kueue no workload starts while Kueue is missing.",
             "--plugins",
         ),
         Value(
@@ -107,24 +108,22 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         ),
         Value(
             "crds.enabled",
-            True,
+            _ON,
             boolean,
             "Install and upgrade the CRDs, with the fields of all plugins of the chart. They stay after "
             "helm uninstall.",
             "crds",
         ),
-        Value("rbac.enabled", True, boolean, "Install service account, roles and policies.", "rbac"),
-        Value("operator.enabled", True, boolean, "Install the operator's Deployment.", "operator"),
+        Value("rbac.enabled", _ON, boolean, "Install service account, roles and policies.", "rbac"),
+        Value("operator.enabled", _ON, boolean, "Install the operator's Deployment.", "operator"),
         Value(
             "operator.resources",
             resources["operator"],
             plain,
             "Requests and limits of the operator. The defaults are from measurements, see bench/README.md.",
         ),
-        Value("scheduler.enabled", True, boolean, "Install kaiwo-scheduler.", "scheduler"),
-        Value(
-            "scheduler.resources", resources["scheduler"], plain, "Requests and limits of the scheduler."
-        ),
+        Value("scheduler.enabled", _ON, boolean, "Install kaiwo-scheduler.", "scheduler"),
+        Value("scheduler.resources", resources["scheduler"], plain, "Requests and limits of the scheduler."),
         Value("nodeSelector", {}, plain, "Labels of the nodes for operator and scheduler."),
         Value(
             "tolerations",
@@ -136,7 +135,7 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             "affinity",
             {},
             plain,
-            "Affinity of operator and scheduler. Empty: their pods are kept on different nodes where possible.",
+            "Affinity of operator and scheduler. Empty: pods are kept on different nodes where possible.",
         ),
     )
 
