@@ -178,6 +178,14 @@ class Site:
         )  # fmt: skip
 
 
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, found before a test has a home directory of its own."""
+    from kaiwo_sandbox import binaries
+
+    return binaries.ensure_helm()
+
+
 @pytest.fixture
 def team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
     """A second namespace, for users."""
