@@ -43,6 +43,7 @@ from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners
+from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.host.workload_metrics import WorkloadMetrics
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 APPLIED = "kaiwo.silogen.ai/applied"
+
+SYSTEM_NAMESPACE = "kube-system"
 
 
 class Operator:
@@ -158,6 +161,11 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+        for controller in adoption_controllers(
+            manager, self._registry,
+            namespace=settings.watch_namespace or None, excluded={SYSTEM_NAMESPACE, settings.namespace},
+        ):  # fmt: skip
+            manager.add(controller)
         for plugin in plugins.loaded:
             for extra in plugin.controllers:
                 module, _, name = extra.build.partition(":")

@@ -141,6 +141,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             name="kueue",
             assign=assign,
             admission=admission,
+            queue_label=kinds.QUEUE_LABEL,
             manages=manages,
             queues=queues,
             usage=usage,
