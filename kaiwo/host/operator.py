@@ -119,7 +119,8 @@ class Operator:
 
     def _wire(self) -> None:
         manager, settings, plugins = self._manager, self._settings, self._plugins
-        manager.watch(Watch(NODE, projection=NODE_PROJECTION))
+        if self._registry.vendors:  # only vendors have the right to read nodes
+            manager.watch(Watch(NODE, projection=NODE_PROJECTION))
         manager.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
         manager.watch(Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION))
         manager.watch(Watch(KAIWO_CONFIG))
@@ -154,7 +155,7 @@ class Operator:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
                 on_transition=self._transition, planning=self._limit.planning, workers=settings.workers,
-                namespace=settings.watch_namespace or None,
+                namespaces=settings.watch_namespace,
             )  # fmt: skip
             manager.add(workloads.controller)
             self._workloads.append(workloads)
@@ -175,7 +176,7 @@ class Operator:
                         config=lambda: self._config.current,
                         settings=functools.partial(self._settings_named, plugin.name),
                         on_config_change=self._config.on_change,
-                        namespace=settings.watch_namespace or None,
+                        namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip

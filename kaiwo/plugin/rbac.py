@@ -21,6 +21,9 @@ class PolicyRule:
         labels: the only labels of such objects that may be changed, and nothing else of them; by the same
             policy. Empty: no limit.
         setting: the rule is needed only while this setting of the plugin, named as in KaiwoConfig, is true.
+        namespaced: the kinds have namespaces, so that an operator for chosen namespaces needs the right in
+            these only. It is set for rules of queue systems, controllers and vendors; those of backends and
+            download sources always count so.
     """
 
     groups: tuple[str, ...]
@@ -31,3 +34,4 @@ class PolicyRule:
     adopts: bool = False
     labels: tuple[str, ...] = ()
     setting: str = ""
+    namespaced: bool = False
