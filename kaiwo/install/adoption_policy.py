@@ -20,16 +20,20 @@ ADOPTION_POLICY: Final = f"{OPERATOR}-adoption"
 
 
 def adoption_policy(plurals: Sequence[str], installation: str) -> list[RenderedManifest]:
-    """A ValidatingAdmissionPolicy and its binding: only the operator says which object a workload adopted.
+    """A ValidatingAdmissionPolicy and its binding: users do not say which object a workload adopted.
 
-    The operator in turn creates and deletes no other workloads than those. A label that somebody else copies
-    along, such as a restored backup, is refused: the object is adopted anew by itself.
+    Who may write the status of workloads may: every operator, and administrators of the cluster. The operator
+    in turn creates and deletes no other workloads than those of adopted objects.
 
     Args:
         plurals: resources of Kaiwo's kinds that objects are adopted into (``kaiwojobs``).
         installation: the namespace of the installation.
     """
     name = installed_name(ADOPTION_POLICY, installation)
+    may_report = (
+        f"authorizer.group('{GROUP}').resource(request.resource.resource).subresource('status')"
+        ".namespace(request.namespace).check('patch').allowed()"
+    )
     spec: Object = {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -44,23 +48,20 @@ def adoption_policy(plurals: Sequence[str], installation: str) -> list[RenderedM
             ]
         },
         "variables": [
-            {
-                "name": "operator",
-                "expression": is_operator(installation)["expression"],
-            },
             _adopted("before", "oldObject", "request.operation == 'CREATE'"),
             _adopted("after", "object", "request.operation == 'DELETE'"),
         ],
         "validations": [
             {
-                "expression": "variables.operator || request.operation == 'DELETE' || "
-                "variables.before == variables.after",
-                "message": f"label {ADOPTED}: only the Kaiwo operator sets, changes or removes it",
+                "expression": "request.operation == 'DELETE' || variables.before == variables.after || "
+                f"{may_report}",
+                "message": f"metadata.labels[{ADOPTED}]: only Kaiwo sets, changes or removes it; "
+                "create the workload without it",
                 "reason": "Forbidden",
             },
             {
-                "expression": "!variables.operator || (request.operation == 'CREATE' ? variables.after : "
-                "variables.before) != ''",
+                "expression": f"!({is_operator(installation)['expression']}) || "
+                "(request.operation == 'CREATE' ? variables.after : variables.before) != ''",
                 "message": "the Kaiwo operator creates and deletes only workloads of adopted objects",
                 "reason": "Forbidden",
             },

@@ -131,12 +131,13 @@ def test_nothing_of_others_is_ever_touched(candidate: Candidate | None, workload
 @pytest.mark.parametrize(
     ("labels", "status", "manager", "proven"),
     [
-        ({ADOPTED: "job-uid"}, {}, "kaiwo", True),
+        ({ADOPTED: "job-uid"}, {}, "kaiwo-adoption", True),
         ({ADOPTED: "job-uid"}, {"childUID": "job-uid"}, "kubectl", True),
         ({ADOPTED: "job-uid"}, {}, "kubectl", False),
+        ({ADOPTED: "job-uid"}, {}, "kaiwo", False),
         ({ADOPTED: "job-uid"}, {"childUID": "another"}, "kubectl", False),
-        ({ADOPTED: "another"}, {"childUID": "job-uid"}, "kaiwo", False),
-        ({}, {"childUID": "job-uid"}, "kaiwo", False),
+        ({ADOPTED: "another"}, {"childUID": "job-uid"}, "kaiwo-adoption", False),
+        ({}, {"childUID": "job-uid"}, "kaiwo-adoption", False),
     ],
 )
 def test_a_label_alone_proves_nothing(labels: Any, status: Any, manager: str, *, proven: bool) -> None:
