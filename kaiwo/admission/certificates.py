@@ -168,7 +168,9 @@ def issue(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    def builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> x509.CertificateBuilder:
+    def builder(
+        subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool
+    ) -> x509.CertificateBuilder:
         usage = x509.KeyUsage(
             digital_signature=not ca, content_commitment=False, key_encipherment=False, data_encipherment=False,
             key_agreement=False, key_cert_sign=ca, crl_sign=ca, encipher_only=False, decipher_only=False,
