@@ -6,19 +6,27 @@ from typing import TYPE_CHECKING
 
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
+from kaiwo.install.webhooks import CERTIFICATES, PORT, PORT_NAME, webhook_variables
 from kaiwo.plugin.claims import own_distribution
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.selection import NAMES_VARIABLE, normalised
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
+    from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
 _PORT = 8080
 
 
 def operator_deployment(
-    plugins: Plugins, namespace: str, image: str, workload_namespace: str = "", *, replicas: int
+    plugins: Plugins,
+    namespace: str,
+    image: str,
+    workload_namespace: str = "",
+    *,
+    replicas: int,
+    webhooks: WebhookOptions | None = None,
 ) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
@@ -28,6 +36,7 @@ def operator_deployment(
         image: holds ``kaiwo`` and these plugins.
         workload_namespace: the only namespace whose workloads run; empty for all.
         replicas: number of pods.
+        webhooks: what the webhooks do; None for none.
     """
     container: Object = {
         "name": "operator",
@@ -47,6 +56,7 @@ def operator_deployment(
             {"name": "KAIWO_METRICS_ADDRESS", "value": f":{_PORT}"},
             {"name": "KAIWO_LOG_FORMAT", "value": "json"},
             *([{"name": "KAIWO_WATCH_NAMESPACE", "value": workload_namespace}] if workload_namespace else []),
+            *(webhook_variables(webhooks) if webhooks else []),
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),
@@ -54,7 +64,13 @@ def operator_deployment(
         # 10,000 workloads take 113 MiB (bench/README.md); plugins with watches of their own come on top.
         "resources": resources("100m", "256Mi", "1Gi"),
     }
-    return deployment(OPERATOR, namespace, container, replicas=replicas)
+    volumes: list[Object] = []
+    if webhooks:
+        container["ports"].append({"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"})
+    if webhooks and webhooks.certificates:
+        container["volumeMounts"] = [{"name": "certificates", "mountPath": CERTIFICATES, "readOnly": True}]
+        volumes.append({"name": "certificates", "secret": {"secretName": webhooks.certificates}})
+    return deployment(OPERATOR, namespace, container, replicas=replicas, volumes=volumes)
 
 
 def operator_plugins(plugins: Plugins) -> list[str]:
