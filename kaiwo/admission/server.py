@@ -88,6 +88,14 @@ class WebhookServer:
         """Whether connections are accepted."""
         return self._runner is not None
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where connections are accepted, with the port that was chosen where 0 was given."""
+        if self._runner is None:
+            return self._host, self._port
+        host, port = self._runner.addresses[0][:2]
+        return str(host), int(port)
+
     async def use(self, given: Certificates) -> None:
         """Serve with these certificates from now on; connections that are open stay so.
 
@@ -115,7 +123,7 @@ class WebhookServer:
             await runner.cleanup()
             raise
         self._runner = runner
-        host, port = runner.addresses[0][:2]
+        host, port = self.address
         _log.info("serving webhooks on https://%s:%d", f"[{host}]" if ":" in host else host, port)
 
     async def close(self) -> None:

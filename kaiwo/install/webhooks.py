@@ -138,6 +138,9 @@ def _configuration_policy(namespace: str) -> list[RenderedManifest]:
         "variables": [
             {"name": "new", "expression": "dyn(object)"},
             {"name": "old", "expression": "dyn(oldObject)"},
+            # Empty lists are left out of an object.
+            {"name": "hooks", "expression": "dyn(variables.new.?webhooks.orValue([]))"},
+            {"name": "before", "expression": "dyn(variables.old.?webhooks.orValue([]))"},
         ],
         "validations": [
             {
@@ -145,8 +148,8 @@ def _configuration_policy(namespace: str) -> list[RenderedManifest]:
                     [
                         "request.operation == 'UPDATE'",
                         _same("variables.new.metadata", "variables.old.metadata", _OWN_METADATA),
-                        "variables.new.webhooks.size() == variables.old.webhooks.size()",
-                        "variables.new.webhooks.all(w, variables.old.webhooks.exists(o, "
+                        "variables.hooks.size() == variables.before.size()",
+                        "variables.hooks.all(w, variables.before.exists(o, "
                         + " && ".join(
                             [
                                 "o.name == w.name",

@@ -69,8 +69,7 @@ class Served:
     @property
     def url(self) -> str:
         """Where it listens."""
-        assert self.server._runner is not None
-        return f"https://127.0.0.1:{self.server._runner.addresses[0][1]}"
+        return f"https://127.0.0.1:{self.server.address[1]}"
 
 
 @asynccontextmanager
