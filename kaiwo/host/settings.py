@@ -43,6 +43,9 @@ def _text(value: object) -> str:
     return value.strip()
 
 
+MOST_NAMESPACES = 64
+"""Namespaces that can be watched one by one: each has a watch of its own for each kind."""
+
 _LONGEST_NAME = 63
 """Characters of a namespace's name, and of a queue's, which becomes the value of a label."""
 
@@ -53,6 +56,16 @@ def _name(value: object) -> str:
 
 def _namespace(value: object) -> str:
     return _matching(value, DNS_LABEL)
+
+
+def _namespaces(value: object) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("is not a list of namespaces; write for example team-a,team-b")
+    names = sorted({_namespace(part) for part in parts if part.strip()})
+    if len(names) > MOST_NAMESPACES:
+        raise ValueError(f"names more than {MOST_NAMESPACES} namespaces; leave it empty to watch all")
+    return tuple(names)
 
 
 def _matching(value: object, pattern: str) -> str:
@@ -231,12 +244,12 @@ class Settings:
         "namespace of the Lease (default: the pod's own, or the kubeconfig context's)",
         default="",
     )
-    watch_namespace: str = _setting(
+    watch_namespace: tuple[str, ...] = _setting(
         "watchNamespace",
         "KAIWO_WATCH_NAMESPACE",
-        _namespace,
-        "the only namespace whose workloads are reconciled (default: all)",
-        default="",
+        _namespaces,
+        "the only namespaces whose workloads are reconciled, comma-separated (default: all)",
+        default=(),
     )
     metrics_address: tuple[str, int] = _setting(
         "metricsAddress",

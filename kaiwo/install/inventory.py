@@ -72,7 +72,7 @@ class InstalledObject:
 
 
 def installed_objects(
-    plugins: Plugins, installation: str, workload_namespace: str = ""
+    plugins: Plugins, installation: str, workload_namespaces: tuple[str, ...] = ()
 ) -> list[InstalledObject]:
     """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and what the programs keep beside it.
 
@@ -81,9 +81,9 @@ def installed_objects(
     Args:
         plugins: loaded plugins.
         installation: the namespace of the installation.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run; empty for all.
     """
-    options = InstallOptions(namespace=installation, workload_namespace=workload_namespace)
+    options = InstallOptions(namespace=installation, workload_namespaces=workload_namespaces)
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [
         InstalledObject(

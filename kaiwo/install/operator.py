@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
@@ -12,18 +12,23 @@ from kaiwo.plugin.commands import Command
 from kaiwo.plugin.selection import NAMES_VARIABLE, normalised
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.engine.resource import Object
     from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
 _PORT = 8080
 
+WATCH_VARIABLE: Final = "KAIWO_WATCH_NAMESPACE"
+"""Names the only namespaces whose workloads run, separated by commas."""
+
 
 def operator_deployment(
     plugins: Plugins,
     namespace: str,
     image: str,
-    workload_namespace: str = "",
+    workload_namespaces: Sequence[str] = (),
     *,
     replicas: int,
     webhooks: WebhookOptions | None = None,
@@ -34,7 +39,7 @@ def operator_deployment(
         plugins: loaded plugins.
         namespace: of the operator.
         image: holds ``kaiwo`` and these plugins.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run; empty for all.
         replicas: number of pods.
         webhooks: what the webhooks do; None for none.
     """
@@ -55,7 +60,11 @@ def operator_deployment(
             },
             {"name": "KAIWO_METRICS_ADDRESS", "value": f":{_PORT}"},
             {"name": "KAIWO_LOG_FORMAT", "value": "json"},
-            *([{"name": "KAIWO_WATCH_NAMESPACE", "value": workload_namespace}] if workload_namespace else []),
+            *(
+                [{"name": WATCH_VARIABLE, "value": ",".join(workload_namespaces)}]
+                if workload_namespaces
+                else []
+            ),
             *(webhook_variables(webhooks) if webhooks else []),
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],

@@ -45,7 +45,7 @@ class InstallOptions:
         namespace: of operator and scheduler.
         image: of the operator.
         scheduler_image: of the scheduler.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run, sorted; empty for all.
         replicas: pods of the operator, and of the scheduler.
         restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
         plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
@@ -56,7 +56,7 @@ class InstallOptions:
     namespace: str = DEFAULT_NAMESPACE
     image: str = OPERATOR_IMAGE
     scheduler_image: str = SCHEDULER_IMAGE
-    workload_namespace: str = ""
+    workload_namespaces: tuple[str, ...] = ()
     replicas: int = REPLICAS
     restrict_namespace: bool = False
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -76,7 +76,9 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     where, webhooks = installation.namespace, installation.webhooks
     found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
-        found += operator_roles(plugins, where, installation.workload_namespace, installation.plugin_settings)
+        found += operator_roles(
+            plugins, where, installation.workload_namespaces, installation.plugin_settings
+        )
         found += webhook_rights(where, webhooks) if webhooks else []
         found += write_policy(where, own_certificates=bool(webhooks and not webhooks.certificates))
         found += workload_policy(plugins.backends, where, installation.restricted)
@@ -86,13 +88,12 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             plugins,
             where,
             installation.image,
-            installation.workload_namespace,
+            installation.workload_namespaces,
             replicas=installation.replicas,
             webhooks=webhooks,
         )
         if webhooks:
-            watched = [installation.workload_namespace] if installation.workload_namespace else []
-            found += webhook_objects(plugins, where, watched, webhooks)
+            found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)
     if "scheduler" in chosen:
         found += scheduler_objects(
             plugins, where, installation.scheduler_image, replicas=installation.replicas

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -103,6 +103,8 @@ def test_webhooks_are_off_by_default_and_set_by_five_variables() -> None:
         ({"DEFAULT_CLUSTER_QUEUE_NAME": "team-"}, "is not a Kubernetes name"),
         ({"DEFAULT_CLUSTER_QUEUE_NAME": "q" * 64}, "at most 63 characters"),
         ({"KAIWO_WATCH_NAMESPACE": "team.a"}, "is not a Kubernetes name"),
+        ({"KAIWO_WATCH_NAMESPACE": "team-a,Team-B"}, "is not a Kubernetes name"),
+        ({"KAIWO_WATCH_NAMESPACE": ",".join(f"n{i}" for i in range(65))}, "more than 64 namespaces"),
     ],
 )
 def test_a_wrong_value_is_answered_with_its_source_and_what_would_be_right(
@@ -174,3 +176,22 @@ def test_any_text_in_a_variable_is_either_taken_or_refused_in_words(variable: st
     with pytest.raises(SettingsError) as caught:
         load(environ={variable: text})
     assert all(variable in problem for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"environ": {"KAIWO_WATCH_NAMESPACE": "b, a,,b"}},
+        {"flags": {"watch_namespace": "b,a"}},
+        {"file": "watchNamespace: [b, a]"},
+        {"file": "watchNamespace: b,a"},
+    ],
+)
+def test_namespaces_are_listed_in_every_source(tmp_path: Path, source: dict[str, Any]) -> None:
+    """Separated by commas, or as a list in the file; each counts once and the order does not matter."""
+    if "file" in source:
+        file = tmp_path / "operator.yaml"
+        file.write_text(source["file"])
+        source = {"file": file}
+    assert load(**source).watch_namespace == ("a", "b")
+    assert load().watch_namespace == ()
