@@ -143,8 +143,7 @@ class CertificateController:
                 state, settled = await self.step()
             except asyncio.CancelledError:
                 raise
-            except Exception as error:
-                # One odd answer must not end this: the next certificate would never be made.
+            except Exception as error:  # noqa: BLE001  or the next certificate would never be made
                 _log.exception("webhook certificates: reading them failed")
                 state, settled = self._failed("CertificateFailed", f"internal error: {error!r}"), False
             self._report(state)

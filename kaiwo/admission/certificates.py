@@ -28,7 +28,7 @@ RENEWED_AFTER: Final = 2 / 3
 """Share of a certificate's life after which its successor is made."""
 
 RETIRED_AFTER: Final = timedelta(hours=4)
-"""How long the authorities before the current one stay trusted: until every replica has the new certificate."""
+"""How long the authorities before the current one stay trusted: until every replica has the new one."""
 
 MOST_RETIRED: Final = 3
 """Authorities beside the current one, so that repeated rotations do not pile up."""
@@ -172,8 +172,9 @@ def issue(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -
         subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool
     ) -> x509.CertificateBuilder:
         usage = x509.KeyUsage(
-            digital_signature=not ca, content_commitment=False, key_encipherment=False, data_encipherment=False,
-            key_agreement=False, key_cert_sign=ca, crl_sign=ca, encipher_only=False, decipher_only=False,
+            digital_signature=not ca, content_commitment=False, key_encipherment=False,
+            data_encipherment=False, key_agreement=False, key_cert_sign=ca, crl_sign=ca,
+            encipher_only=False, decipher_only=False,
         )  # fmt: skip
         return (
             x509.CertificateBuilder()

@@ -67,7 +67,7 @@ class WebhookServer:
 
         Args:
             address: to listen on; port 0 takes a free one.
-            review: answers a body, with the object that it is about and the path of the request. What it raises
+            review: answers a body, with the object that it is about and the path. What it raises
                 becomes status 500, and the API server then decides by the webhook's failurePolicy.
             failed: called with path and cause for each request that got no review: timeout, too_large,
                 error.
@@ -134,11 +134,15 @@ class WebhookServer:
             return
         began = time.monotonic()
         self._last = max(self._last, began)
-        while (now := time.monotonic()) - began < _LONGEST_END and (
-            self._active or now - self._last < _QUIET
-        ):
-            await asyncio.sleep(0.05)
+        while (left := self._left(began)) > 0:  # noqa: ASYNC110  each request moves the end
+            await asyncio.sleep(left)
         await runner.cleanup()
+
+    def _left(self, began: float) -> float:
+        """Seconds for which somebody may still call, of an end that began then."""
+        now = time.monotonic()
+        quiet = _QUIET if self._active else self._last + _QUIET - now
+        return min(quiet, began + _LONGEST_END - now)
 
     async def _handle(self, request: web.Request) -> web.Response:
         self._active += 1
@@ -174,7 +178,7 @@ class WebhookServer:
         async with self._turns.turn(subject.namespace):
             try:
                 answer = self._review(subject, body, path)
-            except Exception:
+            except Exception:  # noqa: BLE001  of ours or of a plugin: the API server decides
                 _log.exception("webhook %s: the review of %s/%s failed", path, *subject)
                 self._failed(path, "error")
                 return web.Response(status=500, text="internal error; the operator's log has the traceback\n")

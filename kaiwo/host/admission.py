@@ -106,8 +106,9 @@ class Webhooks:
             generation: of the KaiwoConfig.
         """
         state = self._certificates.state
-        status = "True" if state.well else "False"
-        return Condition(WEBHOOKS_SERVED, status, state.reason, state.message, generation)
+        return Condition(
+            WEBHOOKS_SERVED, "True" if state.well else "False", state.reason, state.message, generation
+        )
 
     def _health(self) -> tuple[bool, str]:
         """Ready as soon as requests are answered, so that the Service sends none before."""

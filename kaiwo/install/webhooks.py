@@ -1,4 +1,4 @@
-"""Renders the webhooks: Service, Secret, rights, and the configurations by which the API server calls them."""
+"""Renders the webhooks: Service, Secret, rights, and the configurations for the API server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, in
 from kaiwo.install.roles import API_VERSION as RBAC
 from kaiwo.install.roles import binding, cluster_binding
 from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
-from kaiwo.workload.labels import PREFIX
+from kaiwo.workload.labels import MANAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ CERTIFICATES: Final = "/certificates"
 TIMEOUT: Final = 5
 """Seconds that the API server waits for an answer."""
 
-_MANAGED: Final = f"{PREFIX}managed"
+
 _OWN_METADATA = "['managedFields', 'resourceVersion', 'generation']"
 
 
@@ -76,7 +76,7 @@ def webhook_variables(options: WebhookOptions) -> list[Object]:
 
 
 def webhook_rights(namespace: str, options: WebhookOptions) -> list[RenderedManifest]:
-    """Roles and the policy for what the operator keeps in order itself: one Secret and the trusted authorities.
+    """Roles and the policy for what the operator keeps in order: one Secret and the trusted authorities.
 
     Args:
         namespace: of the operator.
@@ -92,7 +92,7 @@ def webhook_rights(namespace: str, options: WebhookOptions) -> list[RenderedMani
             "verbs": ["get", "patch"],
         }
     ]
-    why = "the authorities that the API server trusts are kept right; a policy keeps all other fields as they are"
+    why = "the authorities that the API server trusts are kept right; a policy protects all other fields"
     found = [
         RenderedManifest(cluster_role, ((why,),)),
         cluster_binding(name, role=name, account=OPERATOR, namespace=namespace),
@@ -109,7 +109,7 @@ def webhook_rights(namespace: str, options: WebhookOptions) -> list[RenderedMani
             "verbs": ["get", "create", "patch"],
         }
     ]
-    why = "webhook certificates; with a name, create allows to make this one Secret again by a server-side apply"
+    why = "webhook certificates; create with a name allows no more than to make this one again"
     return [
         *found,
         RenderedManifest(role, ((why,),)),
@@ -242,7 +242,7 @@ def _validating(plugins: Plugins, namespace: str, where: Object, options: Webhoo
     ]
     if options.enforce_gpu_workloads:
         managed = _webhook("jobs.validate", VALIDATE_JOBS, namespace, where, _rules([JOB], "UPDATE"))
-        found.append(managed | {"objectSelector": {"matchLabels": {_MANAGED: "true"}}})
+        found.append(managed | {"objectSelector": {"matchLabels": {MANAGED: "true"}}})
     return found
 
 
@@ -255,13 +255,20 @@ def _mutating(plugins: Plugins, namespace: str, where: Object, options: WebhookO
         gpus = _requests_gpus(key for vendor in plugins.vendors for key in vendor.resource_keys)
         created, written = _rules([JOB], "CREATE"), _rules([JOB], "CREATE", "UPDATE")
         new_gpus = f"request.operation == 'CREATE' && {gpus}"
-        required = _webhook("gpu-jobs.mutate", MUTATE_JOBS, namespace, where, created, [("gpus", gpus)])
+        required = _webhook(
+            "gpu-jobs.mutate", MUTATE_JOBS, namespace, where, created, conditions=[("gpus", gpus)]
+        )
         others = _webhook(
-            "jobs.mutate", MUTATE_JOBS, namespace, where, written, [("not-a-new-gpu-job", f"!({new_gpus})")]
+            "jobs.mutate",
+            MUTATE_JOBS,
+            namespace,
+            where,
+            written,
+            conditions=[("not-a-new-gpu-job", f"!({new_gpus})")],
         )
         found += [
             required | {"failurePolicy": "Fail"},
-            others | {"objectSelector": {"matchLabels": {_MANAGED: "true"}}},
+            others | {"objectSelector": {"matchLabels": {MANAGED: "true"}}},
         ]
     return found
 
@@ -307,6 +314,7 @@ def _webhook(
     namespace: str,
     where: Object,
     rules: list[Object],
+    *,
     conditions: Sequence[tuple[str, str]] = (),
 ) -> Object:
     """One webhook; while the operator is away, what it reviews is written all the same."""

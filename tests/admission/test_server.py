@@ -122,7 +122,7 @@ async def test_an_old_tls_version_is_refused() -> None:
         two = Caller(served.url, served.certificates, maximum_version=ssl.TLSVersion.TLSv1_2)
         assert (await two.post(body()))[0] == 200
         await two.session.close()
-        with pytest.warns(DeprecationWarning):
+        with pytest.warns(DeprecationWarning, match="TLSv1"):
             one = Caller(
                 served.url,
                 served.certificates,
@@ -170,8 +170,7 @@ async def test_a_rotation_under_load_loses_no_request() -> None:
         results: list[int] = []
 
         async def load() -> None:
-            for _ in range(100):
-                results.append((await caller.post(body()))[0])
+            results.extend([(await caller.post(body()))[0] for _ in range(100)])
 
         loads = [asyncio.create_task(load()) for _ in range(10)]
         await asyncio.sleep(0.1)

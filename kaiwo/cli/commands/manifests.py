@@ -287,8 +287,8 @@ def _installation(
 
 
 def _webhooks(
-    on: bool,  # noqa: FBT001  an option as it was given
-    enforce: bool,  # noqa: FBT001
+    on: bool,
+    enforce: bool,
     identity: Identity | None,
     certificates: str | None,
 ) -> WebhookOptions | None:

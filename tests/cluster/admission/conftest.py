@@ -65,11 +65,13 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
+        """Accept connections."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Close all connections."""
         self._server.close()
         for task in self._tasks:
             task.cancel()
