@@ -122,7 +122,7 @@ def fits(tag: Tag, python: str, machine: str) -> bool:
 
 def constrained(text: str) -> dict[str, str]:
     """The versions in ``constraints.txt``, by normalized name."""
-    found = {}
+    found: dict[str, str] = {}
     for line in text.splitlines():
         requirement = line.partition("#")[0].strip()
         if requirement:

@@ -43,7 +43,7 @@ class Bill:
 
 def locked_versions(text: str) -> dict[str, str]:
     """The versions that a file of locked requirements has, by normalized name."""
-    found = {}
+    found: dict[str, str] = {}
     for line in text.splitlines():
         if line[:1].isalnum():
             name, _, rest = line.partition("==")

@@ -166,7 +166,7 @@ class Operator:
                 source.on_change(workloads.requeue_waiting)
         for controller in adoption_controllers(
             manager, self._registry,
-            namespace=settings.watch_namespace or None, excluded={SYSTEM_NAMESPACE, settings.namespace},
+            namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
         ):  # fmt: skip
             manager.add(controller)
         for plugin in plugins.loaded:

@@ -53,18 +53,18 @@ REFUSED_RETRY = 300.0
 
 
 def adoption_controllers(
-    manager: Manager, registry: Registry, *, namespace: str | None, excluded: Collection[str]
+    manager: Manager, registry: Registry, *, namespaces: tuple[str, ...], excluded: Collection[str]
 ) -> list[Controller]:
     """The controllers of all backends that adopt objects; none without one, and so no watch.
 
     Args:
         manager: reads and writes.
         registry: loaded declarations.
-        namespace: the only namespace to watch, None for all.
+        namespaces: the only namespaces to watch, empty for all.
         excluded: namespaces in which nothing is adopted.
     """
     return [
-        AdoptionController(manager, backend, registry, namespace=namespace, excluded=excluded).controller
+        AdoptionController(manager, backend, registry, namespaces=namespaces, excluded=excluded).controller
         for backend in registry.backends
         if backend.built and backend.adoption is not None
     ]
@@ -83,7 +83,7 @@ class AdoptionController:
         backend: Backend,
         registry: Registry,
         *,
-        namespace: str | None,
+        namespaces: tuple[str, ...],
         excluded: Collection[str],
     ) -> None:
         """Set up; see :func:`adoption_controllers`."""
@@ -95,8 +95,8 @@ class AdoptionController:
         self._reported: dict[Key, tuple[str, NotAdopted]] = {}
         watches = [
             # The backend watches all objects of the kind anyway; one without the label costs a lookup.
-            Watch(backend.child, self._of_object, Projection(owned_fields=(OWNERS,)), namespace=namespace),
-            Watch(self._workloads, self._of_workload, namespace=namespace),
+            Watch(backend.child, self._of_object, Projection(owned_fields=(OWNERS,)), namespaces=namespaces),
+            Watch(self._workloads, self._of_workload, namespaces=namespaces),
         ]
         self.controller = Controller(f"adoption of {backend.name}", watches, self.reconcile, workers=WORKERS)
 
@@ -143,8 +143,9 @@ class AdoptionController:
         Returns:
             Seconds after which to do it again without an event, None for never.
         """
-        if self._backend.child in self._manager.unreadable or self._workloads in self._manager.unreadable:
-            return STALE_RETRY  # nothing is known of what cannot be listed
+        for denied in (self._manager.unreadable.get(where, {}) for where in ("", key.namespace)):
+            if self._backend.child in denied or self._workloads in denied:
+                return STALE_RETRY  # nothing is known of what cannot be listed
         entry = self._manager.cache.get(self._backend.child, key.namespace, key.name)
         found = self._manager.cache.get(self._workloads, key.namespace, key.name)
         step = decide(
