@@ -63,6 +63,10 @@ class WebhookOptions:
     certificates: str = ""
 
 
+EVERY_WEBHOOK: Final = WebhookOptions(enforce_gpu_workloads=True, identity="set")
+"""Options with which every object is rendered that there may be."""
+
+
 def webhook_variables(options: WebhookOptions) -> list[Object]:
     """The environment variables of the operator."""
     found = {"KAIWO_WEBHOOKS": "true", "KAIWO_WEBHOOK_ADDRESS": f":{PORT}"}
@@ -223,22 +227,20 @@ def _namespaces(namespace: str, workload_namespaces: Sequence[str]) -> Object:
 
 
 def _validating(plugins: Plugins, namespace: str, where: Object, options: WebhookOptions) -> list[Object]:
-    configurations = [KAIWO_CONFIG, *(kind.resource for kind in plugins.kinds())]
+    workloads = _rules(WORKLOADS.values(), "CREATE", "UPDATE")
+    configurations = _rules(
+        [KAIWO_CONFIG, *(kind.resource for kind in plugins.kinds())], "CREATE", "UPDATE"
+    )
+    restricted = [
+        *where["matchExpressions"],
+        {"key": ALLOW_PRIVILEGED, "operator": "NotIn", "values": ["true"]},
+    ]
     found = [
+        _webhook("workloads.validate", VALIDATE_WORKLOADS, namespace, where, workloads),
         _webhook(
-            "workloads.validate",
-            VALIDATE_WORKLOADS,
-            namespace,
-            where,
-            _rules(WORKLOADS.values(), "CREATE", "UPDATE"),
+            "templates.validate", VALIDATE_TEMPLATES, namespace, {"matchExpressions": restricted}, workloads
         ),
-        _webhook(
-            "configurations.validate",
-            VALIDATE_CONFIGURATIONS,
-            namespace,
-            where,
-            _rules(configurations, "CREATE", "UPDATE"),
-        ),
+        _webhook("configurations.validate", VALIDATE_CONFIGURATIONS, namespace, where, configurations),
     ]
     if options.enforce_gpu_workloads:
         managed = _webhook("jobs.validate", VALIDATE_JOBS, namespace, where, _rules([JOB], "UPDATE"))

@@ -351,7 +351,10 @@ def _print_uninstall(loaded: Plugins, installation: InstallOptions) -> None:
     from kaiwo.install.inventory import installed_objects
 
     found = []
-    for item in installed_objects(loaded, installation.namespace, installation.workload_namespaces):
+    objects = installed_objects(
+        loaded, installation.namespace, installation.workload_namespaces, installation.webhooks
+    )
+    for item in objects:
         metadata = {"name": item.name, **({"namespace": item.namespace} if item.namespace else {})}
         resource = item.resource
         found.append({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
