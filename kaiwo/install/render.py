@@ -12,6 +12,7 @@ from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
 from kaiwo.install.user_roles import user_roles
+from kaiwo.install.webhooks import WebhookOptions, webhook_objects, webhook_rights
 from kaiwo.install.workload_policy import workload_policy
 from kaiwo.install.write_policy import write_policy
 
@@ -49,6 +50,7 @@ class InstallOptions:
         restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
         plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
         restricted: what workloads may name only with a right to it, in every namespace.
+        webhooks: what the webhooks do; None for none.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -59,6 +61,7 @@ class InstallOptions:
     restrict_namespace: bool = False
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     restricted: tuple[Restriction, ...] = ()
+    webhooks: WebhookOptions | None = None
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -70,13 +73,14 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
         installation: namespace and images.
     """
     chosen = set(parts)
-    where = installation.namespace
+    where, webhooks = installation.namespace, installation.webhooks
     found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
         found += operator_roles(
             plugins, where, installation.workload_namespaces, installation.plugin_settings
         )
-        found += write_policy(where)
+        found += webhook_rights(where, webhooks) if webhooks else []
+        found += write_policy(where, own_certificates=bool(webhooks and not webhooks.certificates))
         found += workload_policy(plugins.backends, where, installation.restricted)
         found += user_roles(plugins, where)
     if "operator" in chosen:
@@ -86,7 +90,10 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             installation.image,
             installation.workload_namespaces,
             replicas=installation.replicas,
+            webhooks=webhooks,
         )
+        if webhooks:
+            found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)
     if "scheduler" in chosen:
         found += scheduler_objects(
             plugins, where, installation.scheduler_image, replicas=installation.replicas

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kaiwo.install.render import InstallOptions, Part
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
+    from kaiwo.install.webhooks import Identity, WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
@@ -37,6 +38,8 @@ _UNINSTALL_NOTE = """\
 # What kaiwo uninstall deletes of this installation, in this order. It also removes the queues, labels and
 # taints that Kaiwo wrote, and the CRDs with all their objects: kaiwo uninstall --dry-run shows these.
 """
+
+_LONGEST_NAME = 253  # characters of a Secret's name
 
 _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
@@ -83,6 +86,24 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
     help="Let workloads in every namespace name these only with a right to them; may be given several times.",
 )
 @click.option(
+    "--webhooks", is_flag=True, help="Let the operator serve admission webhooks, with their rights."
+)
+@click.option(
+    "--enforce-gpu-workloads",
+    is_flag=True,
+    help="Put plain Jobs that request GPUs under Kaiwo's management; with --webhooks.",
+)
+@click.option(
+    "--identity",
+    type=click.Choice(["off", "set", "check"]),
+    help="Set spec.user of workloads to the authenticated user, or refuse another (off); with --webhooks.",
+)
+@click.option(
+    "--webhook-certificates",
+    metavar="SECRET",
+    help="With tls.crt, tls.key and ca.crt (default: the operator signs its own); with --webhooks.",
+)
+@click.option(
     "--kaiwoconfig",
     type=click.Path(dir_okay=False, exists=True),
     metavar="FILE",
@@ -110,6 +131,10 @@ def manifests(
     scheduler_image: str | None,
     replicas: int | None,
     restricted: tuple[Restriction, ...],
+    webhooks: bool,
+    enforce_gpu_workloads: bool,
+    identity: Identity | None,
+    webhook_certificates: str | None,
     kaiwoconfig: str | None,
     previous: str | None,
     from_cluster: bool,
@@ -146,6 +171,7 @@ def manifests(
         replicas=replicas or REPLICAS,
         restrict_namespace=pod_security,
         restricted=restricted,
+        webhooks=_webhooks(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
     )
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
@@ -260,6 +286,33 @@ def _installation(
     )
 
 
+def _webhooks(
+    on: bool,
+    enforce: bool,
+    identity: Identity | None,
+    certificates: str | None,
+) -> WebhookOptions | None:
+    """What the webhooks do; None for none."""
+    from kaiwo.api.name_rules import NameRule
+    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
+    from kaiwo.install.webhooks import WebhookOptions
+
+    given = {
+        "--enforce-gpu-workloads": enforce,
+        "--identity": identity not in (None, "off"),
+        "--webhook-certificates": certificates is not None,
+    }
+    if not on:
+        for option, used in given.items():
+            if used:
+                raise Failure(f"{option} needs --webhooks", "add --webhooks", code=USAGE)
+        return None
+    rule = NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN])
+    if certificates is not None and (problem := rule.problem(certificates)):
+        raise Failure(f"--webhook-certificates: {problem}", "give the name of a Secret", code=USAGE)
+    return WebhookOptions(enforce, identity or "off", certificates or "")
+
+
 def _plugins(names: str | None) -> Plugins:
     """The selected plugins.
 
@@ -298,7 +351,10 @@ def _print_uninstall(loaded: Plugins, installation: InstallOptions) -> None:
     from kaiwo.install.inventory import installed_objects
 
     found = []
-    for item in installed_objects(loaded, installation.namespace, installation.workload_namespaces):
+    objects = installed_objects(
+        loaded, installation.namespace, installation.workload_namespaces, installation.webhooks
+    )
+    for item in objects:
         metadata = {"name": item.name, **({"namespace": item.namespace} if item.namespace else {})}
         resource = item.resource
         found.append({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})

@@ -254,6 +254,26 @@ class SnapshotReader:
         )
         return Snapshot(workload, choice, facts)
 
+    def facts_for_new(self, namespace: str, now: datetime) -> Facts:
+        """What is known about a workload that does not exist yet.
+
+        Args:
+            namespace: of the workload.
+            now: the time, UTC.
+        """
+        settings = self._settings_of()
+        return Facts(
+            now=now,
+            config=self._config.current,
+            nodes=self._cluster.nodes,
+            priority_classes=self._cluster.priority_classes,
+            storage_classes=self._cluster.storage_classes,
+            served=self._served,
+            queue_facts=self._queue_facts(namespace, (), (), settings, now),
+            missing_queue=self._config.missing_queue,
+            settings=settings,
+        )
+
     def _unreported_child(self, workload: Workload, backend: Backend | None) -> Workload | None:
         """The workload with the child in its status that another backend made before the status was written.
 
