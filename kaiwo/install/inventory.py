@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.kaiwoconfig import HISTORY
-from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, Resource
+from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE, Resource
 from kaiwo.install.render import PARTS, InstallOptions, render
 from kaiwo.install.rendered_manifest import OPERATOR, SCHEDULER, installed_name
 
@@ -18,11 +18,21 @@ _ADMISSION = "admissionregistration.k8s.io"
 
 ROLE_BINDING: Final = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 
+WEBHOOK_CONFIGURATIONS: Final = tuple(
+    Resource(_ADMISSION, "v1", kind, f"{kind.lower()}s", namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+)
+"""Kinds by which the API server calls the operator; without them no request waits for it."""
+
 _KINDS: Final = {
     resource.kind: resource
     for resource in (
-        CONFIG_MAP,
+        *WEBHOOK_CONFIGURATIONS,
         DEPLOYMENT,
+        CONFIG_MAP,
+        SECRET,
+        SERVICE,
+        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
@@ -42,6 +52,9 @@ _KINDS: Final = {
     )
 }
 """Kinds of rendered objects, by name."""
+
+LABELLED_KINDS: Final = tuple(_KINDS.values())
+"""Kinds of objects that belong to an installation by their labels, programs first."""
 
 
 @dataclass(frozen=True, slots=True)
