@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.admission import names
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE, Resource
 from kaiwo.install.render import PARTS, InstallOptions, render
@@ -53,6 +54,9 @@ _KINDS: Final = {
 }
 """Kinds of rendered objects, by name."""
 
+_CERTIFICATE: Final = (SECRET, names.SECRET)
+"""What an operator keeps its certificates of webhooks in."""
+
 LABELLED_KINDS: Final = tuple(_KINDS.values())
 """Kinds of objects that belong to an installation by their labels, programs first."""
 
@@ -76,7 +80,7 @@ class InstalledObject:
     @property
     def is_kept_by_program(self) -> bool:
         """Whether a program made it, so that it has no labels of the installation."""
-        return self.resource == LEASE or self.is_history
+        return self.resource == LEASE or self.is_history or (self.resource, self.name) == _CERTIFICATE
 
     @property
     def is_history(self) -> bool:
@@ -85,7 +89,7 @@ class InstalledObject:
 
 
 def installed_objects(
-    plugins: Plugins, installation: str, workload_namespace: str = ""
+    plugins: Plugins, installation: str, workload_namespaces: tuple[str, ...] = ()
 ) -> list[InstalledObject]:
     """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and what the programs keep beside it.
 
@@ -94,9 +98,9 @@ def installed_objects(
     Args:
         plugins: loaded plugins.
         installation: the namespace of the installation.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run; empty for all.
     """
-    options = InstallOptions(namespace=installation, workload_namespace=workload_namespace)
+    options = InstallOptions(namespace=installation, workload_namespaces=workload_namespaces)
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [
         InstalledObject(
@@ -113,6 +117,7 @@ def installed_objects(
         *found,
         *(InstalledObject(LEASE, installation, name, name) for name in (OPERATOR, SCHEDULER)),
         InstalledObject(CONFIG_MAP, installation, HISTORY, OPERATOR),
+        InstalledObject(SECRET, installation, names.SECRET, OPERATOR),
     ]
 
 
