@@ -24,13 +24,14 @@ ROLE_BINDING: Final = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 _KINDS: Final = {
     resource.kind: resource
     for resource in (
-        CONFIG_MAP,
+        *CONFIGURATIONS,
         DEPLOYMENT,
-        Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
-        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        CONFIG_MAP,
         SECRET,
         SERVICE,
-        *CONFIGURATIONS,
+        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+        Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,
         Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
@@ -48,6 +49,9 @@ _KINDS: Final = {
     )
 }
 """Kinds of rendered objects, by name."""
+
+LABELLED_KINDS: Final = tuple(_KINDS.values())
+"""Kinds of objects that belong to an installation by their labels, programs first."""
 
 
 @dataclass(frozen=True, slots=True)
