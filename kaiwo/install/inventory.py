@@ -24,6 +24,7 @@ _KINDS: Final = {
         CONFIG_MAP,
         DEPLOYMENT,
         Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,
@@ -83,7 +84,9 @@ def installed_objects(
         installation: the namespace of the installation.
         workload_namespace: the only namespace whose workloads run; empty for all.
     """
-    options = InstallOptions(namespace=installation, workload_namespace=workload_namespace)
+    options = InstallOptions(
+        namespace=installation, workload_namespace=workload_namespace, network_policy=True
+    )
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [
         InstalledObject(

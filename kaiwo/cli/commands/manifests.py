@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.pod_options import PodOptions
     from kaiwo.install.render import InstallOptions, Part
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
@@ -37,6 +38,8 @@ _UNINSTALL_NOTE = """\
 # What kaiwo uninstall deletes of this installation, in this order. It also removes the queues, labels and
 # taints that Kaiwo wrote, and the CRDs with all their objects: kaiwo uninstall --dry-run shows these.
 """
+
+_LONGEST_NAME = 253  # characters of an object's name
 
 _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
@@ -73,6 +76,31 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
     help="Pods of the operator, and of the scheduler (2); one of them leads.",
 )
 @click.option(
+    "--priority-class",
+    metavar="NAME",
+    help="Of the pods of operator and scheduler (system-cluster-critical); '' for none.",
+)
+@click.option(
+    "--image-pull-secret",
+    "pull_secrets",
+    multiple=True,
+    metavar="NAME",
+    help="Secret with credentials for the images; may be given several times.",
+)
+@click.option(
+    "--network-policy",
+    is_flag=True,
+    help="Limit the traffic of operator and scheduler to their ports, the API server and DNS.",
+)
+@click.option(
+    "--api-server-port",
+    "api_server_ports",
+    multiple=True,
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where the API server listens (443 and 6443); with --network-policy; may be given several times.",
+)
+@click.option(
     "--restrict",
     "restricted",
     multiple=True,
@@ -106,6 +134,10 @@ def manifests(
     image: str | None,
     scheduler_image: str | None,
     replicas: int | None,
+    priority_class: str | None,
+    pull_secrets: tuple[str, ...],
+    network_policy: bool,
+    api_server_ports: tuple[int, ...],
     restricted: tuple[Restriction, ...],
     kaiwoconfig: str | None,
     previous: str | None,
@@ -143,6 +175,9 @@ def manifests(
         replicas=replicas or REPLICAS,
         restrict_namespace=pod_security,
         restricted=restricted,
+        pods=_pods(priority_class, pull_secrets),
+        network_policy=network_policy,
+        api_server_ports=_api_server_ports(network_policy, api_server_ports),
     )
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
@@ -238,6 +273,30 @@ def _installation(
         scheduler_image or SCHEDULER_IMAGE,
         watch_namespace or "",
     )
+
+
+def _pods(priority_class: str | None, pull_secrets: tuple[str, ...]) -> PodOptions:
+    """Options of the pods; names are those of Kubernetes objects."""
+    from kaiwo.api.name_rules import NameRule
+    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
+    from kaiwo.install.deployment import PRIORITY_CLASS
+    from kaiwo.install.pod_options import PodOptions
+
+    rule = NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN])
+    named = [("--image-pull-secret", name) for name in pull_secrets]
+    named += [("--priority-class", priority_class)] if priority_class else []
+    for option, name in named:
+        if problem := rule.problem(name):
+            raise Failure(f"{option}: {problem}", "give the name of an object", code=USAGE)
+    return PodOptions(PRIORITY_CLASS if priority_class is None else priority_class, pull_secrets)
+
+
+def _api_server_ports(network_policy: bool, ports: tuple[int, ...]) -> tuple[int, ...]:
+    from kaiwo.install.network_policy import API_SERVER_PORTS
+
+    if ports and not network_policy:
+        raise Failure("--api-server-port needs --network-policy", "add --network-policy", code=USAGE)
+    return tuple(dict.fromkeys(ports)) or API_SERVER_PORTS
 
 
 def _plugins(names: str | None) -> Plugins:

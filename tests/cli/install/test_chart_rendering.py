@@ -46,6 +46,9 @@ class Choices:
     watch: tuple[str, ...] = ()
     restrict: tuple[str, ...] = ()
     settings: dict[str, dict[str, bool]] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    priority_class: str = "system-cluster-critical"
+    pull_secrets: tuple[str, ...] = ()
 
     def values(self) -> Object:
         """The values of the chart."""
@@ -57,6 +60,9 @@ class Choices:
             "watchNamespaces": list(self.watch),
             "restrict": list(self.restrict),
             "kaiwoConfig": {"plugins": self.settings} if self.settings else {},
+            "networkPolicy": {"enabled": True, "apiServerPorts": list(self.ports)} if self.ports else {},
+            "priorityClassName": self.priority_class,
+            "imagePullSecrets": list(self.pull_secrets),
             **{part: {"enabled": part in self.parts} for part in PARTS},
         }
 
@@ -68,6 +74,11 @@ class Choices:
             found += ["--watch-namespace", name]
         for name in self.restrict:
             found += ["--restrict", name]
+        for name in self.pull_secrets:
+            found += ["--image-pull-secret", name]
+        for port in self.ports:
+            found += ["--api-server-port", str(port)]
+        found += ["--priority-class", self.priority_class, *(["--network-policy"] if self.ports else [])]
         return found
 
 
@@ -160,6 +171,10 @@ TABLE = {
     "a setting that is off": Choices(settings={"kueue": {"labelNamespaces": False}}),
     "a namespace that looks like a number": Choices(namespace="123", parts=("rbac", "operator")),
     "one pod": Choices(replicas=1),
+    "network policies": Choices(ports=(443, 16443)),
+    "pull secrets": Choices(pull_secrets=("one", "other.example")),
+    "no priority class": Choices(priority_class=""),
+    "another priority class": Choices(priority_class="high"),
 }
 
 
@@ -182,6 +197,9 @@ def test_both_ways_install_the_same(same: Callable[[Choices], Any], choices: Cho
             lambda names: tuple(sorted(names))
         ),
         settings=st.sampled_from([{}, {"kueue": {"labelNamespaces": False}}]),
+        ports=st.sets(st.sampled_from([443, 6443])).map(lambda ports: tuple(sorted(ports))),
+        priority_class=st.sampled_from(["", "high"]),
+        pull_secrets=st.sets(st.sampled_from(["one", "other"])).map(lambda names: tuple(sorted(names))),
     )
 )
 def test_both_ways_install_the_same_for_random_choices(
@@ -200,6 +218,7 @@ def test_both_ways_install_the_same_for_random_choices(
         ("image=not an image", "/image"),
         ("watchNamespaces={Team_1}", "/watchNamespaces/0"),
         ("restrict={queue}", "/restrict/0"),
+        ("networkPolicy.apiServerPorts={https}", "/networkPolicy/apiServerPorts/0"),
         ("crds.enabled=maybe", "/crds/enabled"),
         ("operator.resource=1", "'resource' not allowed"),
         ("plugin={batch_job}", "'plugin' not allowed"),
