@@ -56,7 +56,7 @@ class _Range:
 
 
 _RANGES: Final[dict[object, _Range]] = {
-    WATCHED: _Range(".Values.watchNamespaces", "$namespace"),
+    WATCHED: _Range(".Values.watchNamespaces | sortAlpha", "$namespace"),
     PULL_SECRET: _Range(".Values.imagePullSecrets", "$secret"),
     PORT: _Range(".Values.networkPolicy.apiServerPorts", "$port"),
 }

@@ -163,7 +163,7 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
         namespace=NAMESPACE,
         image=IMAGE,
         scheduler_image=SCHEDULER_IMAGE,
-        workload_namespace=WATCHED if "watchNamespaces" in choice else "",
+        workload_namespaces=(WATCHED,) if "watchNamespaces" in choice else (),
         replicas=REPLICAS,
         plugin_settings=sections,
         restricted=tuple(name for name in RESTRICTIONS if f"restrict-{name}" in choice),

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from charts.generate.switches import plugin_names, settings
+from kaiwo.host.settings import MOST_NAMESPACES
 from kaiwo.install.deployment import PRIORITY_CLASS
 from kaiwo.install.network_policy import API_SERVER_PORTS
 from kaiwo.install.render import OPERATOR_IMAGE, REPLICAS, SCHEDULER_IMAGE
 from kaiwo.install.restrictions import RESTRICTIONS
+from kaiwo.install.write_policy import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,9 +90,13 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value(
             "watchNamespaces",
             [],
-            {**distinct, "items": _string(_PATTERN_OF_NAMESPACES)},
-            "The only namespaces whose workloads run; the operator has rights to workloads there alone. "
-            "Empty for all namespaces. The namespaces must exist.",
+            {
+                **distinct,
+                "maxItems": MOST_NAMESPACES,
+                "items": {**_string(_PATTERN_OF_NAMESPACES), "not": {"const": SYSTEM_NAMESPACE}},
+            },
+            "The only namespaces whose workloads run; the operator has rights to namespaced objects there "
+            "alone. Empty for all namespaces. The namespaces must exist.",
             "--watch-namespace",
         ),
         Value(

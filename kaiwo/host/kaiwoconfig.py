@@ -190,7 +190,7 @@ class ConfigController:
         )
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
         self.controller = Controller("kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY])
-        manager.on_unreadable_change(lambda: self.controller.enqueue(KEY))
+        manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:

@@ -43,6 +43,7 @@ from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners
+from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.host.workload_metrics import WorkloadMetrics
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 APPLIED = "kaiwo.silogen.ai/applied"
+
+SYSTEM_NAMESPACE = "kube-system"
 
 
 class Operator:
@@ -116,7 +119,8 @@ class Operator:
 
     def _wire(self) -> None:
         manager, settings, plugins = self._manager, self._settings, self._plugins
-        manager.watch(Watch(NODE, projection=NODE_PROJECTION))
+        if self._registry.vendors:  # only vendors have the right to read nodes
+            manager.watch(Watch(NODE, projection=NODE_PROJECTION))
         manager.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
         manager.watch(Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION))
         manager.watch(Watch(KAIWO_CONFIG))
@@ -151,12 +155,17 @@ class Operator:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
                 on_transition=self._transition, planning=self._limit.planning, workers=settings.workers,
-                namespace=settings.watch_namespace or None,
+                namespaces=settings.watch_namespace,
             )  # fmt: skip
             manager.add(workloads.controller)
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+        for controller in adoption_controllers(
+            manager, self._registry,
+            namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
+        ):  # fmt: skip
+            manager.add(controller)
         for plugin in plugins.loaded:
             for extra in plugin.controllers:
                 module, _, name = extra.build.partition(":")
@@ -167,7 +176,7 @@ class Operator:
                         config=lambda: self._config.current,
                         settings=functools.partial(self._settings_named, plugin.name),
                         on_config_change=self._config.on_change,
-                        namespace=settings.watch_namespace or None,
+                        namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip

@@ -73,7 +73,7 @@ class InstalledObject:
 
 
 def installed_objects(
-    plugins: Plugins, installation: str, workload_namespace: str = ""
+    plugins: Plugins, installation: str, workload_namespaces: tuple[str, ...] = ()
 ) -> list[InstalledObject]:
     """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and what the programs keep beside it.
 
@@ -82,10 +82,10 @@ def installed_objects(
     Args:
         plugins: loaded plugins.
         installation: the namespace of the installation.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run; empty for all.
     """
     options = InstallOptions(
-        namespace=installation, workload_namespace=workload_namespace, network_policy=True
+        namespace=installation, workload_namespaces=workload_namespaces, network_policy=True
     )
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [

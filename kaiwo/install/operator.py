@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
@@ -11,14 +11,19 @@ from kaiwo.plugin.commands import Command
 from kaiwo.plugin.selection import NAMES_VARIABLE, normalised
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
 
 _PORT = 8080
 
+WATCH_VARIABLE: Final = "KAIWO_WATCH_NAMESPACE"
+"""Names the only namespaces whose workloads run, separated by commas."""
+
 
 def operator_deployment(
-    plugins: Plugins, namespace: str, image: str, workload_namespace: str = "", *, replicas: int
+    plugins: Plugins, namespace: str, image: str, workload_namespaces: Sequence[str] = (), *, replicas: int
 ) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
@@ -26,7 +31,7 @@ def operator_deployment(
         plugins: loaded plugins.
         namespace: of the operator.
         image: holds ``kaiwo`` and these plugins.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run; empty for all.
         replicas: number of pods.
     """
     container: Object = {
@@ -46,7 +51,11 @@ def operator_deployment(
             },
             {"name": "KAIWO_METRICS_ADDRESS", "value": f":{_PORT}"},
             {"name": "KAIWO_LOG_FORMAT", "value": "json"},
-            *([{"name": "KAIWO_WATCH_NAMESPACE", "value": workload_namespace}] if workload_namespace else []),
+            *(
+                [{"name": WATCH_VARIABLE, "value": ",".join(workload_namespaces)}]
+                if workload_namespaces
+                else []
+            ),
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),

@@ -46,7 +46,7 @@ class InstallOptions:
         namespace: of operator and scheduler.
         image: of the operator.
         scheduler_image: of the scheduler.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run, sorted; empty for all.
         replicas: pods of the operator, and of the scheduler.
         restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
         plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
@@ -59,7 +59,7 @@ class InstallOptions:
     namespace: str = DEFAULT_NAMESPACE
     image: str = OPERATOR_IMAGE
     scheduler_image: str = SCHEDULER_IMAGE
-    workload_namespace: str = ""
+    workload_namespaces: tuple[str, ...] = ()
     replicas: int = REPLICAS
     restrict_namespace: bool = False
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -81,7 +81,9 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     where = installation.namespace
     found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
-        found += operator_roles(plugins, where, installation.workload_namespace, installation.plugin_settings)
+        found += operator_roles(
+            plugins, where, installation.workload_namespaces, installation.plugin_settings
+        )
         found += write_policy(where)
         found += workload_policy(plugins.backends, where, installation.restricted)
         found += user_roles(plugins, where)
@@ -90,7 +92,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             plugins,
             where,
             installation.image,
-            installation.workload_namespace,
+            installation.workload_namespaces,
             replicas=installation.replicas,
         )
     if "scheduler" in chosen:

@@ -145,10 +145,10 @@ def test_a_setting_that_is_off_drops_its_right(cli: Cli, home: Path) -> None:
     assert "kaiwo-operator-labels" not in without
 
 
-def can_i(text: str, role: str = "kaiwo-operator") -> list[str]:
-    """What a rendered ClusterRole allows, one ``resource.group/subresource verb`` a line."""
+def can_i(text: str, role: str = "kaiwo-operator", kind: str = "ClusterRole") -> list[str]:
+    """What a rendered role allows, one ``resource.group/subresource verb`` a line."""
     found = []
-    for rule in find(text, "ClusterRole", f"{role}.kaiwo-system")["rules"]:
+    for rule in find(text, kind, f"{role}.kaiwo-system")["rules"]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 plural, slash, subresource = resource.partition("/")

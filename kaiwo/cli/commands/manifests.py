@@ -55,8 +55,11 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 @click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
 @click.option(
     "--watch-namespace",
-    metavar="NAME",
-    help="The only namespace whose workloads run; the operator has rights to workloads there alone.",
+    "watch_namespaces",
+    multiple=True,
+    metavar="NAMES",
+    help="The only namespaces whose workloads run, comma-separated; the operator has rights to namespaced "
+    "objects there alone. May be given several times.",
 )
 @click.option(
     "--pod-security",
@@ -129,7 +132,7 @@ def manifests(
     parts: tuple[str, ...],
     names: str | None,
     namespace: str | None,
-    watch_namespace: str | None,
+    watch_namespaces: tuple[str, ...],
     pod_security: bool,
     image: str | None,
     scheduler_image: str | None,
@@ -171,7 +174,7 @@ def manifests(
             "--from-cluster changes nothing of the part operator", "leave --from-cluster out", code=USAGE
         )
     installation = replace(
-        _installation(namespace or kit.settings().namespace, watch_namespace, image, scheduler_image),
+        _installation(namespace or kit.settings().namespace, watch_namespaces, image, scheduler_image),
         replicas=replicas or REPLICAS,
         restrict_namespace=pod_security,
         restricted=restricted,
@@ -251,15 +254,32 @@ def _plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _installation(
-    namespace: str | None, watch_namespace: str | None, image: str | None, scheduler_image: str | None
+    namespace: str | None, watch_namespaces: Sequence[str], image: str | None, scheduler_image: str | None
 ) -> InstallOptions:
     from kaiwo.api.name_rules import PLAIN
+    from kaiwo.host.settings import MOST_NAMESPACES
     from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
     from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
+    from kaiwo.install.write_policy import SYSTEM_NAMESPACE
 
-    for option, name in (("--namespace", namespace), ("--watch-namespace", watch_namespace)):
+    watched = sorted({name for part in watch_namespaces for name in part.replace(" ", "").split(",") if name})
+    for option, name in (("--namespace", namespace), *(("--watch-namespace", name) for name in watched)):
         if name and (problem := PLAIN.problem(name)):
             raise Failure(f"{option}: {problem}", "give the name of a namespace", code=USAGE)
+    if len(watched) > MOST_NAMESPACES:
+        raise Failure(
+            f"--watch-namespace: at most {MOST_NAMESPACES} namespaces can be watched one by one, got "
+            f"{len(watched)}",
+            "leave the option out to watch all",
+            code=USAGE,
+        )
+    own = namespace or DEFAULT_NAMESPACE
+    if reserved := sorted({SYSTEM_NAMESPACE, own}.intersection(watched)):
+        raise Failure(
+            f"--watch-namespace: the operator writes nothing to {reserved[0]}",
+            "name the namespaces in which users work",
+            code=USAGE,
+        )
     for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
         if value is not None and not _IMAGE.fullmatch(value):
             raise Failure(
@@ -268,10 +288,10 @@ def _installation(
                 code=USAGE,
             )
     return InstallOptions(
-        namespace or DEFAULT_NAMESPACE,
+        own,
         image or OPERATOR_IMAGE,
         scheduler_image or SCHEDULER_IMAGE,
-        watch_namespace or "",
+        tuple(watched),
     )
 
 
@@ -337,7 +357,7 @@ def _print_uninstall(loaded: Plugins, installation: InstallOptions) -> None:
     from kaiwo.install.inventory import installed_objects
 
     found = []
-    for item in installed_objects(loaded, installation.namespace, installation.workload_namespace):
+    for item in installed_objects(loaded, installation.namespace, installation.workload_namespaces):
         metadata = {"name": item.name, **({"namespace": item.namespace} if item.namespace else {})}
         resource = item.resource
         found.append({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})

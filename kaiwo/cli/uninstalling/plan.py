@@ -12,6 +12,7 @@ from kaiwo.cli.failures import Failure
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from kaiwo.install.inventory import ROLE_BINDING, installed_objects, old_name
+from kaiwo.install.operator import WATCH_VARIABLE
 from kaiwo.install.rendered_manifest import INSTANCE, OPERATOR, SCHEDULER, installed_name
 from kaiwo.install.roles import WORKLOAD_ROLE
 from kaiwo.plugin.removals import Removal
@@ -29,7 +30,6 @@ WorkloadChoice: TypeAlias = Literal["delete", "hand-over"]
 """What becomes of workloads: deleted with everything they own, or their objects stay without them."""
 
 _NAME, _PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
-_WATCH = "KAIWO_WATCH_NAMESPACE"
 _SHOWN = 5
 
 
@@ -39,17 +39,17 @@ class OperatorFact:
 
     Attributes:
         namespace: of the installation.
-        watched: the only namespace whose workloads it runs; empty for all.
+        watched: the only namespaces whose workloads it runs; empty for all.
         plugins: names of its plugins.
     """
 
     namespace: str
-    watched: str
+    watched: tuple[str, ...]
     plugins: tuple[str, ...]
 
     def runs(self, namespace: str) -> bool:
         """Whether it runs the workloads of a namespace."""
-        return self.watched in ("", namespace)
+        return not self.watched or namespace in self.watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,9 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
     """
     operators = [operator_fact(obj) for obj in await _operators(client)]
     here = next((item for item in operators if item.namespace == request.namespace), None)
-    mine = here or OperatorFact(request.namespace, await _bound_namespace(client, request.namespace), ())
+    # Also those that were taken from the list: applying roles anew deletes none.
+    bound = await _bound_namespaces(client, request.namespace)
+    mine = here or OperatorFact(request.namespace, bound, ())
     others = [item for item in operators if item.namespace != request.namespace]
     _require_plugins(mine, plugins)
     shared = bool(others) or request.operator_only
@@ -117,7 +119,7 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
     handed_over = bool(workloads) and request.workloads == "hand-over"
     everything = not shared and not handed_over
     notes = _notes(request, others, handed_over=handed_over)
-    items = installed_objects(plugins, request.namespace, mine.watched)
+    items = installed_objects(plugins, request.namespace, tuple(sorted({*mine.watched, *bound})))
     if handed_over:
         items = [item for item in items if item.app != SCHEDULER]
     if handed_over or request.operator_only:
@@ -139,7 +141,8 @@ def operator_fact(deployment: Object) -> OperatorFact:
     containers = deployment["spec"]["template"]["spec"]["containers"]
     env = {entry["name"]: entry.get("value", "") for entry in containers[0].get("env", ())}
     names = [PluginReference.parse(part).name for part in env.get(NAMES_VARIABLE, "").split(",") if part]
-    return OperatorFact(deployment["metadata"]["namespace"], env.get(_WATCH, ""), tuple(names))
+    watched = tuple(part.strip() for part in env.get(WATCH_VARIABLE, "").split(",") if part.strip())
+    return OperatorFact(deployment["metadata"]["namespace"], watched, tuple(names))
 
 
 async def marks(client: Client, plugins: Plugins) -> list[Removal]:
@@ -159,12 +162,12 @@ async def _operators(client: Client) -> list[Object]:
     return [obj async for obj in client.list(DEPLOYMENT, label_selector=selector)]
 
 
-async def _bound_namespace(client: Client, installation: str) -> str:
-    """The only namespace whose workloads an operator ran whose Deployment is gone; empty for all."""
+async def _bound_namespaces(client: Client, installation: str) -> tuple[str, ...]:
+    """The chosen namespaces in which an operator has rights, in their order; none where it had all."""
     name = installed_name(WORKLOAD_ROLE, installation)
     bound = client.list(ROLE_BINDING, label_selector=f"{INSTANCE}={installation}")
-    return await anext(
-        (obj["metadata"]["namespace"] async for obj in bound if obj["metadata"]["name"] == name), ""
+    return tuple(
+        sorted([obj["metadata"]["namespace"] async for obj in bound if obj["metadata"]["name"] == name])
     )
 
 
@@ -200,12 +203,13 @@ async def abandoned_workloads(
         mine: the operator that is removed.
         others: operators that stay.
     """
-    namespace = mine.watched or None if mine and others else None
+    chosen = mine.watched if mine and others else ()
     found: list[Removal] = []
     for kind in WORKLOADS.values():
         try:
             found += [
                 Removal.of(kind, obj)
+                for namespace in chosen or (None,)
                 async for obj in client.list(kind, namespace)
                 if not any(other.runs(obj["metadata"]["namespace"]) for other in others)
             ]

@@ -13,7 +13,7 @@ from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.backend_selection import BACKEND, select_backend
 from kaiwo.workload.download.job import downloads
-from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.labels import ADOPTED, MANAGER, OWNERS, RUN_ID
 from kaiwo.workload.metadata import is_ours
 from kaiwo.workload.model import AUXILIARIES, Facts
 
@@ -205,6 +205,8 @@ class SnapshotReader:
         auxiliaries += [other for other in named if other is not None]
         present = auxiliaries if child is None else [child, *auxiliaries]
         made = frozenset(other.uid for other in present if is_made_by_kaiwo(other))
+        if child is not None and entry.labels.get(ADOPTED) == child.uid and MANAGER in child.managers(OWNERS):
+            made |= {child.uid}  # Kaiwo made the workload its owner
         pods: list[CachedObject] = []
         download_pods: list[CachedObject] = []
         children = {workload.status.child_uid or "", *(made & {child.uid} if child is not None else ())}

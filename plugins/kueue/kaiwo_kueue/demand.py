@@ -28,7 +28,7 @@ class Demand:
         self._counts: dict[tuple[str, str], int] = {}
         self._listeners: list[Callable[[], None]] = []
         for kind in (KAIWO_JOB, KAIWO_SERVICE):
-            host.manager.watch(Watch(kind, namespace=host.namespace))
+            host.manager.watch(Watch(kind, namespaces=host.namespaces))
             host.manager.cache.subscribe(kind, self._on_workload)
 
     def on_change(self, listener: Callable[[], None]) -> None:

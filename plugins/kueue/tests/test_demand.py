@@ -29,7 +29,7 @@ def demand(handlers: list[Callable[[CacheEvent], None]]) -> Demand:
     """The demand of a host whose cache is played by `see`."""
     cache = SimpleNamespace(subscribe=lambda _, handler: handlers.append(handler))
     manager = SimpleNamespace(watch=lambda _: None, cache=cache)
-    return Demand(cast("ControllerHost", SimpleNamespace(manager=manager, namespace="")))
+    return Demand(cast("ControllerHost", SimpleNamespace(manager=manager, namespaces=())))
 
 
 @pytest.fixture

@@ -167,6 +167,7 @@ TABLE = {
     **{f"part {part}": Choices(parts=(part,)) for part in PARTS},
     "plugins in another order": Choices(plugins=("kueue", "batch_job")),
     "one watched namespace": Choices(watch=("team",)),
+    "several watched namespaces": Choices(watch=("team", "a", "other"), plugins=("batch_job", "deployment")),
     "restrictions": Choices(restrict=("queues", "users", "priority-classes")),
     "a setting that is off": Choices(settings={"kueue": {"labelNamespaces": False}}),
     "a namespace that looks like a number": Choices(namespace="123", parts=("rbac", "operator")),
@@ -192,7 +193,7 @@ def test_both_ways_install_the_same(same: Callable[[Choices], Any], choices: Cho
         parts=st.sets(st.sampled_from(PARTS[1:]), min_size=1).map(lambda parts: tuple(sorted(parts))),
         namespace=st.sampled_from(["kaiwo-system", "a", "x-1"]),
         replicas=st.integers(1, 9),
-        watch=st.lists(st.sampled_from(["team", "other"]), max_size=1, unique=True).map(tuple),
+        watch=st.lists(st.sampled_from(["team", "other", "b"]), unique=True).map(tuple),
         restrict=st.sets(st.sampled_from(["queues", "users", "priority-classes"])).map(
             lambda names: tuple(sorted(names))
         ),
@@ -217,6 +218,8 @@ def test_both_ways_install_the_same_for_random_choices(
         ("replicas=two", "/replicas"),
         ("image=not an image", "/image"),
         ("watchNamespaces={Team_1}", "/watchNamespaces/0"),
+        ("watchNamespaces={team,kube-system}", "/watchNamespaces/1"),
+        ("watchNamespaces={team,default}", "the operator writes nothing to its own namespace"),
         ("restrict={queue}", "/restrict/0"),
         ("networkPolicy.apiServerPorts={https}", "/networkPolicy/apiServerPorts/0"),
         ("crds.enabled=maybe", "/crds/enabled"),

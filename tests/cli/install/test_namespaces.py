@@ -1,0 +1,106 @@
+"""An operator for chosen namespaces, under its own rights on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, KAIWO_SERVICE
+from kaiwo.engine.resource import NAMESPACE
+from kaiwo.testing.operator import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kaiwo.engine.resource import Object
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def namespaced(control_plane: Any) -> frozenset[str]:
+    """The plural names of all kinds with namespaces that this API server serves."""
+    groups = control_plane.api.get("/apis")["groups"]
+    paths = ["/api/v1", *(f"/apis/{v['groupVersion']}" for group in groups for v in group["versions"])]
+    found = [kind for path in paths for kind in control_plane.api.get(path)["resources"]]
+    return frozenset(kind["name"] for kind in found if kind["namespaced"])
+
+
+def of_all_namespaces(requests: list[tuple[str, str, int]], namespaced: frozenset[str]) -> list[str]:
+    """Paths of requests for a kind with namespaces that name none."""
+    return [
+        path for _, path, _ in requests if "/namespaces/" not in path and path.split("/")[-1] in namespaced
+    ]
+
+
+async def test_chosen_namespaces_are_enough_for_the_operator(
+    site: Any, install: Any, second_team: str, namespaced: frozenset[str], tmp_path: Path
+) -> None:
+    """Workloads run in each of them; nothing is read of all namespaces, and no request is forbidden."""
+    teams = (site.team, second_team)
+    site = site.with_objects(
+        await asyncio.to_thread(install, site.namespace, "--watch-namespace", ",".join(teams))
+    )
+    user = f"system:serviceaccount:{site.namespace}:kaiwo-operator"
+    async with site.operating(tmp_path, second_team) as requests:
+        for team in teams:
+            await site.admin.create(KAIWO_JOB, site.workload("KaiwoJob", "train", namespace=team, gpus=1))
+            await site.admin.create(KAIWO_SERVICE, site.workload("KaiwoService", "serve", namespace=team))
+        for team in teams:
+            await site.reaches(KAIWO_JOB, "train", "COMPLETE", team)
+            await site.reaches(KAIWO_SERVICE, "serve", "READY", team)
+    assert [request for request in requests if request[2] in (401, 403)] == []
+    assert of_all_namespaces(requests, namespaced) == []
+    listed = {
+        path.split("/")[-1] for method, path, _ in requests if method == "GET" and "/namespaces/" in path
+    }
+    assert {"kaiwojobs", "pods", "jobs", "deployments"} <= listed
+    for resource in ("jobs.batch", f"kaiwojobs.{KAIWO_JOB.group}/status"):
+        assert await site.may(user, "patch", resource, second_team)
+        assert not await site.may(user, "patch", resource, "default")
+    assert not await site.may(user, "list", "pods", "kube-system")
+
+
+async def test_a_namespace_that_is_gone_stops_no_other_one(
+    site: Any, install: Any, second_team: str, control_plane: Any, tmp_path: Path
+) -> None:
+    """It is named in /readyz and in the KaiwoConfig; it is worked on again once it is back with its Role."""
+    options = ("--watch-namespace", f"{site.team},{second_team}")
+    site = site.with_objects(await asyncio.to_thread(install, site.namespace, *options))
+    await deleted(site, second_team)
+    async with site.running(tmp_path, second_team) as (operator, requests):
+        await site.admin.create(KAIWO_JOB, site.workload("KaiwoJob", "train"))
+        await site.reaches(KAIWO_JOB, "train", "COMPLETE")
+        missing = await until(
+            site.admin, KAIWO_CONFIG, None, "kaiwo", lambda obj: "more kinds" in rights(obj), timeout=60.0
+        )
+        assert f"namespace {second_team}: list " in rights(missing)
+        _, ready = operator.readyz()
+        assert ready["ready"]
+        assert f"{second_team}: Forbidden" in ready["checks"][f"cache {KAIWO_JOB}"]
+        await asyncio.to_thread(control_plane.create_namespace, second_team)
+        await asyncio.to_thread(install, site.namespace, *options)
+        job = site.workload("KaiwoJob", "train", namespace=second_team)
+        await site.admin.create(KAIWO_JOB, job)
+        await site.reaches(KAIWO_JOB, "train", "COMPLETE", second_team)
+        await until(site.admin, KAIWO_CONFIG, None, "kaiwo", lambda obj: not rights(obj), timeout=60.0)
+        await deleted(site, second_team)
+        await site.admin.create(KAIWO_JOB, site.workload("KaiwoJob", "again"))
+        await site.reaches(KAIWO_JOB, "again", "COMPLETE")
+    forbidden = [path for _, path, code in requests if code == 403]
+    assert forbidden
+    assert all(f"/namespaces/{second_team}" in path for path in forbidden)
+
+
+async def deleted(site: Any, name: str) -> None:
+    """Delete a namespace and wait until it is gone."""
+    await asyncio.to_thread(site.control_plane.delete_namespace, name)
+    await until(site.admin, NAMESPACE, None, name, lambda obj: obj is None, timeout=90.0)
+
+
+def rights(config: Object | None) -> str:
+    """The message about missing rights in a KaiwoConfig, empty without one."""
+    conditions = ((config or {}).get("status") or {}).get("conditions") or []
+    return next((one["message"] for one in conditions if one["type"].endswith("RightsComplete")), "")
