@@ -103,7 +103,7 @@ async def test_an_upgrade_and_a_rollback_change_plugins_with_their_rights(
     job = await admin.create(KAIWO_JOB, site.workload("KaiwoJob", "kept"))
     before = await plugins_of(admin, release)
     assert {"deployments", "jobs"} <= await resources_of(admin, release)
-    run_helm("upgrade", "kaiwo", CHART, *where, "--reuse-values", "--set", "plugins={batch_job}")
+    run_helm("upgrade", "kaiwo", CHART, *where, "--reset-then-reuse-values", "--set", "plugins={batch_job}")
     assert await plugins_of(admin, release) == "batch_job"
     assert "deployments" not in await resources_of(admin, release)
     run_helm("rollback", "kaiwo", "1", *where)
