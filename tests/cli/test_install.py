@@ -301,17 +301,17 @@ def test_help_shows_the_parts_and_the_command_to_install(cli: Cli) -> None:
 
 
 def test_one_pod_of_each_program_survives_the_drain_of_a_node(cli: Cli) -> None:
-    """Two pods on different nodes with the priority of what a cluster needs; a drain ends one at a time."""
+    """Two pods on different nodes, in different zones, with the priority of what a cluster needs; a drain ends one at a time."""
     text = cli("manifests", "operator", "scheduler", "--plugins", "batch_job").out
     for name in ("kaiwo-operator", "kaiwo-scheduler"):
         spec = find(text, "Deployment", name)["spec"]
         pod = spec["template"]["spec"]
         selector = {"matchLabels": {"app.kubernetes.io/name": name}}
-        ((wish,),) = pod["affinity"]["podAntiAffinity"].values()
-        assert wish["podAffinityTerm"] == {
-            "labelSelector": selector,
-            "topologyKey": "kubernetes.io/hostname",
-        }
+        (wishes,) = pod["affinity"]["podAntiAffinity"].values()
+        assert [(wish["weight"], wish["podAffinityTerm"]) for wish in wishes] == [
+            (100, {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}),
+            (50, {"labelSelector": selector, "topologyKey": "topology.kubernetes.io/zone"}),
+        ]
         assert (spec["replicas"], pod["priorityClassName"]) == (2, "system-cluster-critical")
         budget = find(text, "PodDisruptionBudget", name)["spec"]
         assert budget == {"maxUnavailable": 1, "selector": selector}
