@@ -29,8 +29,8 @@ _KINDS: Final = {
         CONFIG_MAP,
         SECRET,
         SERVICE,
-        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,
@@ -99,7 +99,10 @@ def installed_objects(
         webhooks: what the webhooks do, None for none; by default every object that there may be.
     """
     options = InstallOptions(
-        namespace=installation, workload_namespaces=workload_namespaces, webhooks=webhooks
+        namespace=installation,
+        workload_namespaces=workload_namespaces,
+        network_policy=True,
+        webhooks=webhooks,
     )
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [
