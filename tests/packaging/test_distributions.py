@@ -81,7 +81,7 @@ def test_a_wheel_holds_its_packages_and_nothing_else(project: Project, published
 
 
 @EVERY
-def test_a_wheel_has_the_metadata_that_users_look_for(project: Project, published: Path) -> None:
+def test_a_wheel_has_the_metadata_that_a_package_index_shows(project: Project, published: Path) -> None:
     """Summary, licence with its text, Python versions, links and a long description."""
     wheel = published / wheel_name(project)
     information = wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info"
