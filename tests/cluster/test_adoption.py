@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
+from kaiwo.client.pods import list_pods
 from kaiwo.engine.resource import EVENT, JOB, NAMESPACE, Resource
 from kaiwo.testing.operator import until
 from kaiwo.workload.labels import ADOPTED, MANAGED, REQUESTED_BY
@@ -151,6 +152,8 @@ async def test_a_labelled_job_gets_a_kaiwojob_that_mirrors_it_to_its_end(
         pods={"kaiwo-sandbox/run-time": "3s"},
     )
     running = await jobs.kaiwojob("train", has("RUNNING"))
+    [pod] = await list_pods(jobs.client, running)
+    assert owner(pod)["uid"] == before["metadata"]["uid"]  # type: ignore[index]
     done = await jobs.kaiwojob("train", has("COMPLETE"))
 
     job = await jobs.owned("train")
