@@ -24,13 +24,14 @@ ROLE_BINDING: Final = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 _KINDS: Final = {
     resource.kind: resource
     for resource in (
-        CONFIG_MAP,
+        *CONFIGURATIONS,
         DEPLOYMENT,
-        Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
-        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        CONFIG_MAP,
         SECRET,
         SERVICE,
-        *CONFIGURATIONS,
+        Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,
         Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
@@ -48,6 +49,9 @@ _KINDS: Final = {
     )
 }
 """Kinds of rendered objects, by name."""
+
+LABELLED_KINDS: Final = tuple(_KINDS.values())
+"""Kinds of objects that belong to an installation by their labels, programs first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,10 @@ def installed_objects(
         webhooks: what the webhooks do, None for none; by default every object that there may be.
     """
     options = InstallOptions(
-        namespace=installation, workload_namespaces=workload_namespaces, webhooks=webhooks
+        namespace=installation,
+        workload_namespaces=workload_namespaces,
+        network_policy=True,
+        webhooks=webhooks,
     )
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [

@@ -7,7 +7,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from kaiwo.install.namespace import namespace
+from kaiwo.install.network_policy import API_SERVER_PORTS, network_policies
 from kaiwo.install.operator import operator_deployment
+from kaiwo.install.pod_options import PodOptions, with_pod_options
 from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
@@ -51,6 +53,9 @@ class InstallOptions:
         plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
         restricted: what workloads may name only with a right to it, in every namespace.
         webhooks: what the webhooks do; None for none.
+        pods: what is the same in the pods of operator and scheduler.
+        network_policy: whether NetworkPolicies limit what operator and scheduler reach, and who reaches them.
+        api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -62,6 +67,9 @@ class InstallOptions:
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     restricted: tuple[Restriction, ...] = ()
     webhooks: WebhookOptions | None = None
+    pods: PodOptions = field(default_factory=PodOptions)
+    network_policy: bool = False
+    api_server_ports: tuple[int, ...] = API_SERVER_PORTS
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -98,4 +106,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
         found += scheduler_objects(
             plugins, where, installation.scheduler_image, replicas=installation.replicas
         )
+    found = with_pod_options(found, installation.pods)
+    if installation.network_policy:
+        found += network_policies(found, where, installation.api_server_ports)
     return found

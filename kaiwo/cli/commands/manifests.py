@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.pod_options import PodOptions
     from kaiwo.install.render import InstallOptions, Part
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
@@ -39,7 +40,7 @@ _UNINSTALL_NOTE = """\
 # taints that Kaiwo wrote, and the CRDs with all their objects: kaiwo uninstall --dry-run shows these.
 """
 
-_LONGEST_NAME = 253  # characters of a Secret's name
+_LONGEST_NAME = 253  # characters of an object's name
 
 _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
@@ -77,6 +78,31 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
     type=click.IntRange(1, 9),
     metavar="NUMBER",
     help="Pods of the operator, and of the scheduler (2); one of them leads.",
+)
+@click.option(
+    "--priority-class",
+    metavar="NAME",
+    help="Of the pods of operator and scheduler (system-cluster-critical); '' for none.",
+)
+@click.option(
+    "--image-pull-secret",
+    "pull_secrets",
+    multiple=True,
+    metavar="NAME",
+    help="Secret with credentials for the images; may be given several times.",
+)
+@click.option(
+    "--network-policy",
+    is_flag=True,
+    help="Limit the traffic of operator and scheduler to their ports, the API server and DNS.",
+)
+@click.option(
+    "--api-server-port",
+    "api_server_ports",
+    multiple=True,
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where the API server listens (443 and 6443); with --network-policy; may be given several times.",
 )
 @click.option(
     "--restrict",
@@ -130,6 +156,10 @@ def manifests(
     image: str | None,
     scheduler_image: str | None,
     replicas: int | None,
+    priority_class: str | None,
+    pull_secrets: tuple[str, ...],
+    network_policy: bool,
+    api_server_ports: tuple[int, ...],
     restricted: tuple[Restriction, ...],
     webhooks: bool,
     enforce_gpu_workloads: bool,
@@ -172,6 +202,9 @@ def manifests(
         restrict_namespace=pod_security,
         restricted=restricted,
         webhooks=_webhooks(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
+        pods=_pods(priority_class, pull_secrets),
+        network_policy=network_policy,
+        api_server_ports=_api_server_ports(network_policy, api_server_ports),
     )
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
@@ -311,6 +344,30 @@ def _webhooks(
     if certificates is not None and (problem := rule.problem(certificates)):
         raise Failure(f"--webhook-certificates: {problem}", "give the name of a Secret", code=USAGE)
     return WebhookOptions(enforce, identity or "off", certificates or "")
+
+
+def _pods(priority_class: str | None, pull_secrets: tuple[str, ...]) -> PodOptions:
+    """Options of the pods; names are those of Kubernetes objects."""
+    from kaiwo.api.name_rules import NameRule
+    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
+    from kaiwo.install.deployment import PRIORITY_CLASS
+    from kaiwo.install.pod_options import PodOptions
+
+    rule = NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN])
+    named = [("--image-pull-secret", name) for name in pull_secrets]
+    named += [("--priority-class", priority_class)] if priority_class else []
+    for option, name in named:
+        if problem := rule.problem(name):
+            raise Failure(f"{option}: {problem}", "give the name of an object", code=USAGE)
+    return PodOptions(PRIORITY_CLASS if priority_class is None else priority_class, pull_secrets)
+
+
+def _api_server_ports(network_policy: bool, ports: tuple[int, ...]) -> tuple[int, ...]:
+    from kaiwo.install.network_policy import API_SERVER_PORTS
+
+    if ports and not network_policy:
+        raise Failure("--api-server-port needs --network-policy", "add --network-policy", code=USAGE)
+    return tuple(dict.fromkeys(ports)) or API_SERVER_PORTS
 
 
 def _plugins(names: str | None) -> Plugins:
