@@ -145,6 +145,7 @@ class Operator:
             manager, self._config, plugins,
             now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
+            one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
         manager.add(config.controller)
         cluster.on_change(config.on_facts_change)
