@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
@@ -52,9 +53,10 @@ _SHOWN = 5  # differences in a message; after an upgrade there can be dozens, al
 GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
 RECREATED = "Recreated"
+WEBHOOKS_SERVED = "WebhooksServed"
 HISTORY_KEPT = "HistoryKept"
-_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT)
-"""Conditions that tell of the rights and of the namespace of one installation."""
+_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED)
+"""Conditions that tell of the rights, the namespace and the webhooks of one installation."""
 
 _OF_CONFIG = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, *WARNINGS)
 
@@ -161,6 +163,7 @@ class ConfigController:
         crd_differences: Callable[[], Awaitable[Sequence[str]]],
         history: ConfigHistory,
         facts: Callable[[str], ConfigFacts],
+        webhooks: Callable[[int], Condition | None] = lambda _: None,
         one_of_several: str = "",
     ) -> None:
         """Prepare; `controller` is what the manager runs.
@@ -173,6 +176,7 @@ class ConfigController:
             crd_differences: describes how the installed CRDs differ from those that the loaded plugins need.
             history: keeps the last specs.
             facts: reads what the values refer to, for a name of the default queue.
+            webhooks: the condition of the webhooks for a generation, None where none are served.
             one_of_several: the namespace of an installation that may have others beside it in the cluster,
                 which share the KaiwoConfig. It is in the types of the conditions that differ among them:
                 two operators must not write one condition back and forth. Empty for the only installation.
@@ -180,6 +184,7 @@ class ConfigController:
         prefix = f"{one_of_several}/" if one_of_several else ""
         self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
         self._own_conditions = (*_OF_CONFIG, *self._types.values())
+        self._webhooks = webhooks
         self._manager = manager
         self._live = live
         self._plugins = plugins
@@ -294,6 +299,8 @@ class ConfigController:
             *self._recreated_condition(entry),
             *warning_conditions(config, facts, entry.generation),
         ]
+        if (webhooks := self._webhooks(entry.generation)) is not None:
+            conditions.append(replace(webhooks, type=self._types[WEBHOOKS_SERVED]))
         if history_problem:
             conditions.append(
                 Condition(

@@ -38,6 +38,7 @@ def test_the_documented_variables_are_read() -> None:
             "RESOURCE_MONITORING_METRICS_ENDPOINT": "http://prometheus:9090",
             "RESOURCE_MONITORING_POLLING_INTERVAL": "1m30s",
             "ENFORCE_KAIWO_ON_GPU_WORKLOADS": "1",
+            "KAIWO_WEBHOOKS": "true",
         }
     )
     assert settings.default_cluster_queue_name == "research"
@@ -54,6 +55,29 @@ def test_probes_listen_on_loopback_by_default() -> None:
     assert load(environ={"KAIWO_METRICS_ADDRESS": "[::1]:9"}).metrics_address == ("::1", 9)
 
 
+def test_webhooks_are_off_by_default_and_set_by_five_variables() -> None:
+    """An operator without these variables serves nothing to the API server."""
+    assert (Settings().webhooks, Settings().webhook_address, Settings().identity) == (
+        False,
+        ("0.0.0.0", 9443),
+        "off",
+    )
+    settings = load(
+        environ={
+            "KAIWO_WEBHOOKS": "true",
+            "KAIWO_WEBHOOK_ADDRESS": "127.0.0.1:0",
+            "KAIWO_WEBHOOK_CERTIFICATES": "/certificates",
+            "KAIWO_IDENTITY": "check",
+            "ENFORCE_KAIWO_ON_GPU_WORKLOADS": "true",
+        }
+    )
+    assert settings.webhooks
+    assert settings.enforce_kaiwo_on_gpu_workloads
+    assert settings.webhook_address == ("127.0.0.1", 0)
+    assert str(settings.webhook_certificates) == "/certificates"
+    assert settings.identity == "check"
+
+
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
@@ -64,6 +88,13 @@ def test_probes_listen_on_loopback_by_default() -> None:
         ({"RESOURCE_MONITORING_POLLING_INTERVAL": "30"}, "write for example 30s"),
         ({"RESOURCE_MONITORING_POLLING_INTERVAL": "0s"}, "must be longer than 0s"),
         ({"RESOURCE_MONITORING_ENABLED": "true"}, "RESOURCE_MONITORING_METRICS_ENDPOINT is not set"),
+        ({"KAIWO_IDENTITY": "guess"}, "is not one of off, set, check"),
+        (
+            {"KAIWO_IDENTITY": "set"},
+            "KAIWO_IDENTITY is set and KAIWO_WEBHOOKS is not true: turn the webhooks on",
+        ),
+        ({"ENFORCE_KAIWO_ON_GPU_WORKLOADS": "1"}, "is true and KAIWO_WEBHOOKS is not true"),
+        ({"KAIWO_WEBHOOK_ADDRESS": "9443"}, "KAIWO_WEBHOOK_ADDRESS: '9443' is not ADDRESS:PORT"),
         ({"KAIWO_WORKERS": "0"}, "is not an integer from 1 to 64"),
         ({"KAIWO_WORKERS": "many"}, "is not an integer from 1 to 64"),
         ({"KAIWO_LOG_FORMAT": "xml"}, "is not one of json, text"),

@@ -178,6 +178,20 @@ class Site:
         )  # fmt: skip
 
 
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, found before a test has a home directory of its own."""
+    from kaiwo_sandbox import binaries
+
+    return binaries.ensure_helm()
+
+
+@pytest.fixture
+def until_kind() -> Callable[[Sandbox, str], None]:
+    """Waits until a kind is served."""
+    return until_served
+
+
 @pytest.fixture
 def team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
     """A second namespace, for users."""
