@@ -42,6 +42,9 @@ EXPECTED_DANGERS = {
 }
 """What a role is for; Kubernetes' own role of that name has it, too."""
 
+OPERATORS = {"kaiwo-operator", "kaiwo-operator-workloads", "kaiwo-webhooks"}
+"""Roles that are bound to the operator's account."""
+
 SETS = yaml.safe_load((GOLDEN / "rights-sets.yaml").read_text())
 VERBS = (
     "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
@@ -95,22 +98,20 @@ async def test_an_api_server_allows_what_the_golden_file_says(
     for line in (GOLDEN / f"rights-{name}.txt").read_text().splitlines():
         label, right = line.split(" ", 1)
         role, _, where = label.partition("@")
-        golden.setdefault((role, named.get(where, "")), set()).add(right)
+        golden.setdefault((role, named.get(where, "")), set()).add(right.replace("kaiwo-system", namespace))
     paths = await asyncio.to_thread(applied, control_plane, yaml.safe_load_all(rendered.out), namespace)
     operator = f"system:serviceaccount:{namespace}:kaiwo-operator"
     try:
-        for role in sorted({role for role, _ in golden} - {"kaiwo-operator", "kaiwo-operator-workloads"}):
+        for role in sorted({role for role, _ in golden} - OPERATORS):
             assert (
                 await rights(control_plane, user_of(role, namespace), "default", golden[role, ""])
                 == golden[role, ""]
             )
             user = user_of(role, namespace)
             assert await dangers(control_plane, user, "default") == EXPECTED_DANGERS.get(role, set())
-        everywhere = golden["kaiwo-operator", ""]
-        places = {"default": everywhere, namespace: everywhere | golden["kaiwo-operator", namespace]}
-        for chosen in (team, second_team):
-            places[chosen] = everywhere | golden.get(("kaiwo-operator-workloads", chosen), set())
-        for place, expected in places.items():
+        for place in ("default", namespace, team, second_team):
+            held = (golden.get((role, where), set()) for role in OPERATORS for where in ("", place))
+            expected = set().union(*held)
             assert await rights(control_plane, operator, place, expected) == expected, place
             assert await dangers(control_plane, operator, place) == set(), place
     finally:
@@ -128,7 +129,7 @@ def applied(control_plane: Any, objects: Iterable[Object], namespace: str) -> li
         paths.append(path_of(obj))
         control_plane.api.apply(paths[-1], obj)
         role = obj["metadata"]["name"].removesuffix(f".{namespace}")
-        if obj["kind"] == "ClusterRole" and role != "kaiwo-operator":
+        if obj["kind"] == "ClusterRole" and role not in OPERATORS:
             binding = bound(obj["metadata"]["name"], user_of(role, namespace))
             paths.append(path_of(binding))
             control_plane.api.apply(paths[-1], binding)
