@@ -151,6 +151,7 @@ class Operator:
             now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
+            one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
         manager.add(config.controller)
         self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
