@@ -14,6 +14,7 @@ from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
 from kaiwo.install.user_roles import user_roles
+from kaiwo.install.webhooks import WebhookOptions, webhook_objects, webhook_rights
 from kaiwo.install.workload_policy import workload_policy
 from kaiwo.install.write_policy import write_policy
 
@@ -54,6 +55,7 @@ class InstallOptions:
         pods: what is the same in the pods of operator and scheduler.
         network_policy: whether NetworkPolicies limit what operator and scheduler reach, and who reaches them.
         api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
+        webhooks: what the webhooks do; None for none.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -67,6 +69,7 @@ class InstallOptions:
     pods: PodOptions = field(default_factory=PodOptions)
     network_policy: bool = False
     api_server_ports: tuple[int, ...] = API_SERVER_PORTS
+    webhooks: WebhookOptions | None = None
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -78,13 +81,14 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
         installation: namespace and images.
     """
     chosen = set(parts)
-    where = installation.namespace
+    where, webhooks = installation.namespace, installation.webhooks
     found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
         found += operator_roles(
             plugins, where, installation.workload_namespaces, installation.plugin_settings
         )
-        found += write_policy(where)
+        found += webhook_rights(where, webhooks) if webhooks else []
+        found += write_policy(where, own_certificates=bool(webhooks and not webhooks.certificates))
         found += workload_policy(plugins.backends, where, installation.restricted)
         found += user_roles(plugins, where)
     if "operator" in chosen:
@@ -94,7 +98,10 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             installation.image,
             installation.workload_namespaces,
             replicas=installation.replicas,
+            webhooks=webhooks,
         )
+        if webhooks:
+            found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)
     if "scheduler" in chosen:
         found += scheduler_objects(
             plugins, where, installation.scheduler_image, replicas=installation.replicas
