@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from kaiwo.admission.answer import Answer
 from kaiwo.admission.configurations import ConfigurationReviewer
 from kaiwo.admission.identity import IdentityReviewer
-from kaiwo.admission.names import MUTATE_WORKLOADS, VALIDATE_CONFIGURATIONS, VALIDATE_WORKLOADS
-from kaiwo.admission.templates import VALIDATE_TEMPLATES, TemplateReviewer
+from kaiwo.admission.names import (
+    MUTATE_WORKLOADS,
+    VALIDATE_CONFIGURATIONS,
+    VALIDATE_TEMPLATES,
+    VALIDATE_WORKLOADS,
+)
+from kaiwo.admission.templates import TemplateReviewer
 from kaiwo.admission.workloads import WorkloadReviewer
 
 if TYPE_CHECKING:

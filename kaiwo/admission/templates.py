@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kaiwo.admission.answer import FORBIDDEN, Answer
 from kaiwo.admission.template_rules import broken_rules
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backends import Backend
 
 
-VALIDATE_TEMPLATES: Final = "/validate/templates"
-"""HTTP path. The namespaceSelector of its webhook leaves out namespaces in which these rules do not count."""
-
-
 class TemplateReviewer:
-    """Refuses what the admission policy for workloads refuses of embedded templates, in its words."""
+    """Refuses what the admission policy for workloads refuses of embedded templates, in its words.
+
+    The namespaceSelector of its webhook leaves out the namespaces in which the rules do not count.
+    """
 
     def __init__(self, backends: Iterable[Backend]) -> None:
         """Prepare.

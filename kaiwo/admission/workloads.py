@@ -19,6 +19,7 @@ from kaiwo.workload.backend_selection import select_backend
 from kaiwo.workload.defaults import queue_manages, resolve
 from kaiwo.workload.download import requested
 from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.model import PlanContext
 from kaiwo.workload.plans import create
 
@@ -114,6 +115,8 @@ class WorkloadReviewer:
         registry, facts = self._registry, self._facts()
         status = old.get("status") if old is not None else None
         workload = Workload.from_object({**obj, "status": status})
+        if ADOPTED in workload.labels:
+            return  # it is only observed
         if workload.status.terminal:
             warn(f"status is {workload.status.status}; it does not run again, submit it under another name")
             return

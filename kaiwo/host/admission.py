@@ -42,7 +42,7 @@ class Webhooks:
         namespace: str,
         *,
         limit: TimeLimit,
-        reviewers: Mapping[str, Callable[[Request], Answer]],
+        reviewers: Callable[[Callable[[], str]], Mapping[str, Callable[[Request], Answer]]],
         on_change: Callable[[], None],
     ) -> None:
         """Prepare; nothing is served before `start`.
@@ -52,12 +52,15 @@ class Webhooks:
             manager: reads and writes, and knows whether this process leads.
             namespace: of the operator.
             limit: ends functions of plugins that hang.
-            reviewers: who decides, by HTTP path.
+            reviewers: makes those who decide, by HTTP path, of a function that returns the namespace under
+                review.
             on_change: called when `condition` is another one.
         """
         self._manager = manager
         self._limit = limit
-        self._reviewers = {path: self._counted(reviewer) for path, reviewer in reviewers.items()}
+        self._namespace = ""
+        made = reviewers(lambda: self._namespace)
+        self._reviewers = {path: self._counted(reviewer) for path, reviewer in made.items()}
         registry = manager.metrics.registry
         self._reviews = Counter(
             "kaiwo_webhook_reviews",
@@ -122,7 +125,7 @@ class Webhooks:
     # -- one review
 
     def _review(self, subject: Key, body: bytes, path: str) -> bytes:
-        self._result = "unreadable"
+        self._result, self._namespace = "unreadable", subject.namespace
         label = self._label(path)
         began = time.perf_counter()
         with self._limit.planning(subject, REVIEW_LIMIT):

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from kaiwo.admission.reviewers import Reviewer
     from kaiwo.engine.resource import Object
     from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
@@ -152,7 +153,7 @@ class Operator:
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
         )  # fmt: skip
         manager.add(config.controller)
-        self._webhooks = self._serve_webhooks(config.on_facts_change) if settings.webhooks else None
+        self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
@@ -186,18 +187,23 @@ class Operator:
         for queue_kind in facts.queue_kinds:
             manager.cache.subscribe(queue_kind, config.on_queue_change)
 
-    def _serve_webhooks(self, on_change: Callable[[], None]) -> Webhooks:
+    def _serve_webhooks(self, reader: SnapshotReader, on_change: Callable[[], None]) -> Webhooks:
         """The webhooks, imported only where they are served."""
+        from kaiwo.admission.reviewers import reviewers
         from kaiwo.host.admission import Webhooks
 
+        account = f"system:serviceaccount:{self._namespace}:kaiwo-operator"
+
+        def made(namespace: Callable[[], str]) -> Mapping[str, Reviewer]:
+            return reviewers(
+                self._plugins, self._registry, lambda: reader.facts_for_new(namespace(), datetime.now(UTC)),
+                identity=self._settings.identity, exempt=(account,),
+            )  # fmt: skip
+
         return Webhooks(
-            self._settings,
-            self._manager,
-            self._namespace,
-            limit=self._limit,
-            reviewers={},
-            on_change=on_change,
-        )
+            self._settings, self._manager, self._namespace,
+            limit=self._limit, reviewers=made, on_change=on_change,
+        )  # fmt: skip
 
     def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
         return self._plugins.settings_by_declaration(self._config.settings)

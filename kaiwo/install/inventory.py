@@ -24,14 +24,14 @@ ROLE_BINDING: Final = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 _KINDS: Final = {
     resource.kind: resource
     for resource in (
-        CONFIG_MAP,
+        *CONFIGURATIONS,
         DEPLOYMENT,
+        CONFIG_MAP,
+        SECRET,
+        SERVICE,
         Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
         Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
-        SECRET,
-        SERVICE,
-        *CONFIGURATIONS,
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,
         Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
@@ -49,6 +49,9 @@ _KINDS: Final = {
     )
 }
 """Kinds of rendered objects, by name."""
+
+LABELLED_KINDS: Final = tuple(_KINDS.values())
+"""Kinds of objects that belong to an installation by their labels, programs first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,8 @@ def installed_objects(
     options = InstallOptions(
         namespace=installation,
         workload_namespaces=workload_namespaces,
-        webhooks=webhooks,
         network_policy=True,
+        webhooks=webhooks,
     )
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [

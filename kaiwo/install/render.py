@@ -52,10 +52,10 @@ class InstallOptions:
         restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
         plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
         restricted: what workloads may name only with a right to it, in every namespace.
+        webhooks: what the webhooks do; None for none.
         pods: what is the same in the pods of operator and scheduler.
         network_policy: whether NetworkPolicies limit what operator and scheduler reach, and who reaches them.
         api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
-        webhooks: what the webhooks do; None for none.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -66,10 +66,10 @@ class InstallOptions:
     restrict_namespace: bool = False
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     restricted: tuple[Restriction, ...] = ()
+    webhooks: WebhookOptions | None = None
     pods: PodOptions = field(default_factory=PodOptions)
     network_policy: bool = False
     api_server_ports: tuple[int, ...] = API_SERVER_PORTS
-    webhooks: WebhookOptions | None = None
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:

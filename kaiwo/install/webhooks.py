@@ -13,18 +13,19 @@ from kaiwo.admission.names import (
     SERVICE,
     VALIDATE_CONFIGURATIONS,
     VALIDATE_JOBS,
+    VALIDATE_TEMPLATES,
     VALIDATE_WORKLOADS,
     configurations_name,
 )
-from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
-from kaiwo.engine.resource import JOB
+from kaiwo.admission.template_rules import ALLOW_PRIVILEGED
+from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, WORKLOADS
 from kaiwo.install.admission_policy import API_VERSION as ADMISSION
 from kaiwo.install.admission_policy import denying_policy
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
 from kaiwo.install.roles import API_VERSION as RBAC
 from kaiwo.install.roles import binding, cluster_binding
 from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
-from kaiwo.workload.labels import MANAGED
+from kaiwo.workload.labels import MANAGED, MANAGED_VALUE, REQUESTED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,6 +44,15 @@ CERTIFICATES: Final = "/certificates"
 TIMEOUT: Final = 5
 """Seconds that the API server waits for an answer."""
 
+
+_EITHER = "[object, oldObject].exists(o, o != null && {})"
+_LABELLED: Final = _EITHER.format(f"o.metadata.?labels[?'{MANAGED}'].orValue('') == '{MANAGED_VALUE}'")
+_REQUESTED: Final = _EITHER.format(f"o.metadata.?annotations[?'{REQUESTED_BY}'].hasValue()")
+_OWNED: Final = (
+    "oldObject.metadata.?ownerReferences.orValue([])"
+    f".exists(r, r.?controller.orValue(false) && r.apiVersion.startsWith('{KAIWO_JOB.group}/'))"
+)
+"""Expressions: managed, with a requesting user that must not be forged, and owned by a workload."""
 
 _OWN_METADATA = "['managedFields', 'resourceVersion', 'generation']"
 
@@ -241,8 +251,10 @@ def _validating(plugins: Plugins, namespace: str, where: Object, options: Webhoo
         _webhook("configurations.validate", VALIDATE_CONFIGURATIONS, namespace, where, configurations),
     ]
     if options.enforce_gpu_workloads:
-        managed = _webhook("jobs.validate", VALIDATE_JOBS, namespace, where, _rules([JOB], "UPDATE"))
-        found.append(managed | {"objectSelector": {"matchLabels": {MANAGED: "true"}}})
+        for kind, _ in _adopted(plugins):
+            name, kept = f"{kind.plural}.validate", [("managed", f"{_LABELLED} || {_OWNED}")]
+            changes = _rules([kind], "UPDATE")
+            found.append(_webhook(name, VALIDATE_JOBS, namespace, where, changes, conditions=kept))
     return found
 
 
@@ -252,38 +264,44 @@ def _mutating(plugins: Plugins, namespace: str, where: Object, options: WebhookO
         rules = _rules(WORKLOADS.values(), "CREATE", "UPDATE")
         found.append(_webhook("workloads.mutate", MUTATE_WORKLOADS, namespace, where, rules))
     if options.enforce_gpu_workloads:
-        gpus = _requests_gpus(key for vendor in plugins.vendors for key in vendor.resource_keys)
-        created, written = _rules([JOB], "CREATE"), _rules([JOB], "CREATE", "UPDATE")
-        new_gpus = f"request.operation == 'CREATE' && {gpus}"
-        required = _webhook(
-            "gpu-jobs.mutate", MUTATE_JOBS, namespace, where, created, conditions=[("gpus", gpus)]
-        )
-        others = _webhook(
-            "jobs.mutate",
-            MUTATE_JOBS,
-            namespace,
-            where,
-            written,
-            conditions=[("not-a-new-gpu-job", f"!({new_gpus})")],
-        )
-        found += [
-            required | {"failurePolicy": "Fail"},
-            others | {"objectSelector": {"matchLabels": {MANAGED: "true"}}},
-        ]
+        keys = [key for vendor in plugins.vendors for key in vendor.resource_keys]
+        for kind, template in _adopted(plugins):
+            gpus = _requests_gpus(template, keys)
+            required = _webhook(
+                f"gpu-{kind.plural}.mutate", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE"),
+                conditions=[("gpus", gpus)],
+            )  # fmt: skip
+            others = _webhook(
+                f"{kind.plural}.mutate", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE", "UPDATE"),
+                conditions=[
+                    ("managed", f"{_LABELLED} || {_REQUESTED}"),
+                    ("not-a-new-gpu-workload", f"!(request.operation == 'CREATE' && {gpus})"),
+                ],
+            )  # fmt: skip
+            found += [required | {"failurePolicy": "Fail"}, others]
     return found
 
 
-def _requests_gpus(keys: Iterable[str]) -> str:
-    """Expression of whether a Job requests one of some resources, in a container of any sort.
+def _adopted(plugins: Plugins) -> list[tuple[Resource, str]]:
+    """The kinds that backends adopt, each with the expression of the pod template's spec in its objects."""
+    return [
+        (backend.child, ".".join(["object", *backend.adoption.pod_template, "spec"]))
+        for backend in plugins.backends
+        if backend.adoption is not None and backend.built
+    ]
+
+
+def _requests_gpus(pod: str, keys: Iterable[str]) -> str:
+    """Expression of whether a pod requests one of some resources, in a container of any sort.
 
     Args:
+        pod: expression of its spec.
         keys: of GPU vendors; one that ends in ``*`` is the start of a family of keys.
     """
     distinct = sorted(set(keys))
     whole = [key for key in distinct if not key.endswith("*")]
     tests = [f"k in {whole}"] + [f"k.startsWith('{key[:-1]}')" for key in distinct if key.endswith("*")]
     matches = " || ".join(tests)
-    pod = "object.spec.template.spec"
     kinds = " || ".join(
         f"c.?resources.?{kind}.orValue({{}}).exists(k, {matches})" for kind in ("limits", "requests")
     )

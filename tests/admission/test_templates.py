@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.admission.templates import VALIDATE_TEMPLATES
+from kaiwo.admission.names import VALIDATE_TEMPLATES
 from kaiwo.testing import job, service
 
 if TYPE_CHECKING:

@@ -227,6 +227,14 @@ def test_a_service_on_a_deployment_changes_in_place(webhooks: Webhooks) -> None:
     assert warnings(webhooks, service(image="image:2"), old) == []
 
 
+def test_what_was_adopted_is_not_compared_with_a_render(webhooks: Webhooks) -> None:
+    """Its Job is the user's; only the fields of the KaiwoJob itself are checked."""
+    label = {"kaiwo.silogen.ai/adopted-uid": "c"}
+    adopted = job(labels=label, job={"spec": {"backoffLimit": 6}})
+    assert warnings(webhooks, changed(adopted, image="i"), running(adopted)) == []
+    assert "spec.gpus" in refusal(webhooks, job(labels=label, gpus=-1))
+
+
 def test_what_cannot_be_decoded_is_refused_with_its_place(webhooks: Webhooks) -> None:
     """The operator passes such an object over; its author learns why."""
     message = refusal(webhooks, changed(JOB, job={"spec": {"values": [0] * 200_000}}))

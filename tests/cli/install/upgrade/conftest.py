@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -75,7 +76,8 @@ def git(*args: str) -> bytes:
     Raises:
         subprocess.CalledProcessError: git failed.
     """
-    return subprocess.run(["git", "-C", str(REPOSITORY), *args], capture_output=True, check=True).stdout
+    program = shutil.which("git") or "git"
+    return subprocess.run([program, "-C", str(REPOSITORY), *args], capture_output=True, check=True).stdout
 
 
 def source_of(commit: str, directory: Path) -> None:

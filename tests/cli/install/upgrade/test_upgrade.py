@@ -154,8 +154,8 @@ async def settled(recorded: Any, admin: Client, team: str) -> dict[str, Object]:
 
 def differences(before: dict[str, Object], after: dict[str, Object]) -> dict[str, Any]:
     """What is no longer as it was."""
-    missing = {name: "gone" for name in before.keys() - after.keys()}
-    added = {name: "new" for name in after.keys() - before.keys()}
+    missing = dict.fromkeys(before.keys() - after.keys(), "gone")
+    added = dict.fromkeys(after.keys() - before.keys(), "new")
     changed = {
         f"{name} {key}": (before[name].get(key), after[name].get(key))
         for name in before.keys() & after.keys()
