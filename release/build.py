@@ -1,7 +1,8 @@
 """``python -m release.build [DIRECTORY]`` builds what a release publishes, by default in ``dist``.
 
-That is a wheel and a source distribution of the host and of each plugin, a bill of materials for each image, and the
-checksums of all of them. The same sources give the same bytes; ``SOURCE_DATE_EPOCH`` sets the time in the archives.
+That is a wheel and a source distribution of the host and of each plugin, a bill of materials for each image,
+and the checksums of all of them. The same sources give the same bytes; ``SOURCE_DATE_EPOCH`` sets the time in
+the archives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``python -m release.lock`` writes the locked requirements of images and release tools anew.
 
-A lock names each distribution with its version from ``constraints.txt`` and with the hashes of its wheels for Linux on
-amd64 and arm64. It names no package index, so the installing machine's own is used.
+A lock names each distribution with its version from ``constraints.txt`` and with the hashes of its wheels for
+Linux on amd64 and arm64. It names no package index, so the installing machine's own is used.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ def locks() -> list[Lock]:
             download |= {*third_party(plugin.metadata["dependencies"]), *extras["download"]}
     groups = host().settings["dependency-groups"]
     return [
-        Lock(
-            ROOT / "deploy/operator/requirements.txt", "the host and its plugins", tuple(sorted(operator))
-        ),
+        Lock(ROOT / "deploy/operator/requirements.txt", "the host and its plugins", tuple(sorted(operator))),
         Lock(
             ROOT / "deploy/downloader/requirements.txt",
             "the host and the download program",

@@ -1,6 +1,7 @@
 """The software bill of materials of an image: its Python distributions, in the format CycloneDX 1.6.
 
-It is made of the locked requirements, so the same commit gives the same bytes. The base image has a list of its own.
+It is made of the locked requirements, so the same commit gives the same bytes. What the base image holds is
+not in it.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def document(bill: Bill) -> dict[str, Any]:
         )
     graph = [{"ref": root, "dependsOn": [_reference(each.name, each.version) for each in bill.projects]}]
     graph += [
-        {"ref": _reference(each.name, each.version), "dependsOn": _needs(bill, each)} for each in bill.projects
+        {"ref": _reference(each.name, each.version), "dependsOn": _needs(bill, each)}
+        for each in bill.projects
     ]
     content = {
         "metadata": {

@@ -1,7 +1,7 @@
 """``python -m release.version`` prints the version; with a version it sets this one everywhere.
 
-The host and its plugins have one version and name each other by it. The version of the plugin API is a number of its
-own, in ``kaiwo/plugin/hookspecs.py``.
+The host and its plugins have one version and name each other by it. The version of the plugin API is a number
+of its own, in ``kaiwo/plugin/hookspecs.py``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from charts.generate.joined import Joined
-from charts.generate.switches import IMAGE, NAMESPACE, REPLICAS, SCHEDULER_IMAGE, WATCHED
+from charts.generate.switches import (
+    IMAGE,
+    NAMESPACE,
+    PORT,
+    PRIORITY_CLASS,
+    PULL_SECRET,
+    REPLICAS,
+    SCHEDULER_IMAGE,
+    WATCHED,
+)
 from charts.generate.tree import (
     Alternatives,
     Entry,
@@ -33,6 +42,7 @@ _VALUES: Final[dict[object, str]] = {
     IMAGE: ".Values.image",
     SCHEDULER_IMAGE: ".Values.schedulerImage",
     REPLICAS: ".Values.replicas",
+    PRIORITY_CLASS: ".Values.priorityClassName",
 }
 """The expression for each placeholder of one value."""
 
@@ -45,7 +55,11 @@ class _Range:
     variable: str
 
 
-_RANGES: Final = {WATCHED: _Range(".Values.watchNamespaces", "$namespace")}
+_RANGES: Final[dict[object, _Range]] = {
+    WATCHED: _Range(".Values.watchNamespaces | sortAlpha", "$namespace"),
+    PULL_SECRET: _Range(".Values.imagePullSecrets", "$secret"),
+    PORT: _Range(".Values.networkPolicy.apiServerPorts", "$port"),
+}
 
 _WIDTH: Final = 100
 _UNSAFE: Final = re.compile(r"\{\{|\}\}")
@@ -173,7 +187,8 @@ def _ranged(entry: Entry, indent: int, style: Style) -> list[str]:
     for placeholder, loop in _RANGES.items():
         if _is_each(entry.node, placeholder):
             lines = _above(entry, indent) + _item(entry.node, indent, style)
-            text = "\n".join(lines).replace(json.dumps(placeholder), f"{{{{ {loop.variable} | quote }}}}")
+            quote = " | quote" if isinstance(placeholder, str) else ""
+            text = "\n".join(lines).replace(json.dumps(placeholder), f"{{{{ {loop.variable}{quote} }}}}")
             return [
                 f"{space}{{{{- range {loop.variable} := {loop.values} }}}}",
                 *inside_range(text.splitlines()),
@@ -182,11 +197,11 @@ def _ranged(entry: Entry, indent: int, style: Style) -> list[str]:
     return conditional(entry.condition, _above(entry, indent) + _item(entry.node, indent, style), indent)
 
 
-def _is_each(node: Node, placeholder: str) -> bool:
+def _is_each(node: Node, placeholder: object) -> bool:
     if isinstance(node, Fixed):
         return bool(node.value == placeholder)
     return isinstance(node, Mapping) and any(
-        entry.key == "name" and _is_each(entry.node, placeholder) for entry in node.entries
+        entry.key in ("name", "port") and _is_each(entry.node, placeholder) for entry in node.entries
     )
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.install.pod_options import PodOptions
 from kaiwo.install.render import PARTS, InstallOptions, Part, render
 from kaiwo.install.restrictions import RESTRICTIONS
 from kaiwo.plugin.commands import Command
@@ -26,7 +27,10 @@ NAMESPACE: Final = "placeholder-of-the-release"
 WATCHED: Final = "placeholder-of-the-watched"
 IMAGE: Final = "placeholder/of/the/operator"
 SCHEDULER_IMAGE: Final = "placeholder/of/the/scheduler"
+PRIORITY_CLASS: Final = "placeholder-of-the-priority"
+PULL_SECRET: Final = "placeholder-of-the-registry"  # noqa: S105  a name
 REPLICAS: Final = 90917
+PORT: Final = 60917
 """What is rendered where a template has a value of the user."""
 
 
@@ -106,6 +110,9 @@ def switches() -> tuple[Switch, ...]:
         ),
         *(Switch(f"restrict-{name}", f'has "{name}" .Values.restrict') for name in RESTRICTIONS),
         Switch("watchNamespaces", ".Values.watchNamespaces"),
+        Switch("priorityClassName", ".Values.priorityClassName", default=True),
+        Switch("imagePullSecrets", ".Values.imagePullSecrets"),
+        Switch("networkPolicy", ".Values.networkPolicy.enabled"),
     )
 
 
@@ -160,6 +167,12 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
         replicas=REPLICAS,
         plugin_settings=sections,
         restricted=tuple(name for name in RESTRICTIONS if f"restrict-{name}" in choice),
+        pods=PodOptions(
+            priority_class=PRIORITY_CLASS if "priorityClassName" in choice else "",
+            image_pull_secrets=(PULL_SECRET,) if "imagePullSecrets" in choice else (),
+        ),
+        network_policy="networkPolicy" in choice,
+        api_server_ports=(PORT,),
     )
     for part in PARTS:
         for manifest in render([part], chosen, options):

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from charts.generate.switches import plugin_names, settings
+from kaiwo.host.settings import MOST_NAMESPACES
+from kaiwo.install.deployment import PRIORITY_CLASS
+from kaiwo.install.network_policy import API_SERVER_PORTS
 from kaiwo.install.render import OPERATOR_IMAGE, REPLICAS, SCHEDULER_IMAGE
 from kaiwo.install.restrictions import RESTRICTIONS
+from kaiwo.install.write_policy import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,6 +23,7 @@ _NEEDS_MORE: Final = frozenset({"kueue", "ray_job", "ray_service", "node_pools"}
 """Plugins that are of use only with something else in the cluster."""
 
 _ON: Final = True
+_OFF: Final = False
 _PATTERN_OF_NAMESPACES: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _PATTERN_OF_IMAGES: Final = "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$"
 
@@ -49,14 +54,14 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         resources: requests and limits of ``operator`` and ``scheduler``, as they are rendered.
     """
     names = plugin_names()
-    strings = {"type": "array", "uniqueItems": True}
+    distinct = {"type": "array", "uniqueItems": True}
     plain = {"type": "object"}
     boolean = {"type": "boolean"}
     return (
         Value(
             "plugins",
             [name for name in names if name not in _NEEDS_MORE],
-            {**strings, "items": {"enum": list(names)}},
+            {**distinct, "items": {"enum": list(names)}},
             f"Plugins that the operator loads and has rights for: any of {', '.join(names)}. The default "
             "ones need nothing beyond Kubernetes. With kueue no workload starts while Kueue is missing.",
             "--plugins",
@@ -85,15 +90,19 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value(
             "watchNamespaces",
             [],
-            {**strings, "items": _string(_PATTERN_OF_NAMESPACES)},
-            "The only namespaces whose workloads run; the operator has rights to workloads there alone. "
-            "Empty for all namespaces. The namespaces must exist.",
+            {
+                **distinct,
+                "maxItems": MOST_NAMESPACES,
+                "items": {**_string(_PATTERN_OF_NAMESPACES), "not": {"const": SYSTEM_NAMESPACE}},
+            },
+            "The only namespaces whose workloads run; the operator has rights to namespaced objects there "
+            "alone. Empty for all namespaces. The namespaces must exist.",
             "--watch-namespace",
         ),
         Value(
             "restrict",
             [],
-            {**strings, "items": {"enum": list(RESTRICTIONS)}},
+            {**distinct, "items": {"enum": list(RESTRICTIONS)}},
             "What workloads in every namespace name only with a right to it: any of "
             f"{', '.join(RESTRICTIONS)}.",
             "--restrict",
@@ -124,6 +133,34 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         ),
         Value("scheduler.enabled", _ON, boolean, "Install kaiwo-scheduler.", "scheduler"),
         Value("scheduler.resources", resources["scheduler"], plain, "Requests and limits of the scheduler."),
+        Value(
+            "networkPolicy.enabled",
+            _OFF,
+            boolean,
+            "Limit the traffic of operator and scheduler to their ports, the API server and DNS.",
+            "--network-policy",
+        ),
+        Value(
+            "networkPolicy.apiServerPorts",
+            list(API_SERVER_PORTS),
+            {**distinct, "minItems": 1, "items": {"type": "integer", "minimum": 1, "maximum": 65535}},
+            "Where the processes of the API server listen; not the port of the Service kubernetes.",
+            "--api-server-port",
+        ),
+        Value(
+            "priorityClassName",
+            PRIORITY_CLASS,
+            {"type": "string"},
+            "Priority class of operator and scheduler; empty for none.",
+            "--priority-class",
+        ),
+        Value(
+            "imagePullSecrets",
+            [],
+            {**distinct, "items": {"type": "string", "minLength": 1}},
+            "Names of Secrets with credentials for the images.",
+            "--image-pull-secret",
+        ),
         Value("nodeSelector", {}, plain, "Labels of the nodes for operator and scheduler."),
         Value(
             "tolerations",

@@ -17,7 +17,7 @@ from kaiwo.admission.names import AUTHORITIES, CERTIFICATE, KEY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cryptography.x509 import Certificate
+    from cryptography.x509 import Certificate, GeneralName
 
 LIFETIME: Final = timedelta(days=90)
 
@@ -28,9 +28,9 @@ RENEWED_AFTER: Final = 2 / 3
 """Share of a certificate's life after which its successor is made."""
 
 RETIRED_AFTER: Final = timedelta(hours=4)
-"""How long the authorities before the current one stay trusted: until every replica has the new certificate."""
+"""How long the authorities before the current one stay trusted: until every replica has the new one."""
 
-_MOST_RETIRED = 3
+MOST_RETIRED: Final = 3
 """Authorities beside the current one, so that repeated rotations do not pile up."""
 
 _LOCAL = ("localhost", "127.0.0.1")
@@ -142,7 +142,7 @@ def next_certificates(
     made = issue(names, now)
     used = [one for one in (stored, serving) if one is not None]
     old = [a for one in used for a in _read(one.authorities) if now < a.not_valid_after_utc]
-    kept = [*_read(made.authorities), *_distinct(old)[:_MOST_RETIRED]]
+    kept = [*_read(made.authorities), *_distinct(old)[:MOST_RETIRED]]
     return Change(why, replace(made, authorities=_pem(kept)))
 
 
@@ -172,8 +172,9 @@ def issue(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -
         subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool
     ) -> x509.CertificateBuilder:
         usage = x509.KeyUsage(
-            digital_signature=not ca, content_commitment=False, key_encipherment=False, data_encipherment=False,
-            key_agreement=False, key_cert_sign=ca, crl_sign=ca, encipher_only=False, decipher_only=False,
+            digital_signature=not ca, content_commitment=False, key_encipherment=False,
+            data_encipherment=False, key_agreement=False, key_cert_sign=ca, crl_sign=ca,
+            encipher_only=False, decipher_only=False,
         )  # fmt: skip
         return (
             x509.CertificateBuilder()
@@ -208,7 +209,7 @@ def issue(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -
     return Certificates(_pem([leaf]), text, _pem([authority]))
 
 
-def _general(name: str):
+def _general(name: str) -> GeneralName:
     import ipaddress
 
     from cryptography import x509

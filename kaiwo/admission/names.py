@@ -11,6 +11,7 @@ SECRET: Final = "kaiwo-webhook-certificate"  # noqa: S105 -- the name of an obje
 """Name of the Secret in the operator's namespace that holds the certificates that the operator signed."""
 
 VALIDATE_WORKLOADS: Final = "/validate/workloads"
+VALIDATE_TEMPLATES: Final = "/validate/templates"
 VALIDATE_CONFIGURATIONS: Final = "/validate/configurations"
 VALIDATE_JOBS: Final = "/validate/jobs"
 MUTATE_WORKLOADS: Final = "/mutate/workloads"

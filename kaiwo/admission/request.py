@@ -58,6 +58,31 @@ class Request:
     subresource: str = ""
     unreadable: str = ""
 
+    @property
+    def changes_spec(self) -> bool:
+        """Whether it writes a spec that is to be judged.
+
+        Nobody is judged by what somebody else wrote: not who changes metadata or status only, and not the
+        garbage collector, which takes finalizers off an object that is being deleted.
+        """
+        if self.object is None or self.subresource or self.operation not in ("CREATE", "UPDATE"):
+            return False
+        metadata = self.object.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("deletionTimestamp") is not None:
+            return False
+        if self.unreadable or self.old_object is None:
+            return True
+        return not _same(self.object.get("spec"), self.old_object.get("spec"))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether JSON values are equal; unlike for ``==``, 1 is not true."""
+    if one != other or type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return all(_same(value, other[key]) for key, value in one.items())
+    return not isinstance(one, list) or all(map(_same, one, other))
+
 
 class UnreadableReview(ValueError):
     """An AdmissionReview that cannot be read.

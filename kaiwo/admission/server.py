@@ -13,6 +13,7 @@ from aiohttp import web
 from kaiwo.admission.request import MAX_BODY
 from kaiwo.admission.tls import ServerContext
 from kaiwo.engine.turns import Turns
+from kaiwo.engine.workqueue import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ Pods stay in the endpoints of a Service for a moment after their end has begun."
 
 class _Meta(msgspec.Struct):
     namespace: str = ""
+    name: str = ""
 
 
 class _Envelope(msgspec.Struct):
@@ -58,15 +60,15 @@ class WebhookServer:
     def __init__(
         self,
         address: tuple[str, int],
-        review: Callable[[str, bytes, str], bytes],
+        review: Callable[[Key, bytes, str], bytes],
         failed: Callable[[str, str], None],
     ) -> None:
         """Prepare; nothing is served yet.
 
         Args:
             address: to listen on; port 0 takes a free one.
-            review: answers a body, with the namespace and the path of the request. What it raises becomes
-                status 500, and the API server then decides by the webhook's failurePolicy.
+            review: answers a body, with the object that it is about and the path. What it raises
+                becomes status 500, and the API server then decides by the webhook's failurePolicy.
             failed: called with path and cause for each request that got no review: timeout, too_large,
                 error.
         """
@@ -85,6 +87,14 @@ class WebhookServer:
     def serving(self) -> bool:
         """Whether connections are accepted."""
         return self._runner is not None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where connections are accepted, with the port that was chosen where 0 was given."""
+        if self._runner is None:
+            return self._host, self._port
+        host, port = self._runner.addresses[0][:2]
+        return str(host), int(port)
 
     async def use(self, given: Certificates) -> None:
         """Serve with these certificates from now on; connections that are open stay so.
@@ -113,7 +123,7 @@ class WebhookServer:
             await runner.cleanup()
             raise
         self._runner = runner
-        host, port = runner.addresses[0][:2]
+        host, port = self.address
         _log.info("serving webhooks on https://%s:%d", f"[{host}]" if ":" in host else host, port)
 
     async def close(self) -> None:
@@ -124,11 +134,15 @@ class WebhookServer:
             return
         began = time.monotonic()
         self._last = max(self._last, began)
-        while (now := time.monotonic()) - began < _LONGEST_END and (
-            self._active or now - self._last < _QUIET
-        ):
-            await asyncio.sleep(0.05)
+        while (left := self._left(began)) > 0:  # noqa: ASYNC110  each request moves the end
+            await asyncio.sleep(left)
         await runner.cleanup()
+
+    def _left(self, began: float) -> float:
+        """Seconds for which somebody may still call, of an end that began then."""
+        now = time.monotonic()
+        quiet = _QUIET if self._active else self._last + _QUIET - now
+        return min(quiet, began + _LONGEST_END - now)
 
     async def _handle(self, request: web.Request) -> web.Response:
         self._active += 1
@@ -160,20 +174,21 @@ class WebhookServer:
             return await self._reviewed(request.path, await request.read())
 
     async def _reviewed(self, path: str, body: bytes) -> web.Response:
-        namespace = namespace_of(body)
-        async with self._turns.turn(namespace):
+        subject = subject_of(body)
+        async with self._turns.turn(subject.namespace):
             try:
-                answer = self._review(namespace, body, path)
-            except Exception:
-                _log.exception("webhook %s: a review in namespace %r failed", path, namespace)
+                answer = self._review(subject, body, path)
+            except Exception:  # noqa: BLE001  of ours or of a plugin: the API server decides
+                _log.exception("webhook %s: the review of %s/%s failed", path, *subject)
                 self._failed(path, "error")
                 return web.Response(status=500, text="internal error; the operator's log has the traceback\n")
         return web.Response(body=answer, content_type="application/json")
 
 
-def namespace_of(body: bytes) -> str:
-    """The namespace that an AdmissionReview is about; empty where there is none, or it cannot be read."""
+def subject_of(body: bytes) -> Key:
+    """The object that an AdmissionReview is about; empty names where it has none, or cannot be read."""
     try:
-        return _decode_envelope(body).request.namespace
+        request = _decode_envelope(body).request
     except (ValueError, RecursionError):
-        return ""
+        return Key("", "")
+    return Key(request.namespace, request.name)

@@ -52,10 +52,11 @@ _SHOWN = 5  # differences in a message; after an upgrade there can be dozens, al
 GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
 RECREATED = "Recreated"
+WEBHOOKS_SERVED = "WebhooksServed"
 HISTORY_KEPT = "HistoryKept"
 OWN_CONDITIONS = (
     *("Ready", "CRDsCurrent", GPU_NODES_TAINTED, RIGHTS),
-    *(RECREATED, HISTORY_KEPT, *WARNINGS),
+    *(RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED, *WARNINGS),
 )
 
 
@@ -161,6 +162,7 @@ class ConfigController:
         crd_differences: Callable[[], Awaitable[Sequence[str]]],
         history: ConfigHistory,
         facts: Callable[[str], ConfigFacts],
+        webhooks: Callable[[int], Condition | None] = lambda _: None,
     ) -> None:
         """Prepare; `controller` is what the manager runs.
 
@@ -172,7 +174,9 @@ class ConfigController:
             crd_differences: describes how the installed CRDs differ from those that the loaded plugins need.
             history: keeps the last specs.
             facts: reads what the values refer to, for a name of the default queue.
+            webhooks: the condition of the webhooks for a generation, None where none are served.
         """
+        self._webhooks = webhooks
         self._manager = manager
         self._live = live
         self._plugins = plugins
@@ -287,6 +291,8 @@ class ConfigController:
             *self._recreated_condition(entry),
             *warning_conditions(config, facts, entry.generation),
         ]
+        if (webhooks := self._webhooks(entry.generation)) is not None:
+            conditions.append(webhooks)
         if history_problem:
             conditions.append(
                 Condition(HISTORY_KEPT, "False", "ConfigMapFailed", history_problem, entry.generation)

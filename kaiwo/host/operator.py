@@ -51,11 +51,13 @@ from kaiwo.plugin.controllers import ControllerHost
 from kaiwo.workload.labels import MANAGER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pydantic import BaseModel
 
+    from kaiwo.admission.reviewers import Reviewer
     from kaiwo.engine.resource import Object
+    from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
     from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
     from kaiwo.plugin.registry import Plugins
@@ -148,8 +150,10 @@ class Operator:
             manager, self._config, plugins,
             now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
+            webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
         )  # fmt: skip
         manager.add(config.controller)
+        self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
@@ -182,6 +186,24 @@ class Operator:
                 )  # fmt: skip
         for queue_kind in facts.queue_kinds:
             manager.cache.subscribe(queue_kind, config.on_queue_change)
+
+    def _serve_webhooks(self, reader: SnapshotReader, on_change: Callable[[], None]) -> Webhooks:
+        """The webhooks, imported only where they are served."""
+        from kaiwo.admission.reviewers import reviewers
+        from kaiwo.host.admission import Webhooks
+
+        account = f"system:serviceaccount:{self._namespace}:kaiwo-operator"
+
+        def made(namespace: Callable[[], str]) -> Mapping[str, Reviewer]:
+            return reviewers(
+                self._plugins, self._registry, lambda: reader.facts_for_new(namespace(), datetime.now(UTC)),
+                identity=self._settings.identity, exempt=(account,),
+            )  # fmt: skip
+
+        return Webhooks(
+            self._settings, self._manager, self._namespace,
+            limit=self._limit, reviewers=made, on_change=on_change,
+        )  # fmt: skip
 
     def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
         return self._plugins.settings_by_declaration(self._config.settings)
@@ -227,6 +249,8 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                if self._webhooks is not None:
+                    self._webhooks.start()
                 self._listeners.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
@@ -234,6 +258,8 @@ class Operator:
                 for task in side:
                     task.cancel()
                 await asyncio.gather(*side, return_exceptions=True)
+                if self._webhooks is not None:
+                    await self._webhooks.close()
                 await self._lifecycles.close()
                 for workloads in self._workloads:
                     await workloads.close()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.admission import names
+from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE, Resource
 from kaiwo.install.render import PARTS, InstallOptions, render
 from kaiwo.install.rendered_manifest import OPERATOR, SCHEDULER, installed_name
+from kaiwo.install.webhooks import EVERY_WEBHOOK
 
 if TYPE_CHECKING:
+    from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -19,22 +21,16 @@ _ADMISSION = "admissionregistration.k8s.io"
 
 ROLE_BINDING: Final = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 
-WEBHOOK_CONFIGURATIONS: Final = tuple(
-    Resource(_ADMISSION, "v1", kind, f"{kind.lower()}s", namespaced=False)
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-)
-"""Kinds by which the API server calls the operator; without them no request waits for it."""
-
 _KINDS: Final = {
     resource.kind: resource
     for resource in (
-        *WEBHOOK_CONFIGURATIONS,
+        *CONFIGURATIONS,
         DEPLOYMENT,
         CONFIG_MAP,
         SECRET,
         SERVICE,
-        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,
@@ -53,9 +49,6 @@ _KINDS: Final = {
     )
 }
 """Kinds of rendered objects, by name."""
-
-_CERTIFICATE: Final = (SECRET, names.SECRET)
-"""What an operator keeps its certificates of webhooks in."""
 
 LABELLED_KINDS: Final = tuple(_KINDS.values())
 """Kinds of objects that belong to an installation by their labels, programs first."""
@@ -80,7 +73,7 @@ class InstalledObject:
     @property
     def is_kept_by_program(self) -> bool:
         """Whether a program made it, so that it has no labels of the installation."""
-        return self.resource == LEASE or self.is_history or (self.resource, self.name) == _CERTIFICATE
+        return self.resource == LEASE or self.is_history
 
     @property
     def is_history(self) -> bool:
@@ -89,18 +82,28 @@ class InstalledObject:
 
 
 def installed_objects(
-    plugins: Plugins, installation: str, workload_namespaces: tuple[str, ...] = ()
+    plugins: Plugins,
+    installation: str,
+    workload_namespaces: tuple[str, ...] = (),
+    webhooks: WebhookOptions | None = EVERY_WEBHOOK,
 ) -> list[InstalledObject]:
     """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and what the programs keep beside it.
 
-    The programs come first.
+    The webhook configurations come first, so that no request waits for a program that is gone; then the
+    programs.
 
     Args:
         plugins: loaded plugins.
         installation: the namespace of the installation.
         workload_namespaces: the only namespaces whose workloads run; empty for all.
+        webhooks: what the webhooks do, None for none; by default every object that there may be.
     """
-    options = InstallOptions(namespace=installation, workload_namespaces=workload_namespaces)
+    options = InstallOptions(
+        namespace=installation,
+        workload_namespaces=workload_namespaces,
+        network_policy=True,
+        webhooks=webhooks,
+    )
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [
         InstalledObject(
@@ -112,12 +115,11 @@ def installed_objects(
         for obj in reversed(rendered)
         if obj["kind"] != "Namespace"
     ]
-    found.sort(key=lambda item: item.resource != DEPLOYMENT)
+    found.sort(key=lambda item: (item.resource not in CONFIGURATIONS, item.resource != DEPLOYMENT))
     return [
         *found,
         *(InstalledObject(LEASE, installation, name, name) for name in (OPERATOR, SCHEDULER)),
         InstalledObject(CONFIG_MAP, installation, HISTORY, OPERATOR),
-        InstalledObject(SECRET, installation, names.SECRET, OPERATOR),
     ]
 
 

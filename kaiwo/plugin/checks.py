@@ -227,6 +227,7 @@ def _check_controller(where: str, item: ExtraController) -> None:
     require(item.node_labels is None or callable(item.node_labels), f"{where}: node_labels is not a function")
     for kind in item.kinds:
         require(isinstance(kind.resource, Resource), f"{where}: resource of a kind is not a Resource")
+        require(isinstance(kind.singleton, str), f"{where}: singleton of a kind is not a string")
 
 
 def _check_contribution(where: str, item: PodContribution) -> None:

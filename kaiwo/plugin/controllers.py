@@ -33,6 +33,7 @@ class CustomKind:
         short_names: for kubectl.
         printer_columns: as in a CRD's ``additionalPrinterColumns``.
         description: for ``kubectl explain``.
+        singleton: the only name of an object that counts; empty where all do.
     """
 
     resource: Resource
@@ -41,6 +42,7 @@ class CustomKind:
     short_names: tuple[str, ...] = ()
     printer_columns: tuple[dict[str, str | int], ...] = ()
     description: str = ""
+    singleton: str = ""
 
 
 @dataclass(frozen=True, slots=True)

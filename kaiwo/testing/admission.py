@@ -53,3 +53,14 @@ def answered(body: bytes) -> dict[str, Any]:
     if "patch" in response:
         response["patch"] = msgspec.json.decode(base64.b64decode(response["patch"]))
     return response
+
+
+def answer_to(body: bytes, *, allowed: bool, message: str = "") -> bytes:
+    """The AdmissionReview that answers a request, of a webhook that looks at nothing."""
+    request = msgspec.json.decode(body, type=dict[str, Any])["request"]
+    response: dict[str, Any] = {"uid": request["uid"], "allowed": allowed}
+    if message:
+        response["status"] = {"message": message}
+    return msgspec.json.encode(
+        {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
+    )

@@ -21,9 +21,9 @@ from kaiwo.workload.json_access import lenient_map, lenient_text, value_at
 from kaiwo.workload.labels import (
     ADOPTED,
     ADOPTED_RECORD,
+    ADOPTION_MANAGER,
     MANAGED,
     MANAGED_VALUE,
-    MANAGER,
     REQUESTED_BY,
 )
 from kaiwo.workload.metadata import controller_of, embedded, name_problem
@@ -189,7 +189,7 @@ def is_proven(workload: Object, uid: str) -> bool:
     if lenient_map(metadata.get("labels")).get(ADOPTED) != uid:
         return False
     recorded = lenient_map(workload.get("status")).get("childUID")
-    return recorded == uid or MANAGER in managers_of(workload, ADOPTED_RECORD)
+    return recorded == uid or ADOPTION_MANAGER in managers_of(workload, ADOPTED_RECORD)
 
 
 def owner_patch(candidate: Object, workload: Object) -> Object:

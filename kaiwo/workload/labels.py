@@ -25,11 +25,15 @@ ADOPTED = PREFIX + "adopted-uid"
 
 ADOPTED_RECORD = ("metadata", "labels", ADOPTED)
 OWNERS = ("metadata", "ownerReferences")
-"""Path of what makes a workload the owner of an adopted object; like `RECORD` it counts where `MANAGER`
-wrote it."""
+"""Path of what makes a workload the owner of an adopted object; like the label it counts where
+`ADOPTION_MANAGER` wrote it."""
 
 MANAGER = "kaiwo"
 """Kaiwo's field manager."""
+
+ADOPTION_MANAGER = "kaiwo-adoption"
+"""Field manager of what is written to adopt an object. `MANAGER` would not do: it is also what the API server
+takes from the user agent of the command line, where a client names no manager."""
 
 GPU_MODEL = "kaiwo/gpu-model"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"

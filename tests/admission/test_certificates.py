@@ -107,7 +107,10 @@ def test_repeated_rotations_do_not_pile_up_authorities(fresh: Certificates) -> N
     [
         ({"certificate": b""}, "CertificateMissing"),
         ({"key": b""}, "CertificateMissing"),
-        ({"certificate": b"-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----"}, "CertificateInvalid"),
+        (
+            {"certificate": b"-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----"},
+            "CertificateInvalid",
+        ),
         ({"key": issue(NAMES, NOW).key}, "CertificateInvalid"),
         ({"key": b"\xff"}, "CertificateInvalid"),
         ({"authorities": issue(NAMES, NOW).authorities}, "CertificateUntrusted"),

@@ -228,7 +228,7 @@ def test_two_installations_share_no_object(cli: Cli) -> None:
 
 def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
     """All that is installed but the namespace and the CRDs, and the programs' records; programs first."""
-    options = ("--namespace", "ops", "--watch-namespace", "team")
+    options = ("--namespace", "ops", "--watch-namespace", "team", "--network-policy")
     removed = documents(cli("manifests", "uninstall", *options).out)
     installed = documents(cli("manifests", "rbac", "operator", "scheduler", *options).out)
 
@@ -252,6 +252,9 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
         (("--image", "not an image"), "--image: expected the name of an image, got 'not an image'"),
         (("--scheduler-image", ""), "--scheduler-image: expected the name of an image, got ''"),
         (("operator", "--from-cluster"), "--from-cluster changes nothing of the part operator"),
+        (("--priority-class", "High"), "--priority-class: "),
+        (("--image-pull-secret", ""), "--image-pull-secret: "),
+        (("--api-server-port", "443"), "--api-server-port needs --network-policy"),
         (("rbac", "--previous", __file__), "--previous needs the part crds"),
         (("rbac", "--kaiwoconfig", __file__), f"{__file__}:"),
     ],
@@ -298,19 +301,73 @@ def test_help_shows_the_parts_and_the_command_to_install(cli: Cli) -> None:
 
 
 def test_one_pod_of_each_program_survives_the_drain_of_a_node(cli: Cli) -> None:
-    """Two pods on different nodes with the priority of what a cluster needs; a drain ends one at a time."""
+    """Two pods on different nodes, in different zones, with the priority of what a cluster needs; a drain ends one at a time."""
     text = cli("manifests", "operator", "scheduler", "--plugins", "batch_job").out
     for name in ("kaiwo-operator", "kaiwo-scheduler"):
         spec = find(text, "Deployment", name)["spec"]
         pod = spec["template"]["spec"]
         selector = {"matchLabels": {"app.kubernetes.io/name": name}}
-        ((wish,),) = pod["affinity"]["podAntiAffinity"].values()
-        assert wish["podAffinityTerm"] == {
-            "labelSelector": selector,
-            "topologyKey": "kubernetes.io/hostname",
-        }
+        (wishes,) = pod["affinity"]["podAntiAffinity"].values()
+        assert [(wish["weight"], wish["podAffinityTerm"]) for wish in wishes] == [
+            (100, {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}),
+            (50, {"labelSelector": selector, "topologyKey": "topology.kubernetes.io/zone"}),
+        ]
         assert (spec["replicas"], pod["priorityClassName"]) == (2, "system-cluster-critical")
         budget = find(text, "PodDisruptionBudget", name)["spec"]
         assert budget == {"maxUnavailable": 1, "selector": selector}
     alone = cli("manifests", "operator", "--plugins", "batch_job", "--replicas", "1").out
     assert find(alone, "Deployment", "kaiwo-operator")["spec"]["replicas"] == 1
+
+
+def test_network_policies_follow_the_ports_of_the_programs(cli: Cli) -> None:
+    """In to the ports of the containers, out to the API server and DNS; none without the option."""
+    text = cli("manifests", "operator", "scheduler", "--network-policy", "--api-server-port", "16443").out
+    for name in ("kaiwo-operator", "kaiwo-scheduler"):
+        deployment, policy = (find(text, kind, name)["spec"] for kind in ("Deployment", "NetworkPolicy"))
+        (container,) = deployment["template"]["spec"]["containers"]
+        (inward,) = policy["ingress"]
+        assert [port["port"] for port in inward["ports"]] == [p["containerPort"] for p in container["ports"]]
+        api_server, dns = ([port["port"] for port in rule["ports"]] for rule in policy["egress"])
+        assert (api_server, dns) == ([16443], [53, 53])
+        assert policy["podSelector"] == deployment["selector"]
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+    both = cli("manifests", "operator", "--network-policy").out
+    assert [
+        p["port"] for p in find(both, "NetworkPolicy", "kaiwo-operator")["spec"]["egress"][0]["ports"]
+    ] == [
+        443,
+        6443,
+    ]
+    assert "NetworkPolicy" not in cli("manifests").out
+
+
+def test_pods_have_the_chosen_priority_and_pull_secrets(cli: Cli) -> None:
+    """A cluster whose quota forbids system-cluster-critical gets another class, or none."""
+    parts = ("manifests", "operator", "scheduler")
+    text = cli(*parts, "--priority-class", "high", "--image-pull-secret", "a", "--image-pull-secret", "b").out
+    without = cli(*parts, "--priority-class", "").out
+    for name in ("kaiwo-operator", "kaiwo-scheduler"):
+        pod = find(text, "Deployment", name)["spec"]["template"]["spec"]
+        assert pod["priorityClassName"] == "high"
+        assert pod["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+        assert "priorityClassName" not in find(without, "Deployment", name)["spec"]["template"]["spec"]
+
+
+def test_requests_leave_room_above_what_was_measured(cli: Cli) -> None:
+    """bench/README.md has the peak memory and the CPU of a job; a change of these figures is seen here."""
+    bench = (Path(__file__).parents[2] / "bench" / "README.md").read_text()
+
+    def figure(row: str) -> float:
+        (line,) = [line for line in bench.splitlines() if line.startswith(f"| {row} |")]
+        return float(line.split("|")[2].split()[0])
+
+    container = find(cli("manifests", "operator").out, "Deployment", "kaiwo-operator")["spec"]["template"][
+        "spec"
+    ]["containers"][0]
+    requests, limits = container["resources"]["requests"], container["resources"]["limits"]
+    memory = figure("10,000 live, half of them finished: peak memory")
+    assert memory * 2 <= int(requests["memory"].removesuffix("Mi"))
+    assert memory * 8 <= int(limits["memory"].removesuffix("Gi")) * 1024
+    # 100m of CPU: 34 new jobs a second without Kueue.
+    assert int(requests["cpu"].removesuffix("m")) / figure("fan-out of 5,000: CPU per job") >= 30
+    assert "cpu" not in limits

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.pod_options import PodOptions
     from kaiwo.install.render import InstallOptions, Part
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
+    from kaiwo.install.webhooks import Identity, WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
@@ -37,6 +39,8 @@ _UNINSTALL_NOTE = """\
 # What kaiwo uninstall deletes of this installation, in this order. It also removes the queues, labels and
 # taints that Kaiwo wrote, and the CRDs with all their objects: kaiwo uninstall --dry-run shows these.
 """
+
+_LONGEST_NAME = 253  # characters of an object's name
 
 _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
@@ -76,11 +80,54 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
     help="Pods of the operator, and of the scheduler (2); one of them leads.",
 )
 @click.option(
+    "--priority-class",
+    metavar="NAME",
+    help="Of the pods of operator and scheduler (system-cluster-critical); '' for none.",
+)
+@click.option(
+    "--image-pull-secret",
+    "pull_secrets",
+    multiple=True,
+    metavar="NAME",
+    help="Secret with credentials for the images; may be given several times.",
+)
+@click.option(
+    "--network-policy",
+    is_flag=True,
+    help="Limit the traffic of operator and scheduler to their ports, the API server and DNS.",
+)
+@click.option(
+    "--api-server-port",
+    "api_server_ports",
+    multiple=True,
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where the API server listens (443 and 6443); with --network-policy; may be given several times.",
+)
+@click.option(
     "--restrict",
     "restricted",
     multiple=True,
     type=click.Choice(["queues", "priority-classes", "users"]),
     help="Let workloads in every namespace name these only with a right to them; may be given several times.",
+)
+@click.option(
+    "--webhooks", is_flag=True, help="Let the operator serve admission webhooks, with their rights."
+)
+@click.option(
+    "--enforce-gpu-workloads",
+    is_flag=True,
+    help="Put plain Jobs that request GPUs under Kaiwo's management; with --webhooks.",
+)
+@click.option(
+    "--identity",
+    type=click.Choice(["off", "set", "check"]),
+    help="Set spec.user of workloads to the authenticated user, or refuse another (off); with --webhooks.",
+)
+@click.option(
+    "--webhook-certificates",
+    metavar="SECRET",
+    help="With tls.crt, tls.key and ca.crt (default: the operator signs its own); with --webhooks.",
 )
 @click.option(
     "--kaiwoconfig",
@@ -109,7 +156,15 @@ def manifests(
     image: str | None,
     scheduler_image: str | None,
     replicas: int | None,
+    priority_class: str | None,
+    pull_secrets: tuple[str, ...],
+    network_policy: bool,
+    api_server_ports: tuple[int, ...],
     restricted: tuple[Restriction, ...],
+    webhooks: bool,
+    enforce_gpu_workloads: bool,
+    identity: Identity | None,
+    webhook_certificates: str | None,
     kaiwoconfig: str | None,
     previous: str | None,
     from_cluster: bool,
@@ -146,6 +201,10 @@ def manifests(
         replicas=replicas or REPLICAS,
         restrict_namespace=pod_security,
         restricted=restricted,
+        webhooks=_webhooks(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
+        pods=_pods(priority_class, pull_secrets),
+        network_policy=network_policy,
+        api_server_ports=_api_server_ports(network_policy, api_server_ports),
     )
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
@@ -260,6 +319,57 @@ def _installation(
     )
 
 
+def _webhooks(
+    on: bool,
+    enforce: bool,
+    identity: Identity | None,
+    certificates: str | None,
+) -> WebhookOptions | None:
+    """What the webhooks do; None for none."""
+    from kaiwo.api.name_rules import NameRule
+    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
+    from kaiwo.install.webhooks import WebhookOptions
+
+    given = {
+        "--enforce-gpu-workloads": enforce,
+        "--identity": identity not in (None, "off"),
+        "--webhook-certificates": certificates is not None,
+    }
+    if not on:
+        for option, used in given.items():
+            if used:
+                raise Failure(f"{option} needs --webhooks", "add --webhooks", code=USAGE)
+        return None
+    rule = NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN])
+    if certificates is not None and (problem := rule.problem(certificates)):
+        raise Failure(f"--webhook-certificates: {problem}", "give the name of a Secret", code=USAGE)
+    return WebhookOptions(enforce, identity or "off", certificates or "")
+
+
+def _pods(priority_class: str | None, pull_secrets: tuple[str, ...]) -> PodOptions:
+    """Options of the pods; names are those of Kubernetes objects."""
+    from kaiwo.api.name_rules import NameRule
+    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
+    from kaiwo.install.deployment import PRIORITY_CLASS
+    from kaiwo.install.pod_options import PodOptions
+
+    rule = NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN])
+    named = [("--image-pull-secret", name) for name in pull_secrets]
+    named += [("--priority-class", priority_class)] if priority_class else []
+    for option, name in named:
+        if problem := rule.problem(name):
+            raise Failure(f"{option}: {problem}", "give the name of an object", code=USAGE)
+    return PodOptions(PRIORITY_CLASS if priority_class is None else priority_class, pull_secrets)
+
+
+def _api_server_ports(network_policy: bool, ports: tuple[int, ...]) -> tuple[int, ...]:
+    from kaiwo.install.network_policy import API_SERVER_PORTS
+
+    if ports and not network_policy:
+        raise Failure("--api-server-port needs --network-policy", "add --network-policy", code=USAGE)
+    return tuple(dict.fromkeys(ports)) or API_SERVER_PORTS
+
+
 def _plugins(names: str | None) -> Plugins:
     """The selected plugins.
 
@@ -298,7 +408,10 @@ def _print_uninstall(loaded: Plugins, installation: InstallOptions) -> None:
     from kaiwo.install.inventory import installed_objects
 
     found = []
-    for item in installed_objects(loaded, installation.namespace, installation.workload_namespaces):
+    objects = installed_objects(
+        loaded, installation.namespace, installation.workload_namespaces, installation.webhooks
+    )
+    for item in objects:
         metadata = {"name": item.name, **({"namespace": item.namespace} if item.namespace else {})}
         resource = item.resource
         found.append({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})

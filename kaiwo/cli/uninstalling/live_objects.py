@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import DEPLOYMENT
-from kaiwo.install.inventory import LABELLED_KINDS, WEBHOOK_CONFIGURATIONS, InstalledObject, old_name
+from kaiwo.install.inventory import LABELLED_KINDS, InstalledObject, old_name
 from kaiwo.install.rendered_manifest import INSTANCE, NAME, OPERATOR, PART_OF
 from kaiwo.plugin.removals import Removal
 
@@ -76,13 +77,13 @@ async def read_objects(
     return LiveObjects(
         operator=next((_stopped(item, obj) for item, obj in live if _is_operator(item)), None),
         webhooks=tuple(
-            Removal.of(item.resource, obj) for item, obj in live if item.resource in WEBHOOK_CONFIGURATIONS
+            Removal.of(item.resource, obj) for item, obj in live if item.resource in CONFIGURATIONS
         ),
         others=tuple(
             Removal.of(item.resource, obj)
             for item, obj in live
             if not _is_operator(item)
-            and item.resource not in WEBHOOK_CONFIGURATIONS
+            and item.resource not in CONFIGURATIONS
             and not _release(obj, installation)
         ),
         notes=tuple(notes),

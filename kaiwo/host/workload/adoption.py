@@ -24,7 +24,7 @@ from kaiwo.workload.adoption import (
     owner_patch,
     workloads_for,
 )
-from kaiwo.workload.labels import ADOPTED, MANAGER, OWNERS
+from kaiwo.workload.labels import ADOPTED, ADOPTION_MANAGER, OWNERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -183,7 +183,7 @@ class AdoptionController:
         refused: ApiError | None = None
         for workload in workloads_for(entry.readable(), self._backend, self._queue_label, entry.undecodable):
             try:
-                live = await client.create(self._workloads, workload, field_manager=MANAGER)
+                live = await client.create(self._workloads, workload, field_manager=ADOPTION_MANAGER)
             except AlreadyExists:
                 # Another answer was lost, or somebody was faster; the cache will say whose it is.
                 return await self._own(key, entry)
@@ -237,7 +237,7 @@ class AdoptionController:
                 owner_patch(entry.readable(), workload),
                 uid=entry.uid,
                 resource_version=entry.resource_version,
-                field_manager=MANAGER,
+                field_manager=ADOPTION_MANAGER,
             )
         except UndecodableObject as error:  # it is written; the object is as large as it was before
             live = error.raw

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.controllers import CustomKind, ExtraController
@@ -191,6 +192,7 @@ def kaiwo_controllers() -> list[ExtraController]:
         ),
         description="KaiwoQueueConfig describes Kueue's queues, flavors and priority classes; only the one "
         "named kaiwo counts.",
+        singleton=SINGLETON,
     )
     return [
         ExtraController(

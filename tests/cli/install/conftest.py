@@ -187,6 +187,12 @@ def helm() -> Path:
 
 
 @pytest.fixture
+def until_kind() -> Callable[[Sandbox, str], None]:
+    """Waits until a kind is served."""
+    return until_served
+
+
+@pytest.fixture
 def team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
     """A second namespace, for users."""
     name = f"{namespace[-50:].lstrip('-')}-team"

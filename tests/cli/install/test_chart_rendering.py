@@ -46,6 +46,9 @@ class Choices:
     watch: tuple[str, ...] = ()
     restrict: tuple[str, ...] = ()
     settings: dict[str, dict[str, bool]] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    priority_class: str = "system-cluster-critical"
+    pull_secrets: tuple[str, ...] = ()
 
     def values(self) -> Object:
         """The values of the chart."""
@@ -57,6 +60,9 @@ class Choices:
             "watchNamespaces": list(self.watch),
             "restrict": list(self.restrict),
             "kaiwoConfig": {"plugins": self.settings} if self.settings else {},
+            "networkPolicy": {"enabled": True, "apiServerPorts": list(self.ports)} if self.ports else {},
+            "priorityClassName": self.priority_class,
+            "imagePullSecrets": list(self.pull_secrets),
             **{part: {"enabled": part in self.parts} for part in PARTS},
         }
 
@@ -68,6 +74,11 @@ class Choices:
             found += ["--watch-namespace", name]
         for name in self.restrict:
             found += ["--restrict", name]
+        for name in self.pull_secrets:
+            found += ["--image-pull-secret", name]
+        for port in self.ports:
+            found += ["--api-server-port", str(port)]
+        found += ["--priority-class", self.priority_class, *(["--network-policy"] if self.ports else [])]
         return found
 
 
@@ -156,10 +167,15 @@ TABLE = {
     **{f"part {part}": Choices(parts=(part,)) for part in PARTS},
     "plugins in another order": Choices(plugins=("kueue", "batch_job")),
     "one watched namespace": Choices(watch=("team",)),
+    "several watched namespaces": Choices(watch=("team", "a", "other"), plugins=("batch_job", "deployment")),
     "restrictions": Choices(restrict=("queues", "users", "priority-classes")),
     "a setting that is off": Choices(settings={"kueue": {"labelNamespaces": False}}),
     "a namespace that looks like a number": Choices(namespace="123", parts=("rbac", "operator")),
     "one pod": Choices(replicas=1),
+    "network policies": Choices(ports=(443, 16443)),
+    "pull secrets": Choices(pull_secrets=("one", "other.example")),
+    "no priority class": Choices(priority_class=""),
+    "another priority class": Choices(priority_class="high"),
 }
 
 
@@ -177,11 +193,14 @@ def test_both_ways_install_the_same(same: Callable[[Choices], Any], choices: Cho
         parts=st.sets(st.sampled_from(PARTS[1:]), min_size=1).map(lambda parts: tuple(sorted(parts))),
         namespace=st.sampled_from(["kaiwo-system", "a", "x-1"]),
         replicas=st.integers(1, 9),
-        watch=st.lists(st.sampled_from(["team", "other"]), max_size=1, unique=True).map(tuple),
+        watch=st.lists(st.sampled_from(["team", "other", "b"]), unique=True).map(tuple),
         restrict=st.sets(st.sampled_from(["queues", "users", "priority-classes"])).map(
             lambda names: tuple(sorted(names))
         ),
         settings=st.sampled_from([{}, {"kueue": {"labelNamespaces": False}}]),
+        ports=st.sets(st.sampled_from([443, 6443])).map(lambda ports: tuple(sorted(ports))),
+        priority_class=st.sampled_from(["", "high"]),
+        pull_secrets=st.sets(st.sampled_from(["one", "other"])).map(lambda names: tuple(sorted(names))),
     )
 )
 def test_both_ways_install_the_same_for_random_choices(
@@ -199,7 +218,10 @@ def test_both_ways_install_the_same_for_random_choices(
         ("replicas=two", "/replicas"),
         ("image=not an image", "/image"),
         ("watchNamespaces={Team_1}", "/watchNamespaces/0"),
+        ("watchNamespaces={team,kube-system}", "/watchNamespaces/1"),
+        ("watchNamespaces={team,default}", "the operator writes nothing to its own namespace"),
         ("restrict={queue}", "/restrict/0"),
+        ("networkPolicy.apiServerPorts={https}", "/networkPolicy/apiServerPorts/0"),
         ("crds.enabled=maybe", "/crds/enabled"),
         ("operator.resource=1", "'resource' not allowed"),
         ("plugin={batch_job}", "'plugin' not allowed"),
