@@ -13,11 +13,11 @@ from kaiwo.admission.names import (
     SERVICE,
     VALIDATE_CONFIGURATIONS,
     VALIDATE_JOBS,
+    VALIDATE_TEMPLATES,
     VALIDATE_WORKLOADS,
     configurations_name,
 )
 from kaiwo.admission.template_rules import ALLOW_PRIVILEGED
-from kaiwo.admission.templates import VALIDATE_TEMPLATES
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, WORKLOADS
 from kaiwo.install.admission_policy import API_VERSION as ADMISSION
 from kaiwo.install.admission_policy import denying_policy
