@@ -194,7 +194,7 @@ class JobValidator:
 
 
 def _kept_user(request: Request) -> list[Mapping[str, Any]]:
-    """The patch by which the requesting user stays as it was; who adds the label counts as having requested."""
+    """The patch by which the requesting user stays; who adds the label counts as having requested."""
     new, old = request.object or {}, request.old_object or {}
     before, after = (_annotations(obj).get(REQUESTED_BY) for obj in (old, new))
     asks = is_managed(_labels(new)) and not is_managed(_labels(old)) and controller_of(new) is None
