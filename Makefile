@@ -10,18 +10,20 @@ FOLDERS := . $(patsubst %/pyproject.toml,%,$(PLUGINS:$(STORAGE)/%=)) $(STORAGE)[
 # Three at a time, each with control planes of its own: most of the time goes into waiting for controllers. With two,
 # two cores are idle for three quarters of it; with four, tests that compare times fail.
 PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --maxfail 20 --durations 15
+LOCKS  := deploy/operator/requirements.txt deploy/downloader/requirements.txt deploy/build-requirements.txt \
+	release/requirements.txt
 STAMP  := $(VENV)/.installed
 
 # Without cached bytecode each run compiles all tests anew, and so does each process that they start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-matrix test-node test-pure lint bench wheels install clean
+.PHONY: demo test test-matrix test-node test-pure lint bench dist lock audit install clean
 
 demo: $(STAMP)
 	$(BIN)/kaiwo demo
 
 test: lint
-	$(BIN)/kaiwo sandbox build
+	$(BIN)/kaiwo sandbox build --helm
 	$(PYTEST) -m "not node"
 
 # What talks to Kueue, KubeRay or AppWrapper once more, against the generation before.
@@ -48,9 +50,19 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench
 
-wheels: $(STAMP)
-	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist \
-		$(patsubst %,./%,. $(PLUGINS:/pyproject.toml=))
+# What a release publishes: wheels, source distributions, bills of materials, checksums.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m release.build dist
+
+# The files with hashes that images and release tools are installed from. Needs a package index.
+lock: $(STAMP)
+	$$($(BIN)/python -m release.tools)/bin/python -m release.lock
+
+# Known vulnerabilities. Needs a vulnerability service, and fails where none answers.
+audit: $(STAMP)
+	$$($(BIN)/python -m release.tools)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+		$(foreach file,$(LOCKS),--requirement $(file))
 
 install: $(STAMP)
 

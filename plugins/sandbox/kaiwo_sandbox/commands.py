@@ -224,8 +224,11 @@ def env(name: str) -> None:
 )
 @generation_option
 @click.option("--real-node", is_flag=True, help="Also the programs of a real node.")
+@click.option("--helm", is_flag=True, help="Also Helm, which the tests of the chart need.")
 @binaries_option
-def build(addons: tuple[str, ...], *, generation: str, real_node: bool, binaries: Path | None) -> None:
+def build(
+    addons: tuple[str, ...], *, generation: str, real_node: bool, helm: bool, binaries: Path | None
+) -> None:
     """Find the programs in the cache, download or build them, and say where each came from.
 
     With -o yaml it prints the images and their digests. This is a file for KAIWO_SANDBOX_IMAGES, which makes
@@ -237,6 +240,8 @@ def build(addons: tuple[str, ...], *, generation: str, real_node: bool, binaries
     for program, path in sorted(found.programs.items()):
         _progress(f"{program:<24} {path}")
         _progress(f"{'':<24} {sources.describe(program, path)}")
+    if helm:
+        _progress(f"{'helm':<24} {binaries_module.ensure_helm(_progress)}")
     if kit.settings().output:
         records = {
             program: record

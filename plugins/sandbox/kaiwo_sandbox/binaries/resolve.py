@@ -22,6 +22,7 @@ from kaiwo_sandbox.builds.binary_sets import (
     ADDON_PROGRAMS,
     CORE,
     CORE_PROGRAMS,
+    HELM,
     NODE_PROGRAMS,
     SETS,
 )
@@ -99,6 +100,21 @@ def ensure(
         manifests.update(found.manifests)
         keys.extend(found.keys)
     return Binaries(programs=programs, manifests=manifests, key="+".join(keys))
+
+
+def ensure_helm(progress: Progress = print) -> Path:
+    """Find or build Helm, which no sandbox runs: the tests of the chart need it.
+
+    Raises:
+        SandboxError: no source has it, or this is not Linux.
+    """
+    _check_platform()
+    (name,) = (program.name for program in HELM.programs)
+    found = _find_in_directory(_explicit_directory(None), (name,))
+    if name in found:
+        return found[name]
+    (provided,) = _provide([Request(HELM, (name,), ())], progress)
+    return provided.programs[name]
 
 
 def why_no_addons(addons: Sequence[str]) -> str:

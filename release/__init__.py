@@ -1,0 +1,1 @@
+"""Commands that make a release: its version, its locked requirements, and the files to publish."""
