@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import time
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from kaiwo_sandbox.binaries import downloads, ensure, image_registry, sources
+from kaiwo_sandbox.binaries import downloads, ensure, image_registry, layers, sources
 from kaiwo_sandbox.binaries.transfer import TransferLimits
 from kaiwo_sandbox.errors import SandboxError
 
@@ -190,6 +191,20 @@ def test_a_layer_that_unpacks_to_too_much_is_refused(
     fake.add_image(bomb)
     with pytest.raises(SandboxError, match="more than 8388608 bytes when it is unpacked"):
         fetch()
+
+
+def test_a_large_program_is_unpacked_in_little_memory(tmp_path: Path, make_layer: Layer) -> None:
+    """Official programs have a hundred megabytes, and four are unpacked at once."""
+    blob, target = tmp_path / "blob", tmp_path / "etcd"
+    blob.write_bytes(make_layer({"padding": bytes(32 << 20), "etcd": bytes(32 << 20)}))
+    tracemalloc.start()
+    try:
+        assert layers.extract([lambda: blob], "etcd", target) == 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert target.stat().st_size == 32 << 20
+    assert peak < 16 << 20
 
 
 def test_an_extended_header_that_would_fill_the_memory_is_refused(
