@@ -156,15 +156,13 @@ def _configuration(manifest: RenderedManifest) -> str:
 
 def _crd(crd: Any) -> str:
     text = dump([crd]).removeprefix("---\n")
-    head = "metadata:\n"
-    if text.count(f"\n{head}") != 1 or "{{" in text:
+    head = "metadata:\n  annotations:\n"
+    if text.count(f"\n{head}") != 1 or "{{" in text or "labels" in crd["metadata"]:
         raise ValueError(f"CRD {crd['metadata']['name']} does not fit into a template")
     metadata = (
-        f'{head}  labels:\n    {{{{- include "{_LABELS}" . | nindent 4 }}}}\n'
+        f'metadata:\n  labels:\n    {{{{- include "{_LABELS}" . | nindent 4 }}}}\n'
         "  annotations:\n    helm.sh/resource-policy: keep\n"
     )
-    if "labels" in crd["metadata"] or "annotations" in crd["metadata"]:
-        raise ValueError(f"CRD {crd['metadata']['name']} has labels or annotations of its own")
     return (
         f"{_GENERATED}\n{{{{- if .Values.crds.enabled }}}}\n{text.replace(head, metadata, 1)}{{{{- end }}}}\n"
     )
