@@ -45,6 +45,17 @@ _CHECKS: Final = f"""\
 {{{{- if has .Release.Namespace .Values.watchNamespaces }}}}
 {{{{- fail "watchNamespaces: the operator writes nothing to its own namespace; name those of users" }}}}
 {{{{- end }}}}
+{{{{- if not .Values.webhooks.enabled }}}}
+{{{{- if .Values.webhooks.enforceGpuWorkloads }}}}
+{{{{- fail "webhooks.enforceGpuWorkloads needs webhooks.enabled: true" }}}}
+{{{{- end }}}}
+{{{{- if .Values.webhooks.certificateSecret }}}}
+{{{{- fail "webhooks.certificateSecret needs webhooks.enabled: true" }}}}
+{{{{- end }}}}
+{{{{- if ne .Values.identity "off" }}}}
+{{{{- fail "identity needs webhooks.enabled: true" }}}}
+{{{{- end }}}}
+{{{{- end }}}}
 """
 
 _ONLY_HELM: Final = ("nodeSelector", "tolerations")
@@ -145,15 +156,15 @@ def _configuration(manifest: RenderedManifest) -> str:
 
 def _crd(crd: Any) -> str:
     text = dump([crd]).removeprefix("---\n")
-    head = "metadata:\n"
+    head = "metadata:\n  annotations:\n"
     if text.count(f"\n{head}") != 1 or "{{" in text:
         raise ValueError(f"CRD {crd['metadata']['name']} does not fit into a template")
     metadata = (
-        f'{head}  labels:\n    {{{{- include "{_LABELS}" . | nindent 4 }}}}\n'
+        f'metadata:\n  labels:\n    {{{{- include "{_LABELS}" . | nindent 4 }}}}\n'
         "  annotations:\n    helm.sh/resource-policy: keep\n"
     )
-    if "labels" in crd["metadata"] or "annotations" in crd["metadata"]:
-        raise ValueError(f"CRD {crd['metadata']['name']} has labels or annotations of its own")
+    if "labels" in crd["metadata"]:
+        raise ValueError(f"CRD {crd['metadata']['name']} has labels of its own")
     return (
         f"{_GENERATED}\n{{{{- if .Values.crds.enabled }}}}\n{text.replace(head, metadata, 1)}{{{{- end }}}}\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
@@ -55,10 +56,10 @@ QUEUE_PLUGIN = "queuePlugin"
 RECREATED = "Recreated"
 WEBHOOKS_SERVED = "WebhooksServed"
 HISTORY_KEPT = "HistoryKept"
-OWN_CONDITIONS = (
-    *("Ready", "CRDsCurrent", GPU_NODES_TAINTED, RIGHTS),
-    *(RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED, *WARNINGS),
-)
+_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED)
+"""Conditions that tell of the rights, the namespace and the webhooks of one installation."""
+
+_OF_CONFIG = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, *WARNINGS)
 
 
 class LiveConfig:
@@ -164,6 +165,7 @@ class ConfigController:
         history: ConfigHistory,
         facts: Callable[[str], ConfigFacts],
         webhooks: Callable[[int], Condition | None] = lambda _: None,
+        one_of_several: str = "",
     ) -> None:
         """Prepare; `controller` is what the manager runs.
 
@@ -176,14 +178,20 @@ class ConfigController:
             history: keeps the last specs.
             facts: reads what the values refer to, for a name of the default queue.
             webhooks: the condition of the webhooks for a generation, None where none are served.
+            one_of_several: the namespace of an installation that may have others beside it in the cluster,
+                which share the KaiwoConfig. It is in the types of the conditions that differ among them:
+                two operators must not write one condition back and forth. Empty for the only installation.
         """
+        prefix = f"{one_of_several}/" if one_of_several else ""
+        self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
+        self._own_conditions = (*_OF_CONFIG, *self._types.values())
         self._webhooks = webhooks
         self._manager = manager
         self._live = live
         self._plugins = plugins
         self._now = now
         self._read_crds = crd_report
-        self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", RIGHTS))
+        self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", self._types[RIGHTS]))
         self._history = history
         self._facts = facts
         self._was_there = False
@@ -271,7 +279,7 @@ class ConfigController:
     def _not_the_singleton(self, entry: CachedObject) -> list[Object]:
         message = f"only the KaiwoConfig named {SINGLETON} is used; move the values there and delete this one"
         condition = Condition("Ready", "False", "NotTheSingleton", message, entry.generation)
-        return merge_conditions(_conditions(entry), [condition], self._now(), drop=OWN_CONDITIONS[1:])
+        return merge_conditions(_conditions(entry), [condition], self._now(), drop=self._own_conditions[1:])
 
     async def _status(self, entry: CachedObject, history_problem: str) -> Object:
         report = self._crds
@@ -288,12 +296,14 @@ class ConfigController:
             *warning_conditions(config, facts, entry.generation),
         ]
         if (webhooks := self._webhooks(entry.generation)) is not None:
-            conditions.append(webhooks)
+            conditions.append(replace(webhooks, type=self._types[WEBHOOKS_SERVED]))
         if history_problem:
             conditions.append(
-                Condition(HISTORY_KEPT, "False", "ConfigMapFailed", history_problem, entry.generation)
+                Condition(
+                    self._types[HISTORY_KEPT], "False", "ConfigMapFailed", history_problem, entry.generation
+                )
             )
-        drop = [name for name in OWN_CONDITIONS if name not in {item.type for item in conditions}]
+        drop = [name for name in self._own_conditions if name not in {item.type for item in conditions}]
         # Kept while the plugin is missing: it says that workloads were queued.
         queue = {QUEUE_PLUGIN: name} if (name := self._plugins.queue_plugin) else {}
         return {
@@ -323,7 +333,7 @@ class ConfigController:
             f"an earlier KaiwoConfig {SINGLETON} with other values was deleted, the defaults are in force; "
             f"bring the values back with: {self._history.command}. To keep the defaults, apply them"
         )
-        return [Condition(RECREATED, "True", "CreatedWithDefaults", message, entry.generation)]
+        return [Condition(self._types[RECREATED], "True", "CreatedWithDefaults", message, entry.generation)]
 
     def _taint_ignored(self, entry: CachedObject) -> list[Condition]:
         """The condition for a requested taint of GPU nodes that no plugin writes."""
@@ -342,13 +352,14 @@ class ConfigController:
             manager.client.failing_writes.messages,
             self._plugins.backends,
             entry.generation,
+            self._types[RIGHTS],
         )
         return [missing] if missing is not None else []
 
     async def _write(self, entry: CachedObject, status: Object) -> None:
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
-            await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+            await self._manager.writer.patch_status(entry, status, own_conditions=self._own_conditions)
         self._reporter.report(entry, _conditions(entry), status["conditions"])
 
 
