@@ -56,7 +56,7 @@ PROPAGATION: Final = 10.0
 """Seconds from the moment that the configurations trust a certificate until it is used: every API server has
 seen the change by then."""
 
-_PATIENCE: Final = 30.0
+_UNTRUSTED_TIMEOUT: Final = 30.0
 """Seconds after which a process without any certificate serves with one that the configurations do not trust:
 somebody else may write them, in a way that is not known here."""
 
@@ -298,7 +298,7 @@ class CertificateController:
         usable = current is not None and fault_of(current, self._names, self._now()) is None
         if usable and (self._trusted is None or clock - self._trusted[1] < PROPAGATION):
             return False
-        if current is None and not trusted and clock - self._began < _PATIENCE:
+        if current is None and not trusted and clock - self._began < _UNTRUSTED_TIMEOUT:
             return False
         try:
             await self._use(stored)
