@@ -45,6 +45,17 @@ _CHECKS: Final = f"""\
 {{{{- if has .Release.Namespace .Values.watchNamespaces }}}}
 {{{{- fail "watchNamespaces: the operator writes nothing to its own namespace; name those of users" }}}}
 {{{{- end }}}}
+{{{{- if not .Values.webhooks.enabled }}}}
+{{{{- if .Values.webhooks.enforceGpuWorkloads }}}}
+{{{{- fail "webhooks.enforceGpuWorkloads needs webhooks.enabled: true" }}}}
+{{{{- end }}}}
+{{{{- if .Values.webhooks.certificateSecret }}}}
+{{{{- fail "webhooks.certificateSecret needs webhooks.enabled: true" }}}}
+{{{{- end }}}}
+{{{{- if ne .Values.identity "off" }}}}
+{{{{- fail "identity needs webhooks.enabled: true" }}}}
+{{{{- end }}}}
+{{{{- end }}}}
 """
 
 _ONLY_HELM: Final = ("nodeSelector", "tolerations")

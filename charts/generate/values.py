@@ -134,6 +134,36 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value("scheduler.enabled", _ON, boolean, "Install kaiwo-scheduler.", "scheduler"),
         Value("scheduler.resources", resources["scheduler"], plain, "Requests and limits of the scheduler."),
         Value(
+            "webhooks.enabled",
+            _OFF,
+            boolean,
+            "Let the operator serve admission webhooks, and give it the rights for them.",
+            "--webhooks",
+        ),
+        Value(
+            "webhooks.enforceGpuWorkloads",
+            _OFF,
+            boolean,
+            "Put plain Jobs that request GPUs under Kaiwo's management. Needs webhooks.enabled.",
+            "--enforce-gpu-workloads",
+        ),
+        Value(
+            "webhooks.certificateSecret",
+            "",
+            {"type": "string"},
+            "Secret with tls.crt, tls.key and ca.crt. Empty: the operator signs its own certificates. Needs "
+            "webhooks.enabled.",
+            "--webhook-certificates",
+        ),
+        Value(
+            "identity",
+            "off",
+            {"enum": ["off", "set", "check"]},
+            "Set spec.user of workloads to the authenticated user, check it, or take any (off). Needs "
+            "webhooks.enabled.",
+            "--identity",
+        ),
+        Value(
             "networkPolicy.enabled",
             _OFF,
             boolean,

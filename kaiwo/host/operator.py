@@ -148,9 +148,10 @@ class Operator:
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
-            now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
+            now=lambda: datetime.now(UTC), crd_report=CrdCheck(self._client, plugins).report,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
+            one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
         manager.add(config.controller)
         self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
