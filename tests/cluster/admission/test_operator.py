@@ -112,8 +112,10 @@ async def test_a_bad_workload_is_refused_with_the_operators_words(
     assert metrics["kaiwo_webhook_certificate_expiry_timestamp_seconds"] > time.time()
 
     def served(config: Object | None) -> bool:
+        # An installation beside another one has conditions of its own.
         conditions = (config or {}).get("status", {}).get("conditions", [])
-        return any((c["type"], c["status"]) == ("WebhooksServed", "True") for c in conditions)
+        own = {"WebhooksServed", f"{hooks.namespace}/WebhooksServed"}
+        return any(c["type"] in own and c["reason"] == "Served" for c in conditions)
 
     await until(hooks.client, KAIWO_CONFIG, None, "kaiwo", served)
     assert (await asyncio.to_thread(process.readyz))[1]["checks"]["webhooks"] == "ok"
