@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,19 @@ import pytest
 import yaml
 
 from charts.generate.__main__ import CHART
+from kaiwo.admission.bundles import CONFIGURATIONS, bundles_of
+from kaiwo.admission.names import SECRET as CERTIFICATE_SECRET
+from kaiwo.admission.names import configurations_name
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.errors import NotFound
-from kaiwo.engine.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, Resource
+from kaiwo.engine.resource import (
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    NAMESPACE,
+    SECRET,
+    Resource,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,13 +68,25 @@ def release(run_helm: Callable[..., str], namespace: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def chart_values() -> tuple[str, ...]:
+    """Values of the chart beside the plugins; a test may give others."""
+    return ()
+
+
+@pytest.fixture
 def installed(
-    run_helm: Callable[..., str], control_plane: Any, selection: str, release: str, until_kind: Any
+    run_helm: Callable[..., str],
+    control_plane: Any,
+    selection: str,
+    release: str,
+    until_kind: Any,
+    chart_values: tuple[str, ...],
 ) -> tuple[Object, ...]:
     """All that the chart renders for the test's namespace, installed."""
     # Definitions of earlier tests in the same control plane belong to nobody or to another release.
     install = ("install", "kaiwo", CHART, "--take-ownership", "--force-conflicts")
-    run_helm(*install, "--namespace", release, "--set", f"plugins={{{selection}}}")
+    values = [f"plugins={{{selection}}}", *chart_values]
+    run_helm(*install, "--namespace", release, *(word for value in values for word in ("--set", value)))
     for kind in (KAIWO_JOB, KAIWO_SERVICE):
         until_kind(control_plane, kind.path())
     text = run_helm("get", "manifest", "kaiwo", "--namespace", release)
@@ -79,6 +102,39 @@ async def test_the_operator_does_its_work_with_the_rights_of_the_chart(site: Any
         await site.reaches(KAIWO_SERVICE, "serve", "READY")
     assert [request for request in requests if request[2] in (401, 403)] == []
     assert any(method == "POST" and path.endswith("/jobs") for method, path, _ in requests)
+
+
+async def authorities_of(admin: Client, namespace: str) -> list[bytes]:
+    """The authorities of all webhooks of an installation."""
+    configurations = [await admin.get(kind, None, configurations_name(namespace)) for kind in CONFIGURATIONS]
+    return [pem for one in configurations for pem in bundles_of(one).values()]
+
+
+@pytest.mark.parametrize("chart_values", [("webhooks.enabled=true", "identity=check")])
+async def test_an_upgrade_keeps_the_certificates_of_the_webhooks(
+    site: Any, run_helm: Callable[..., str], release: str, tmp_path: Path
+) -> None:
+    """The operator fills the Secret and the configurations with the rights of the chart; Helm leaves both."""
+    deployment = site.named("Deployment", "kaiwo-operator")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (address,) = [entry for entry in container["env"] if entry["name"] == "KAIWO_WEBHOOK_ADDRESS"]
+    address["value"] = "127.0.0.1:0"  # other tests run on this machine
+    where = ("--namespace", release)
+    async with site.operating(tmp_path) as requests:
+        async with asyncio.timeout(60):
+            while not all(await authorities_of(site.admin, release)):
+                await asyncio.sleep(0.2)
+        secret = (await site.admin.get(SECRET, release, CERTIFICATE_SECRET))["data"]
+        before = await authorities_of(site.admin, release)
+        run_helm("upgrade", "kaiwo", CHART, *where, "--reset-then-reuse-values", "--set", "replicas=3")
+        assert (await site.admin.get(DEPLOYMENT, release, "kaiwo-operator"))["spec"]["replicas"] == 3
+        assert await authorities_of(site.admin, release) == before
+        assert (await site.admin.get(SECRET, release, CERTIFICATE_SECRET))["data"] == secret
+        run_helm("rollback", "kaiwo", "1", *where)
+        assert await authorities_of(site.admin, release) == before
+        assert (await site.admin.get(SECRET, release, CERTIFICATE_SECRET))["data"] == secret
+    assert secret
+    assert [request for request in requests if request[2] in (401, 403)] == []
 
 
 async def resources_of(admin: Client, namespace: str) -> set[str]:
