@@ -202,3 +202,15 @@ def test_the_chart_takes_over_what_manifests_installed(
     assert "cannot be imported into the current release" in refused
     run_helm(*command, "--take-ownership", "--force-conflicts")
     assert "deployed" in run_helm("status", "kaiwo", "--namespace", release)
+
+
+def test_kaiwo_uninstall_and_helm_uninstall_follow_each_other(
+    cli: Callable[..., Any], run_helm: Callable[..., str], installed: tuple[Object, ...], release: str
+) -> None:
+    """Kaiwo removes what Helm does not know of; Helm then ends a release whose objects are gone."""
+    assert installed
+    done = cli("uninstall", "--operator-only", "--yes", "--namespace", release)
+    assert done.code == 0, done.err
+    assert "deployment" in run_helm("get", "manifest", "kaiwo", "--namespace", release).lower()
+    run_helm("uninstall", "kaiwo", "--namespace", release)
+    assert "not found" in run_helm("status", "kaiwo", "--namespace", release, code=1)
