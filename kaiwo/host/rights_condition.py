@@ -25,6 +25,7 @@ def rights_condition(
     failing: Mapping[WriteCause, str],
     backends: Iterable[Backend],
     generation: int,
+    type_: str = RIGHTS,
 ) -> Condition | None:
     """The condition, None while no right is missing.
 
@@ -34,6 +35,7 @@ def rights_condition(
         failing: why writes fail now, each with the API server's words.
         backends: of all plugins, to say which cannot run.
         generation: of the KaiwoConfig.
+        type_: of the condition.
     """
     texts = [_unreadable(kind, words, backends) for kind, words in unreadable.get("", {}).items()]
     places = sorted(namespace for namespace, kinds in unreadable.items() if namespace and kinds)
@@ -46,7 +48,7 @@ def rights_condition(
     text = (
         f"{'; '.join(sorted(texts))}. Apply the roles of this version and plugin set (kaiwo manifests rbac)"
     )
-    return Condition(RIGHTS, "False", "Forbidden", text, generation)
+    return Condition(type_, "False", "Forbidden", text, generation)
 
 
 def _namespace(name: str, kinds: Mapping[Resource, str]) -> str:

@@ -220,6 +220,7 @@ def manifests(
     installation = replace(installation, plugin_settings=_plugin_settings(config))
     loaded = _plugins(names)
     crds = loaded.crds(before) if "crds" in chosen else []
+    _require_not_newer(before, crds)
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
     match kit.settings().output:
         case None | "yaml":
@@ -258,6 +259,22 @@ def _read_cluster() -> _ClusterState:
             cluster.list(CUSTOM_RESOURCE_DEFINITION),
             config,
             str(cluster.get_json("/version").get("gitVersion", "")),
+        )
+
+
+def _require_not_newer(before: Sequence[Object], crds: Sequence[Object]) -> None:
+    """Definitions of a later version are not replaced by earlier ones.
+
+    Raises:
+        Failure: the definitions that are installed come from a later version.
+    """
+    from kaiwo.api.crd_versions import newer_definitions
+
+    if newer := newer_definitions(before, crds):
+        raise Failure(
+            "the installed CRDs are of a later version of Kaiwo:\n" + "\n".join(newer),
+            "install that version here; to go back to this one leave the CRDs as they are: "
+            "kaiwo manifests rbac operator scheduler",
         )
 
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 KAIWO_API = 1
 
 _READ = ("get", "list", "watch")
-_LOOKED_UP = "a workload's queue and priority class are looked up"
+_WHY_QUEUES = "a workload's queue and priority class are looked up"
 _QUEUE_RULES = (
     PolicyRule((kinds.GROUP,), ("workloads",), _READ, "admission is read from Workloads", namespaced=True),
-    PolicyRule((kinds.GROUP,), ("localqueues",), _READ, _LOOKED_UP, namespaced=True),
-    PolicyRule((kinds.GROUP,), ("clusterqueues", "workloadpriorityclasses"), _READ, _LOOKED_UP),
+    PolicyRule((kinds.GROUP,), ("localqueues",), _READ, _WHY_QUEUES, namespaced=True),
+    PolicyRule((kinds.GROUP,), ("clusterqueues", "workloadpriorityclasses"), _READ, _WHY_QUEUES),
     PolicyRule(("",), ("namespaces",), _READ, "Kueue manages labelled namespaces only"),
     PolicyRule(("kaiwo.silogen.ai",), ("kaiwoqueueconfigs",), _READ, "it lists the queues"),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, KAIWO_SERVICE
-from kaiwo.engine.resource import NAMESPACE
+from kaiwo.engine.resource import NAMESPACE, Resource
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -16,7 +17,20 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
+QUEUE_CONFIG = Resource(
+    "kaiwo.silogen.ai", "v1alpha1", "KaiwoQueueConfig", "kaiwoqueueconfigs", namespaced=False
+)
+KINDS = "more kinds"
+REST = 3.0
+"""Seconds in which nothing may be written once everything is as it shall be."""
+
 pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="session")
+def control_plane(platform: Any) -> Any:
+    """The session's sandbox with Kueue, KubeRay and AppWrapper in place of the bare one."""
+    return platform
 
 
 @pytest.fixture
@@ -74,7 +88,7 @@ async def test_a_namespace_that_is_gone_stops_no_other_one(
         await site.admin.create(KAIWO_JOB, site.workload("KaiwoJob", "train"))
         await site.reaches(KAIWO_JOB, "train", "COMPLETE")
         missing = await until(
-            site.admin, KAIWO_CONFIG, None, "kaiwo", lambda obj: "more kinds" in rights(obj), timeout=60.0
+            site.admin, KAIWO_CONFIG, None, "kaiwo", lambda obj: KINDS in rights(obj), timeout=60.0
         )
         assert f"namespace {second_team}: list " in rights(missing)
         _, ready = operator.readyz()
@@ -104,3 +118,55 @@ def rights(config: Object | None) -> str:
     """The message about missing rights in a KaiwoConfig, empty without one."""
     conditions = ((config or {}).get("status") or {}).get("conditions") or []
     return next((one["message"] for one in conditions if one["type"].endswith("RightsComplete")), "")
+
+
+async def test_two_installations_share_a_cluster(
+    site: Any, install: Any, cli: Any, control_plane: Any, second_team: str, tmp_path: Path
+) -> None:
+    """Each runs the workloads of its own namespaces and no others; one can be removed without the other.
+
+    They share definitions, configuration and queues, and at rest neither writes, also where one of them
+    lacks rights and the other one does not.
+    """
+    other = f"{site.namespace[-50:].lstrip('-')}-b"
+    await asyncio.to_thread(control_plane.create_namespace, other)
+    one = site.with_objects(await asyncio.to_thread(install, site.namespace, "--watch-namespace", site.team))
+    gone = f"{second_team}-gone"
+    await asyncio.to_thread(control_plane.create_namespace, gone)
+    objects = await asyncio.to_thread(install, other, "--watch-namespace", f"{second_team},{gone}")
+    await deleted(site, gone)
+    two = replace(site, namespace=other, team=second_team, objects=objects)
+    try:
+        async with two.running(tmp_path) as (_, requests_of_two):
+            async with one.running(tmp_path) as (_, requests_of_one):
+                for each in (one, two):
+                    await each.admin.create(KAIWO_JOB, each.workload("KaiwoJob", "train", gpus=1))
+                    await each.admin.create(KAIWO_SERVICE, each.workload("KaiwoService", "serve", gpus=1))
+                for each in (one, two):
+                    await each.reaches(KAIWO_JOB, "train", "COMPLETE")
+                    await each.reaches(KAIWO_SERVICE, "serve", "READY")
+                config = await until(
+                    site.admin, KAIWO_CONFIG, None, "kaiwo", lambda obj: KINDS in rights(obj), timeout=60.0
+                )
+                assert rights(config).startswith(f"namespace {gone}: list ")
+                shared = [await versions(site.admin, kind) for kind in (KAIWO_CONFIG, QUEUE_CONFIG)]
+                await asyncio.sleep(REST)
+                assert [await versions(site.admin, kind) for kind in (KAIWO_CONFIG, QUEUE_CONFIG)] == shared
+            removed = await asyncio.to_thread(
+                cli, "uninstall", "-n", one.namespace, "--yes", "--workloads=delete", "--timeout", "60s"
+            )
+            assert removed.code == 0, removed.err
+            assert [job async for job in site.admin.list(KAIWO_JOB, one.team)] == []
+            await two.admin.create(KAIWO_JOB, two.workload("KaiwoJob", "again", gpus=1))
+            await two.reaches(KAIWO_JOB, "again", "COMPLETE")
+            await two.reaches(KAIWO_SERVICE, "serve", "READY")
+    finally:
+        await asyncio.to_thread(control_plane.delete_namespace, other)
+    for requests, foreign in ((requests_of_one, two.team), (requests_of_two, one.team)):
+        assert [path for _, path, code in requests if code in (401, 403) and gone not in path] == []
+        assert [path for _, path, _ in requests if f"/namespaces/{foreign}/" in path] == []
+
+
+async def versions(admin: Any, kind: Any) -> dict[str, str]:
+    """The resourceVersion of every object of a kind."""
+    return {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] async for obj in admin.list(kind)}
