@@ -13,6 +13,7 @@ from charts.generate.__main__ import CHART
 from kaiwo.admission.bundles import CONFIGURATIONS, bundles_of
 from kaiwo.admission.names import SECRET as CERTIFICATE_SECRET
 from kaiwo.admission.names import configurations_name
+from kaiwo.api.crd_versions import VERSION, own_version
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import (
@@ -166,6 +167,27 @@ async def test_an_upgrade_and_a_rollback_change_plugins_with_their_rights(
     assert await plugins_of(admin, release) == before
     assert {"deployments", "jobs"} <= await resources_of(admin, release)
     assert (await admin.get(KAIWO_JOB, site.team, "kept"))["metadata"]["uid"] == job["metadata"]["uid"]
+
+
+async def test_definitions_of_a_later_version_are_not_replaced(
+    site: Any, run_helm: Callable[..., str], release: str
+) -> None:
+    """Fields that this version does not know would be dropped from live objects."""
+
+    async def of_version(text: str) -> None:
+        patch = {"metadata": {"annotations": {VERSION: text}}}
+        await site.admin.merge_patch(CUSTOM_RESOURCE_DEFINITION, None, NAMED_CRD, patch)
+
+    command = ("upgrade", "kaiwo", CHART, "--namespace", release, "--reset-then-reuse-values")
+    await of_version("99.0.0")
+    try:
+        message = run_helm(*command, code=1)
+        run_helm(*command, "--set", "crds.enabled=false")
+        kept = await site.admin.get(CUSTOM_RESOURCE_DEFINITION, None, NAMED_CRD)
+    finally:
+        await of_version(own_version())
+    assert f"CRD {NAMED_CRD} is of Kaiwo 99.0.0, later than {own_version()}" in message
+    assert kept["metadata"]["annotations"][VERSION] == "99.0.0"
 
 
 async def test_removing_the_release_leaves_definitions_and_workloads(

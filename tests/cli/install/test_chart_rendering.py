@@ -124,7 +124,7 @@ def comparable(obj: Object) -> Object:
         labels.pop(name, None)
     if kept["kind"] == "CustomResourceDefinition":
         kept["metadata"].pop("labels", None)
-        kept["metadata"].pop("annotations", None)
+        kept["metadata"]["annotations"].pop("helm.sh/resource-policy", None)
     if "rules" in kept:
         kept["rules"] = sorted(rights(kept))
     return kept
