@@ -23,7 +23,7 @@ demo: $(STAMP)
 	$(BIN)/kaiwo demo
 
 test: lint
-	$(BIN)/kaiwo sandbox build
+	$(BIN)/kaiwo sandbox build --helm
 	$(PYTEST) -m "not node"
 
 # What talks to Kueue, KubeRay or AppWrapper once more, against the generation before.

@@ -113,7 +113,7 @@ class MemoryApi:
     leading = True
 
     def __init__(self) -> None:
-        self.unreadable: dict[Resource, str] = {}
+        self.unreadable: dict[str, dict[Resource, str]] = {}
         self.on_unreadable_change = lambda _: None
         self.cache = Cache()
         self.client: Any = self
@@ -131,7 +131,7 @@ class MemoryApi:
     def watch(self, watch: Watch) -> None:
         """Keep a kind in the cache."""
         self.cache.register(
-            watch.resource, watch.projection, namespace=watch.namespace, label_selector=watch.label_selector
+            watch.resource, watch.projection, namespaces=watch.namespaces, label_selector=watch.label_selector
         )
 
     def put(self, resource: Resource, obj: Object, type_: str = "MODIFIED") -> Object:

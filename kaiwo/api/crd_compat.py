@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api import kaiwoconfig, workload
+from kaiwo.api.crd_versions import VERSION, version_of
 from kaiwo.api.schema import OPAQUE
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def keep_known(rendered: Iterable[Object], previous: Sequence[Object]) -> list[O
             kept[name] = {
                 "apiVersion": crd["apiVersion"],
                 "kind": crd["kind"],
-                "metadata": {"name": name},
+                "metadata": {"name": name, **_marked(crd)},
                 "spec": crd["spec"],
             }
     return [kept[name] for name in sorted(kept)]
@@ -78,6 +79,12 @@ def max_items(crd: Object, version: str, path: Iterable[str]) -> int:
         node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
     limit = node.get("maxItems") if isinstance(node, dict) else None
     return limit if isinstance(limit, int) else 0
+
+
+def _marked(crd: Object) -> Object:
+    """The annotation with the version that rendered a definition, where it has one."""
+    found = version_of(crd)
+    return {"annotations": {VERSION: found}} if found else {}
 
 
 def _is_definition(crd: Any) -> bool:

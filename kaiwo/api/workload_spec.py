@@ -23,6 +23,9 @@ from kaiwo.api.storage import StorageSpec
 
 DEFAULT_VENDOR = "amd"
 
+MAX_USER = 1024
+"""Characters of the name of a user."""
+
 LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 """A label key has a prefix of at most 253 characters, a slash, and 63 characters."""
@@ -34,7 +37,7 @@ class CommonSpec(Model):
     user: Annotated[
         str | None,
         Field(
-            max_length=1024,
+            max_length=MAX_USER,
             description="Owner of the workload, usually an e-mail address; "
             "becomes label kaiwo.silogen.ai/user, by which lists are filtered.",
         ),

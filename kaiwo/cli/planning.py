@@ -203,7 +203,7 @@ def plan_submitted(
 
 def _warn_of_privileges(manifests: Sequence[WorkloadFile], plugins: Plugins) -> None:
     """Print what the admission policy refuses, unless the namespace, which is not known, has the label."""
-    from kaiwo.install.template_rules import broken_rules
+    from kaiwo.admission.template_rules import broken_rules
 
     for manifest in manifests:
         for message in broken_rules(manifest.kind, manifest.obj.get("spec"), plugins.backends):

@@ -45,8 +45,9 @@ class LiveList:
             namespace: None for all.
             on_change: called with the changes of a moment, in their order.
         """
-        self.stores = {kind: Store(kind, Projection(), namespace, Selector()) for kind in kinds}
-        self._reflectors = [Reflector(api, store) for store in self.stores.values()]
+        chosen = (namespace,) if namespace else ()
+        self.stores = {kind: Store(kind, Projection(), chosen, Selector()) for kind in kinds}
+        self._reflectors = [Reflector(api, store, namespace) for store in self.stores.values()]
         self._on_change = on_change
         self._changes: list[CacheEvent] = []
         self._reporting: asyncio.TimerHandle | None = None

@@ -70,6 +70,6 @@ def same_user(one: str, other: str) -> bool:
     """Whether two spellings mean one user: as written, or as the label on created objects."""
     if one == other:
         return True
-    from kaiwo.workload.metadata import label_value
+    from kaiwo.workload.metadata import user_label
 
-    return bool(one and other) and label_value(one) == label_value(other)
+    return bool(one and other) and user_label(one) == user_label(other)

@@ -38,7 +38,7 @@ class Watch:
         keys: the keys that a change concerns. At the start it is called with an ADDED event for each cached
             object. None when no change of the kind needs a reconciliation.
         projection: what must be kept of each object.
-        namespace: the only namespace of interest, None for all.
+        namespaces: the only namespaces of interest, empty for all.
         label_selector: which objects are of interest, None for all.
         delay: seconds between a change and its reconciliation, so that changes which come together are
             reconciled together; infinity for a change that needs none. None reconciles each change at once.
@@ -49,7 +49,7 @@ class Watch:
     resource: Resource
     keys: Callable[[CacheEvent], Iterable[Key]] | None = None
     projection: Projection = field(default_factory=Projection)
-    namespace: str | None = None
+    namespaces: tuple[str, ...] = ()
     label_selector: str | None = None
     delay: Callable[[CacheEvent], float] | None = None
     required: bool = True

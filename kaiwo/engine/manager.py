@@ -10,9 +10,9 @@ from kaiwo.engine.condition_report import ConditionMetrics
 from kaiwo.engine.event_recorder import EventRecorder
 from kaiwo.engine.failing_writes import describe
 from kaiwo.engine.health import Health, HealthMetrics
+from kaiwo.engine.kind_reflectors import KindReflectors
 from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.reader import STALL
-from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.store import Cache
 from kaiwo.engine.turns import Turns
 from kaiwo.engine.writer import Writer
@@ -94,11 +94,12 @@ class Manager:
         self._stall = stall
         self._grace = grace
         self._controllers: list[Controller] = []
-        self._reflectors: dict[Resource, Reflector] = {}
+        self._reflectors: dict[Resource, KindReflectors] = {}
+        self._unreadable: dict[str, dict[Resource, str]] = {}
         self._hooks: list[tuple[Resource, Callable[[], Awaitable[None]]]] = []
         self._prepared = asyncio.Event()
         self._leading = False
-        self._denied_listeners: list[Callable[[], None]] = []
+        self._denied_listeners: list[Callable[[str], None]] = []
         client.failing_writes.on_change(self._release)
         self.health.check("writes", self._writes)
         if leader_elector is not None:
@@ -111,19 +112,23 @@ class Manager:
         return self._leading
 
     @property
-    def unreadable(self) -> Mapping[Resource, str]:
-        """The kinds that this process may not list, each with the API server's words."""
-        return {kind: it.denied for kind, it in self._reflectors.items() if it.denied}
+    def unreadable(self) -> Mapping[str, Mapping[Resource, str]]:
+        """By namespace, the kinds that this process may not list there, each with the API server's words.
 
-    def on_unreadable_change(self, listener: Callable[[], None]) -> None:
-        """Register a callback for changes of `unreadable`."""
+        What may not be listed in any namespace, where all are watched, and kinds without namespaces are
+        under an empty name.
+        """
+        return self._unreadable
+
+    def on_unreadable_change(self, listener: Callable[[str], None]) -> None:
+        """Register a callback for changes of `unreadable`; it gets the namespace, empty for all."""
         self._denied_listeners.append(listener)
 
     def add(self, controller: Controller) -> None:
         """Add a controller, before `run`.
 
         Raises:
-            ValueError: it watches a kind with another namespace or selector than another controller does.
+            ValueError: another controller watches a kind with other namespaces or another selector.
         """
         for watch in controller.watches:
             self.watch(watch)
@@ -132,7 +137,7 @@ class Manager:
     def watch(self, watch: Watch) -> None:
         """Keep a kind in the cache, before `run`, also if no controller reconciles its changes."""
         self.cache.register(
-            watch.resource, watch.projection, namespace=watch.namespace, label_selector=watch.label_selector
+            watch.resource, watch.projection, namespaces=watch.namespaces, label_selector=watch.label_selector
         )
 
     def before_controllers(self, resource: Resource, hook: Callable[[], Awaitable[None]]) -> None:
@@ -153,8 +158,8 @@ class Manager:
         await self.client.connection.headers()
         self._prepare()
         tasks = [
-            asyncio.create_task(reflector.run(), name=f"reflector-{reflector.store.resource}")
-            for reflector in self._reflectors.values()
+            asyncio.create_task(reflectors.run(), name=f"reflectors-{reflectors.store.resource}")
+            for reflectors in self._reflectors.values()
         ]
         tasks.append(asyncio.create_task(self.client.failing_writes.run(), name="failing writes"))
         tasks.append(asyncio.create_task(self._run_hooks(), name="hooks"))
@@ -169,12 +174,12 @@ class Manager:
 
     def _prepare(self) -> None:
         for store in self.cache.stores():
-            reflector = Reflector(
+            reflectors = KindReflectors(
                 self.client, store, metrics=self.metrics, stall=self._stall, on_denied=self._denied
             )
-            self._reflectors[store.resource] = reflector
+            self._reflectors[store.resource] = reflectors
             self.metrics.watch_store(str(store.resource), store.__len__)
-            self.health.check(f"cache {store.resource}", _cache_state(reflector))
+            self.health.check(f"cache {store.resource}", reflectors.state)
         for controller in self._controllers:
             for watch in controller.watches:
                 if watch.keys is not None:
@@ -182,7 +187,7 @@ class Manager:
 
     async def _run_hooks(self) -> None:
         for resource, hook in self._hooks:
-            await self._reflectors[resource].settled.wait()
+            await self._reflectors[resource].known(required=True)
             try:
                 await hook()
             except Exception:  # noqa: BLE001  one that fails must not keep the controllers from starting
@@ -223,9 +228,8 @@ class Manager:
 
     async def _start(self, controller: Controller, stop: asyncio.Event) -> None:
         for watch in controller.watches:
-            reflector = self._reflectors[watch.resource]
-            known = reflector.settled if watch.required else reflector.answered
-            if not await _unless(stop, known.wait()):
+            known = self._reflectors[watch.resource].known(required=watch.required)
+            if not await _unless(stop, known):
                 return
         if not await _unless(stop, self._prepared.wait()):
             return
@@ -236,9 +240,11 @@ class Manager:
         for controller in self._controllers:
             controller.release(ended)
 
-    def _denied(self) -> None:
+    def _denied(self, namespace: str) -> None:
+        found = {kind: it.denied.get(namespace, "") for kind, it in self._reflectors.items()}
+        self._unreadable[namespace] = {kind: words for kind, words in found.items() if words}
         for listener in self._denied_listeners:
-            listener()
+            listener(namespace)
 
     def _writes(self) -> tuple[bool, str]:
         """Whether writes succeed, as far as known."""
@@ -264,15 +270,3 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> bool:
         for task in (working, stopping):
             task.cancel()
         await asyncio.gather(working, stopping, return_exceptions=True)
-
-
-def _cache_state(reflector: Reflector) -> Callable[[], tuple[bool, str]]:
-    """Ready means: listed and watched but for a short interruption, or known not to be served.
-
-    A missing right is no interruption: it stays until somebody grants it.
-    """
-
-    def state() -> tuple[bool, str]:
-        return reflector.synced() and not reflector.denied, reflector.problem or "ok"
-
-    return state

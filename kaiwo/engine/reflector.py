@@ -1,4 +1,4 @@
-"""Keeps one store equal to the API server: list in pages, then watch, for ever.
+"""Keeps one store, or one namespace of it, equal to the API server: list in pages, then watch, for ever.
 
 After any failure it lists again and compares, so that a delete that was not reported is found. Nothing that
 an API server or the network does ends a reflector. An object that cannot be decoded is reported; all others
@@ -60,11 +60,17 @@ OUTDATED_AFTER = 30.0
 """Seconds without a list or a watch after which a store is no longer taken as synced."""
 
 
+DENIED_RETRY = 30.0
+"""Longest pause in seconds where one namespace of several may not be listed: each kind is tried in each."""
+
+
 class Reflector:
-    """Feeds one store.
+    """Feeds one store, or one namespace of it.
 
     Attributes:
         store: what is fed.
+        namespace: the namespace that is read, None for all.
+        name: the kind, with the namespace.
         settled: set once the first list is in, or the kind turned out not to be served.
         answered: set once it is settled, or this process may not list the kind.
         denied: the API server's words where this process may not list the kind, else empty.
@@ -76,6 +82,7 @@ class Reflector:
         self,
         client: Reader,
         store: Store,
+        namespace: str | None = None,
         *,
         metrics: Metrics | None = None,
         stall: float = STALL,
@@ -86,11 +93,14 @@ class Reflector:
         Args:
             client: reads.
             store: is fed.
+            namespace: one of those of the store; None where it has all.
             metrics: counts restarts.
             stall: seconds of silence after which a watch counts as dead.
             on_denied: called whenever `denied` has changed.
         """
         self.store = store
+        self.namespace = namespace
+        self.name = f"{store.resource} in namespace {namespace}" if namespace else str(store.resource)
         self.settled = asyncio.Event()
         self.answered = asyncio.Event()
         self.denied = ""
@@ -135,7 +145,7 @@ class Reflector:
             except EngineError as error:
                 await self._failed("error", error, started)
             except Exception as error:  # noqa: BLE001 -- a defect here must not end the reading of a kind
-                _log.exception("reading %s failed unexpectedly", self.store.resource)
+                _log.exception("reading %s failed unexpectedly", self.name)
                 await self._failed("error", error, started)
 
     async def _list(self) -> str:
@@ -143,9 +153,7 @@ class Reflector:
         objects: list[CachedObject] = []
         version = ""
         store = self.store
-        pages = self._client.pages(
-            store.resource, store.namespace, label_selector=store.selector.text or None
-        )
+        pages = self._client.pages(store.resource, self.namespace, label_selector=store.selector.text or None)
         async for page in pages:
             version = page.resource_version
             for raw in page.items:
@@ -156,7 +164,7 @@ class Reflector:
                 # An unchanged object is kept once: a second list must not double the memory.
                 same = known is not None and (known.uid, known.version) == (obj.uid, obj.version)
                 objects.append(known if same and known is not None else obj)
-        store.replace(objects, version)
+        store.replace(objects, version, self.namespace)
         if not self.served:
             _log.info("%s is served now", store.resource)
         self.served = True
@@ -177,7 +185,7 @@ class Reflector:
         store = self.store
         changes = self._client.watch(
             store.resource,
-            store.namespace,
+            self.namespace,
             resource_version=version,
             label_selector=store.selector.text or None,
             stall=self._stall,
@@ -187,7 +195,7 @@ class Reflector:
             async for type_, raw in changes:
                 if type_ == "BOOKMARK":
                     version = self._bookmark(raw) or version
-                    store.progress(version)
+                    store.progress(version, self.namespace)
                     continue
                 obj = self._decode(raw)
                 if obj is not None:
@@ -243,6 +251,8 @@ class Reflector:
         self._denied_since = None
         if self.denied:
             self.denied = ""
+            self.store.unreadable.discard(self.namespace or "")
+            _log.info("%s can be listed now", self.name)
             self._on_denied()
 
     def _deny(self, error: Forbidden) -> None:
@@ -252,7 +262,8 @@ class Reflector:
             self._denied_since = now
         if now - self._denied_since >= DENIED_AFTER and not self.denied:
             self.denied = str(error)
-            _log.error("%s cannot be listed: %s", self.store.resource, error)
+            self.store.unreadable.add(self.namespace or "")
+            _log.error("%s cannot be listed: %s", self.name, error)
             self.answered.set()
             self._on_denied()
 
@@ -265,7 +276,8 @@ class Reflector:
         retry_after = error.retry_after if isinstance(error, ApiError) and error.retry_after else 0.0
         pause = self._retry.next()
         if isinstance(error, Forbidden | ConnectionBroken | ServerUnavailable):
-            pause = min(pause, SOON)
+            one_of_several = bool(self.denied) and len(self.store.namespaces) > 1
+            pause = min(pause, DENIED_RETRY if one_of_several else SOON)
         pause = max(pause, min(retry_after, RETRY[1]))
         self.problem = f"{type(error).__name__}: {error}"
         if isinstance(error, Forbidden):
@@ -273,7 +285,9 @@ class Reflector:
         if self._failing_since is None:
             self._failing_since = time.monotonic()
         level = logging.INFO if reason == "gone" else logging.WARNING
-        _log.log(level, "%s: %s; listing again in %.1f s", self.store.resource, error, pause)
+        if self.denied and isinstance(error, Forbidden):
+            level = logging.DEBUG  # it is reported once, and in /readyz
+        _log.log(level, "%s: %s; listing again in %.1f s", self.name, error, pause)
         await asyncio.sleep(pause)
 
     def _count(self, reason: Literal["closed", "gone", "lost", "error"]) -> None:

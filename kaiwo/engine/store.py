@@ -140,20 +140,21 @@ class Store:
         resource: the kind.
         projection: what is kept of each object.
         selector: which objects are watched at all.
-        namespace: the one namespace that is watched, None for all.
-        synced: whether a whole list has been taken in.
-        version: resourceVersion up to which watch events were seen.
+        namespaces: the namespaces that are watched, empty for all. Each has lists and watches of its own.
+        unreadable: those of them of which nothing can be known now, because they may not be listed.
     """
 
     def __init__(
-        self, resource: Resource, projection: Projection, namespace: str | None, selector: Selector
+        self, resource: Resource, projection: Projection, namespaces: tuple[str, ...], selector: Selector
     ) -> None:
         self.resource = resource
         self.projection = projection
-        self.namespace = namespace
+        self.namespaces = namespaces
         self.selector = selector
-        self.synced = False
-        self.version = 0
+        self.unreadable: set[str] = set()
+        # By namespace; "" stands for all.
+        self._listed: set[str] = set()
+        self._versions: dict[str, int] = {}  # resourceVersion up to which watch events were seen
         self.handlers: list[Callable[[CacheEvent], None]] = []
         self._decode = ObjectDecoder(resource, projection).decode
         self._objects: dict[_NameKey, CachedObject] = {}
@@ -167,6 +168,12 @@ class Store:
     def __iter__(self) -> Iterator[CachedObject]:
         """All objects as of now; the store may change meanwhile."""
         return iter(list(self._objects.values()))
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole list has been taken in, of each namespace that can be read."""
+        wanted = set(self.namespaces or ("",))
+        return bool(self._listed) and wanted <= self._listed | self.unreadable
 
     def get(self, namespace: str, name: str) -> CachedObject | None:
         """One object, None when there is none."""
@@ -187,25 +194,28 @@ class Store:
         """A cached object from JSON; ValueError when it is no object with a name."""
         return self._decode(raw)
 
-    def replace(self, objects: Iterable[CachedObject], version: str) -> None:
+    def replace(self, objects: Iterable[CachedObject], version: str, namespace: str | None = None) -> None:
         """Take a whole list as the truth: what it does not name is gone, unless written after it.
 
         A list that is older than what was seen before means that the API server's data were restored
         from a backup: then the list alone counts.
+
+        Args:
+            objects: all of them.
+            version: of the list.
+            namespace: the namespace that was listed, None for all.
         """
         listed = {obj.key: obj for obj in objects}
-        before, self.version = self.version, version_number(version)
-        if self.version < before:
-            for obj in list(self._objects.values()):
+        number = version_number(version)
+        restored = number < self._versions.get(namespace or "", 0)
+        self._versions[namespace or ""] = number
+        self._listed.add(namespace or "")
+        known = [obj for obj in self._objects.values() if not namespace or obj.namespace == namespace]
+        for obj in known:
+            if restored or (obj.key not in listed and obj.version <= number):
                 self._remove(obj)
-        gone = [
-            obj for key, obj in self._objects.items() if key not in listed and obj.version <= self.version
-        ]
-        for obj in gone:
-            self._remove(obj)
         for obj in listed.values():
             self._put(obj)
-        self.synced = True
 
     def observe(self, type_: str, obj: CachedObject) -> None:
         """Take a watch event; duplicates and stale ones change nothing."""
@@ -215,17 +225,22 @@ class Store:
                 self._remove(known, obj)
         else:
             self._put(obj)
-        self.version = max(self.version, obj.version)
+        self._advance(obj.namespace, obj.version)
 
-    def progress(self, version: str) -> None:
-        """Take note of a bookmark: all events up to this version have been seen."""
-        self.version = max(self.version, version_number(version))
+    def progress(self, version: str, namespace: str | None = None) -> None:
+        """Take note of a bookmark: all events of a namespace, or of all, have been seen up to a version."""
+        self._advance(namespace or "", version_number(version))
+
+    def _advance(self, namespace: str, version: int) -> None:
+        scope = namespace if self.namespaces else ""
+        self._versions[scope] = max(self._versions.get(scope, 0), version)
 
     def assume(self, raw: bytes) -> None:
         """Take the answer to an own write, unless the watch is already past it or does not cover it."""
         obj = self._decode(raw)
-        covered = self.namespace is None or self.namespace == obj.namespace
-        if self.synced and covered and obj.version > self.version and self.selector.matches(obj.labels):
+        scope = obj.namespace if self.namespaces else ""
+        newer = scope in self._listed and obj.version > self._versions[scope]
+        if newer and self.selector.matches(obj.labels):
             self._put(obj)
 
     def _put(self, obj: CachedObject) -> None:
@@ -284,7 +299,7 @@ class Cache:
         resource: Resource,
         projection: Projection | None = None,
         *,
-        namespace: str | None = None,
+        namespaces: tuple[str, ...] = (),
         label_selector: str | None = None,
     ) -> Store:
         """Make room for a kind, or widen what is kept of it: several readers share one store.
@@ -292,30 +307,30 @@ class Cache:
         Args:
             resource: the kind.
             projection: what this reader needs; the store keeps what any of them needs.
-            namespace: the only namespace of interest, None for all.
+            namespaces: the only namespaces of interest, empty for all.
             label_selector: which objects are of interest, None for all.
 
         Raises:
-            ValueError: the kind is registered with another namespace or selector, or a selector that
+            ValueError: the kind is registered with other namespaces or another selector, or a selector that
                 cannot be read, or a wider projection is registered after objects came in.
         """
         wanted = projection or Projection()
         store = self._stores.get(resource)
         if store is None:
-            store = Store(resource, wanted, namespace, Selector.parse(label_selector))
+            store = Store(resource, wanted, namespaces, Selector.parse(label_selector))
             self._stores[resource] = store
             return store
-        if store.namespace != namespace or store.selector.text != (label_selector or ""):
+        if store.namespaces != namespaces or store.selector.text != (label_selector or ""):
             raise ValueError(
-                f"{resource}: watched in namespace {store.namespace} with selector {store.selector.text!r}; "
-                f"another reader wants {namespace} and {label_selector!r}. Use the same for both."
+                f"{resource}: watched in {_places(store.namespaces)} with selector {store.selector.text!r}; "
+                f"another reader wants {_places(namespaces)} and {label_selector!r}. Use the same for both."
             )
         wider = store.projection.union(wanted)
         if wider != store.projection:
             if len(store) or store.synced:
                 raise ValueError(f"{resource}: register all readers before the first list is taken in")
             handlers = store.handlers
-            store = self._stores[resource] = Store(resource, wider, namespace, store.selector)
+            store = self._stores[resource] = Store(resource, wider, namespaces, store.selector)
             store.handlers = handlers
         return store
 
@@ -332,7 +347,7 @@ class Cache:
         self._stores[resource].handlers.append(handler)
 
     def synced(self, resource: Resource) -> bool:
-        """Whether the kind has been listed wholly at least once."""
+        """Whether the kind has been listed wholly at least once, where it can be read."""
         store = self._stores.get(resource)
         return store is not None and store.synced
 
@@ -365,3 +380,7 @@ class Cache:
         store = self._stores.get(resource)
         if store is not None:
             store.assume(obj if isinstance(obj, bytes) else encode(obj))
+
+
+def _places(namespaces: tuple[str, ...]) -> str:
+    return f"namespaces {', '.join(namespaces)}" if namespaces else "all namespaces"

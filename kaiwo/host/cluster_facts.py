@@ -48,7 +48,7 @@ class ClusterFacts:
         """Subscribe to the cache.
 
         Args:
-            cache: holds nodes and both kinds of classes; the caller watches them.
+            cache: holds nodes, where there are vendors, and both kinds of classes; the caller watches them.
             vendors: loaded vendors; their code may raise.
             config: the configuration in force (``nodes.expectedGpus``).
         """
@@ -61,7 +61,8 @@ class ClusterFacts:
         self._all: tuple[ResolvedConfig, tuple[NodeFact, ...]] | None = None
         self._class_names: frozenset[str] | None = None
         self._reported: set[tuple[str, str]] = set()
-        cache.subscribe(NODE, self._node)
+        if vendors:
+            cache.subscribe(NODE, self._node)
         cache.subscribe(PRIORITY_CLASS, self._priority_class)
         cache.subscribe(STORAGE_CLASS, self._storage_class)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
@@ -23,11 +24,12 @@ from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
+from kaiwo.host.crd_check import crds_current
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
     from pydantic import BaseModel
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.host.config_history import ConfigHistory
     from kaiwo.host.config_warnings import ConfigFacts
+    from kaiwo.host.crd_check import CrdReport
     from kaiwo.plugin.registry import Plugins
 
 _log = logging.getLogger(__name__)
@@ -48,15 +51,15 @@ _CRD_CHECK = 600.0  # seconds between comparisons of the installed CRDs, which c
 _UNSERVED_RETRY = 30.0  # seconds, while the CRD itself is missing
 _HISTORY_RETRY = 60.0  # seconds until a ConfigMap that could not be read or written is tried again
 _FACTS_DELAY = 1.0  # seconds in which changes of what the values refer to are reconciled together
-_SHOWN = 5  # differences in a message; after an upgrade there can be dozens, all with the same remedy
 GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
 RECREATED = "Recreated"
+WEBHOOKS_SERVED = "WebhooksServed"
 HISTORY_KEPT = "HistoryKept"
-OWN_CONDITIONS = (
-    *("Ready", "CRDsCurrent", GPU_NODES_TAINTED, RIGHTS),
-    *(RECREATED, HISTORY_KEPT, *WARNINGS),
-)
+_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED)
+"""Conditions that tell of the rights, the namespace and the webhooks of one installation."""
+
+_OF_CONFIG = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, *WARNINGS)
 
 
 class LiveConfig:
@@ -158,9 +161,11 @@ class ConfigController:
         plugins: Plugins,
         *,
         now: Callable[[], datetime],
-        crd_differences: Callable[[], Awaitable[Sequence[str]]],
+        crd_report: Callable[[], Awaitable[CrdReport]],
         history: ConfigHistory,
         facts: Callable[[str], ConfigFacts],
+        webhooks: Callable[[int], Condition | None] = lambda _: None,
+        one_of_several: str = "",
     ) -> None:
         """Prepare; `controller` is what the manager runs.
 
@@ -169,20 +174,28 @@ class ConfigController:
             live: the values in force.
             plugins: whose states are reported.
             now: the time, UTC.
-            crd_differences: describes how the installed CRDs differ from those that the loaded plugins need.
+            crd_report: compares the installed CRDs with those that the loaded plugins need.
             history: keeps the last specs.
             facts: reads what the values refer to, for a name of the default queue.
+            webhooks: the condition of the webhooks for a generation, None where none are served.
+            one_of_several: the namespace of an installation that may have others beside it in the cluster,
+                which share the KaiwoConfig. It is in the types of the conditions that differ among them:
+                two operators must not write one condition back and forth. Empty for the only installation.
         """
+        prefix = f"{one_of_several}/" if one_of_several else ""
+        self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
+        self._own_conditions = (*_OF_CONFIG, *self._types.values())
+        self._webhooks = webhooks
         self._manager = manager
         self._live = live
         self._plugins = plugins
         self._now = now
-        self._crd_differences = crd_differences
-        self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", RIGHTS))
+        self._read_crds = crd_report
+        self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", self._types[RIGHTS]))
         self._history = history
         self._facts = facts
         self._was_there = False
-        self._differences: Sequence[str] | None = None
+        self._crds: CrdReport | None = None
         self._recreated = Gauge(
             "kaiwo_config_recreated",
             "Whether the KaiwoConfig was deleted and has defaults since, so that earlier values are lost.",
@@ -190,11 +203,11 @@ class ConfigController:
         )
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
         self.controller = Controller("kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY])
-        manager.on_unreadable_change(lambda: self.controller.enqueue(KEY))
+        manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
-        self._differences = None
+        self._crds = None
         return (Key("", event.latest.name),)
 
     def on_facts_change(self) -> None:
@@ -266,32 +279,31 @@ class ConfigController:
     def _not_the_singleton(self, entry: CachedObject) -> list[Object]:
         message = f"only the KaiwoConfig named {SINGLETON} is used; move the values there and delete this one"
         condition = Condition("Ready", "False", "NotTheSingleton", message, entry.generation)
-        return merge_conditions(_conditions(entry), [condition], self._now(), drop=OWN_CONDITIONS[1:])
+        return merge_conditions(_conditions(entry), [condition], self._now(), drop=self._own_conditions[1:])
 
     async def _status(self, entry: CachedObject, history_problem: str) -> Object:
-        differences = self._differences
-        if differences is None:
-            differences = self._differences = await self._crd_differences()
-        current = (
-            Condition("CRDsCurrent", "False", "Drift", _some(differences), entry.generation)
-            if differences
-            else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
-        )
+        report = self._crds
+        if report is None:
+            report = self._crds = await self._read_crds()
         config = self._live.current
         facts = self._facts(config.default_cluster_queue_name)
         conditions = [
             self._ready(entry),
-            current,
+            Condition("CRDsCurrent", *crds_current(report), entry.generation),
             *self._taint_ignored(entry),
             *self._rights(entry),
             *self._recreated_condition(entry),
             *warning_conditions(config, facts, entry.generation),
         ]
+        if (webhooks := self._webhooks(entry.generation)) is not None:
+            conditions.append(replace(webhooks, type=self._types[WEBHOOKS_SERVED]))
         if history_problem:
             conditions.append(
-                Condition(HISTORY_KEPT, "False", "ConfigMapFailed", history_problem, entry.generation)
+                Condition(
+                    self._types[HISTORY_KEPT], "False", "ConfigMapFailed", history_problem, entry.generation
+                )
             )
-        drop = [name for name in OWN_CONDITIONS if name not in {item.type for item in conditions}]
+        drop = [name for name in self._own_conditions if name not in {item.type for item in conditions}]
         # Kept while the plugin is missing: it says that workloads were queued.
         queue = {QUEUE_PLUGIN: name} if (name := self._plugins.queue_plugin) else {}
         return {
@@ -321,7 +333,7 @@ class ConfigController:
             f"an earlier KaiwoConfig {SINGLETON} with other values was deleted, the defaults are in force; "
             f"bring the values back with: {self._history.command}. To keep the defaults, apply them"
         )
-        return [Condition(RECREATED, "True", "CreatedWithDefaults", message, entry.generation)]
+        return [Condition(self._types[RECREATED], "True", "CreatedWithDefaults", message, entry.generation)]
 
     def _taint_ignored(self, entry: CachedObject) -> list[Condition]:
         """The condition for a requested taint of GPU nodes that no plugin writes."""
@@ -340,20 +352,15 @@ class ConfigController:
             manager.client.failing_writes.messages,
             self._plugins.backends,
             entry.generation,
+            self._types[RIGHTS],
         )
         return [missing] if missing is not None else []
 
     async def _write(self, entry: CachedObject, status: Object) -> None:
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
-            await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+            await self._manager.writer.patch_status(entry, status, own_conditions=self._own_conditions)
         self._reporter.report(entry, _conditions(entry), status["conditions"])
-
-
-def _some(sentences: Sequence[str]) -> str:
-    """The first sentences, and how many more there are."""
-    more = len(sentences) - _SHOWN
-    return "; ".join(sentences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _conditions(entry: CachedObject) -> list[Object]:

@@ -43,6 +43,7 @@ from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners
+from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.host.workload_metrics import WorkloadMetrics
@@ -50,11 +51,13 @@ from kaiwo.plugin.controllers import ControllerHost
 from kaiwo.workload.labels import MANAGER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pydantic import BaseModel
 
+    from kaiwo.admission.reviewers import Reviewer
     from kaiwo.engine.resource import Object
+    from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
     from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
     from kaiwo.plugin.registry import Plugins
@@ -63,6 +66,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 APPLIED = "kaiwo.silogen.ai/applied"
+
+SYSTEM_NAMESPACE = "kube-system"
 
 
 class Operator:
@@ -116,7 +121,8 @@ class Operator:
 
     def _wire(self) -> None:
         manager, settings, plugins = self._manager, self._settings, self._plugins
-        manager.watch(Watch(NODE, projection=NODE_PROJECTION))
+        if self._registry.vendors:  # only vendors have the right to read nodes
+            manager.watch(Watch(NODE, projection=NODE_PROJECTION))
         manager.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
         manager.watch(Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION))
         manager.watch(Watch(KAIWO_CONFIG))
@@ -142,21 +148,29 @@ class Operator:
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
-            now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
+            now=lambda: datetime.now(UTC), crd_report=CrdCheck(self._client, plugins).report,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
+            webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
+            one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
         manager.add(config.controller)
+        self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
                 on_transition=self._transition, planning=self._limit.planning, workers=settings.workers,
-                namespace=settings.watch_namespace or None,
+                namespaces=settings.watch_namespace,
             )  # fmt: skip
             manager.add(workloads.controller)
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+        for controller in adoption_controllers(
+            manager, self._registry,
+            namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
+        ):  # fmt: skip
+            manager.add(controller)
         for plugin in plugins.loaded:
             for extra in plugin.controllers:
                 module, _, name = extra.build.partition(":")
@@ -167,12 +181,29 @@ class Operator:
                         config=lambda: self._config.current,
                         settings=functools.partial(self._settings_named, plugin.name),
                         on_config_change=self._config.on_change,
-                        namespace=settings.watch_namespace or None,
+                        namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip
         for queue_kind in facts.queue_kinds:
             manager.cache.subscribe(queue_kind, config.on_queue_change)
+
+    def _serve_webhooks(self, reader: SnapshotReader, on_change: Callable[[], None]) -> Webhooks:
+        """The webhooks, imported only where they are served."""
+        from kaiwo.host.admission import Webhooks, all_reviewers
+
+        def made(namespace: Callable[[], str]) -> Mapping[str, Reviewer]:
+            return all_reviewers(
+                self._settings, self._plugins, self._registry, self._namespace,
+                facts=lambda: reader.facts_for_new(namespace(), datetime.now(UTC)),
+                default_queue=lambda: self._config.current.default_cluster_queue_name,
+                excluded=(SYSTEM_NAMESPACE, self._namespace),
+            )  # fmt: skip
+
+        return Webhooks(
+            self._settings, self._manager, self._namespace,
+            limit=self._limit, reviewers=made, on_change=on_change,
+        )  # fmt: skip
 
     def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
         return self._plugins.settings_by_declaration(self._config.settings)
@@ -203,10 +234,8 @@ class Operator:
             if state.state == "broken":
                 origin = f" of {state.distribution}" if state.distribution else ""
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
-        if self._settings.resource_monitoring_enabled or self._settings.enforce_kaiwo_on_gpu_workloads:
-            _log.warning(
-                "resource monitoring and taking over plain Jobs are not implemented; the settings are ignored"
-            )
+        if self._settings.resource_monitoring_enabled:
+            _log.warning("resource monitoring is not implemented; the setting is ignored")
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -218,6 +247,8 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                if self._webhooks is not None:
+                    self._webhooks.start()
                 self._listeners.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
@@ -225,6 +256,8 @@ class Operator:
                 for task in side:
                     task.cancel()
                 await asyncio.gather(*side, return_exceptions=True)
+                if self._webhooks is not None:
+                    await self._webhooks.close()
                 await self._lifecycles.close()
                 for workloads in self._workloads:
                     await workloads.close()

@@ -99,9 +99,14 @@ class TimeLimit:
             self._active = False
 
     @contextmanager
-    def planning(self, key: Key) -> Iterator[None]:
-        """Compute for a workload: its calls together may take as long as a single one."""
-        self._subject, self._deadline = key, self._clock() + self.seconds
+    def planning(self, key: Key, seconds: float = math.inf) -> Iterator[None]:
+        """Compute for a workload: its calls together may take as long as a single one.
+
+        Args:
+            key: of the workload.
+            seconds: a shorter limit than that of a single call.
+        """
+        self._subject, self._deadline = key, self._clock() + min(self.seconds, seconds)
         try:
             yield
         finally:

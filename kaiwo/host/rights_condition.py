@@ -16,29 +16,46 @@ if TYPE_CHECKING:
 
 RIGHTS = "RightsComplete"
 
+_SHOWN = 5
+"""Namespaces that the message names."""
+
 
 def rights_condition(
-    unreadable: Mapping[Resource, str],
+    unreadable: Mapping[str, Mapping[Resource, str]],
     failing: Mapping[WriteCause, str],
     backends: Iterable[Backend],
     generation: int,
+    type_: str = RIGHTS,
 ) -> Condition | None:
     """The condition, None while no right is missing.
 
     Args:
-        unreadable: kinds that may not be listed, each with the API server's words.
+        unreadable: kinds that may not be listed, each with the API server's words, by namespace; the empty
+            name stands for all.
         failing: why writes fail now, each with the API server's words.
         backends: of all plugins, to say which cannot run.
         generation: of the KaiwoConfig.
+        type_: of the condition.
     """
-    texts = [_unreadable(kind, words, backends) for kind, words in unreadable.items()]
+    texts = [_unreadable(kind, words, backends) for kind, words in unreadable.get("", {}).items()]
+    places = sorted(namespace for namespace, kinds in unreadable.items() if namespace and kinds)
+    texts += [_namespace(name, unreadable[name]) for name in places[:_SHOWN]]
+    if len(places) > _SHOWN:
+        texts.append(f"the same in {len(places) - _SHOWN} more namespaces")
     texts += [describe(cause, words) for cause, words in failing.items() if cause.kind == "Forbidden"]
     if not texts:
         return None
     text = (
         f"{'; '.join(sorted(texts))}. Apply the roles of this version and plugin set (kaiwo manifests rbac)"
     )
-    return Condition(RIGHTS, "False", "Forbidden", text, generation)
+    return Condition(type_, "False", "Forbidden", text, generation)
+
+
+def _namespace(name: str, kinds: Mapping[Resource, str]) -> str:
+    """One namespace of several: mostly all kinds are missing there, because it or its Role is."""
+    first, *others = sorted(kinds, key=str)
+    more = f" and {len(others)} more kinds" if others else ""
+    return f"namespace {name}: list {first}{more}: {kinds[first]}"
 
 
 def _unreadable(kind: Resource, words: str, backends: Iterable[Backend]) -> str:

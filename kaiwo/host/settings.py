@@ -43,6 +43,9 @@ def _text(value: object) -> str:
     return value.strip()
 
 
+MOST_NAMESPACES = 64
+"""Namespaces that can be watched one by one: each has a watch of its own for each kind."""
+
 _LONGEST_NAME = 63
 """Characters of a namespace's name, and of a queue's, which becomes the value of a label."""
 
@@ -53,6 +56,16 @@ def _name(value: object) -> str:
 
 def _namespace(value: object) -> str:
     return _matching(value, DNS_LABEL)
+
+
+def _namespaces(value: object) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("is not a list of namespaces; write for example team-a,team-b")
+    names = sorted({_namespace(part) for part in parts if part.strip()})
+    if len(names) > MOST_NAMESPACES:
+        raise ValueError(f"names more than {MOST_NAMESPACES} namespaces; leave it empty to watch all")
+    return tuple(names)
 
 
 def _matching(value: object, pattern: str) -> str:
@@ -182,6 +195,34 @@ class Settings:
         "whether plain Jobs that request GPUs are put under Kaiwo's management",
         default=False,
     )
+    webhooks: bool = _setting(
+        "webhooks",
+        "KAIWO_WEBHOOKS",
+        _switch,
+        "whether the operator serves admission webhooks",
+        default=False,
+    )
+    webhook_address: tuple[str, int] = _setting(
+        "webhookAddress",
+        "KAIWO_WEBHOOK_ADDRESS",
+        _address,
+        "ADDRESS:PORT of the webhooks, over TLS",
+        default=("0.0.0.0", 9443),  # noqa: S104  the API server calls from outside
+    )
+    webhook_certificates: Path | None = _setting(  # noqa: RUF009  a dataclass field like the others
+        "webhookCertificates",
+        "KAIWO_WEBHOOK_CERTIFICATES",
+        _path,
+        "folder with tls.crt, tls.key and ca.crt (default: self-signed ones, kept in a Secret)",
+        default=None,
+    )
+    identity: Literal["off", "set", "check"] = _setting(
+        "identity",
+        "KAIWO_IDENTITY",
+        _one_of("off", "set", "check"),
+        "spec.user of workloads: off takes any, set writes the authenticated user, check refuses another",
+        default="off",
+    )
     leader_election: bool = _setting(
         "leaderElection",
         "KAIWO_LEADER_ELECTION",
@@ -203,12 +244,12 @@ class Settings:
         "namespace of the Lease (default: the pod's own, or the kubeconfig context's)",
         default="",
     )
-    watch_namespace: str = _setting(
+    watch_namespace: tuple[str, ...] = _setting(
         "watchNamespace",
         "KAIWO_WATCH_NAMESPACE",
-        _namespace,
-        "the only namespace whose workloads are reconciled (default: all)",
-        default="",
+        _namespaces,
+        "the only namespaces whose workloads are reconciled, comma-separated (default: all)",
+        default=(),
     )
     metrics_address: tuple[str, int] = _setting(
         "metricsAddress",
@@ -327,9 +368,21 @@ def load(
             "RESOURCE_MONITORING_ENABLED is true and RESOURCE_MONITORING_METRICS_ENDPOINT is not set: "
             "set the metrics endpoint, or turn monitoring off"
         )
+    problems += _without_webhooks(values)
     if problems:
         raise SettingsError(problems)
     return Settings(**values)
+
+
+def _without_webhooks(values: Mapping[str, Any]) -> list[str]:
+    """What is set and would be without effect, because no webhooks are served."""
+    if values.get("webhooks"):
+        return []
+    enforced = values.get("enforce_kaiwo_on_gpu_workloads")
+    identity = values.get("identity", "off")
+    found = ["ENFORCE_KAIWO_ON_GPU_WORKLOADS is true"] if enforced else []
+    found += [f"KAIWO_IDENTITY is {identity}"] if identity != "off" else []
+    return [f"{text} and KAIWO_WEBHOOKS is not true: turn the webhooks on" for text in found]
 
 
 def _read(file: Path, problems: list[str]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ def deployment(
 ) -> list[RenderedManifest]:
     """A Deployment that meets the pod security standard "restricted", and its PodDisruptionBudget.
 
-    Pods are kept on different nodes where there are several, and a drain of nodes leaves one of them running.
+    Pods are kept on different nodes and in different zones, where there are several. A drain of nodes leaves
+    one of them running.
 
     Args:
         name: of Deployment and service account.
@@ -49,7 +50,12 @@ def deployment(
         "serviceAccountName": name,
         "priorityClassName": PRIORITY_CLASS,
         "affinity": {
-            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(selected)]}
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    _apart(selected, "kubernetes.io/hostname", 100),
+                    _apart(selected, "topology.kubernetes.io/zone", 50),
+                ]
+            }
         },
         "automountServiceAccountToken": True,
         "securityContext": {
@@ -77,10 +83,10 @@ def deployment(
     return [RenderedManifest(budget), RenderedManifest(obj)]
 
 
-def _apart(selected: dict[str, str]) -> Object:
-    """The wish that no two of some pods are on one node."""
-    term = {"labelSelector": {"matchLabels": selected}, "topologyKey": "kubernetes.io/hostname"}
-    return {"weight": 100, "podAffinityTerm": term}
+def _apart(selected: dict[str, str], topology: str, weight: int) -> Object:
+    """The wish that no two of some pods are on nodes with the same value of a label."""
+    term = {"labelSelector": {"matchLabels": selected}, "topologyKey": topology}
+    return {"weight": weight, "podAffinityTerm": term}
 
 
 def probe(path: str, port: str, *, scheme: str = "HTTP", period: int) -> Object:

@@ -48,7 +48,6 @@ CLUSTER_RULES: Final[tuple[PolicyRule, ...]] = (
         ("get",),
         "installed definitions are compared with what the loaded plugins need",
     ),
-    PolicyRule(("",), ("nodes",), READ, "which GPUs there are"),
     PolicyRule(
         ("storage.k8s.io",),
         ("storageclasses",),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.api.kaiwoconfig import HISTORY
-from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, Resource
+from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE, Resource
 from kaiwo.install.render import PARTS, InstallOptions, render
 from kaiwo.install.rendered_manifest import OPERATOR, SCHEDULER, installed_name
+from kaiwo.install.webhooks import EVERY_WEBHOOK
 
 if TYPE_CHECKING:
+    from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -21,9 +24,13 @@ ROLE_BINDING: Final = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 _KINDS: Final = {
     resource.kind: resource
     for resource in (
-        CONFIG_MAP,
+        *CONFIGURATIONS,
         DEPLOYMENT,
+        CONFIG_MAP,
+        SECRET,
+        SERVICE,
         Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
         Resource(_RBAC, "v1", "Role", "roles"),
         ROLE_BINDING,
@@ -42,6 +49,9 @@ _KINDS: Final = {
     )
 }
 """Kinds of rendered objects, by name."""
+
+LABELLED_KINDS: Final = tuple(_KINDS.values())
+"""Kinds of objects that belong to an installation by their labels, programs first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +82,28 @@ class InstalledObject:
 
 
 def installed_objects(
-    plugins: Plugins, installation: str, workload_namespace: str = ""
+    plugins: Plugins,
+    installation: str,
+    workload_namespaces: tuple[str, ...] = (),
+    webhooks: WebhookOptions | None = EVERY_WEBHOOK,
 ) -> list[InstalledObject]:
     """What ``kaiwo manifests`` renders but the Namespace and the CRDs, and what the programs keep beside it.
 
-    The programs come first.
+    The webhook configurations come first, so that no request waits for a program that is gone; then the
+    programs.
 
     Args:
         plugins: loaded plugins.
         installation: the namespace of the installation.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run; empty for all.
+        webhooks: what the webhooks do, None for none; by default every object that there may be.
     """
-    options = InstallOptions(namespace=installation, workload_namespace=workload_namespace)
+    options = InstallOptions(
+        namespace=installation,
+        workload_namespaces=workload_namespaces,
+        network_policy=True,
+        webhooks=webhooks,
+    )
     rendered = [manifest.obj for manifest in render(PARTS, plugins, options)]
     found = [
         InstalledObject(
@@ -95,7 +115,7 @@ def installed_objects(
         for obj in reversed(rendered)
         if obj["kind"] != "Namespace"
     ]
-    found.sort(key=lambda item: item.resource != DEPLOYMENT)
+    found.sort(key=lambda item: (item.resource not in CONFIGURATIONS, item.resource != DEPLOYMENT))
     return [
         *found,
         *(InstalledObject(LEASE, installation, name, name) for name in (OPERATOR, SCHEDULER)),

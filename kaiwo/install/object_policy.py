@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.workload import GROUP
 from kaiwo.install.admission_policy import denying_policy
+from kaiwo.install.adoption_policy import adoption_policy, adopts
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, installed_name
 from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
-from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.labels import MANAGED, MANAGED_VALUE, RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +24,9 @@ OBJECT_POLICY: Final = f"{OPERATOR}-objects"
 
 LABEL_POLICY: Final = f"{OPERATOR}-labels"
 """Name of the policy for labels of others' objects, before the namespace of the installation is added."""
+
+WORKLOAD_PLURALS: Final = frozenset(resource.plural for resource in WORKLOADS.values())
+"""Resources of the kinds of workloads."""
 
 _WRITES: Final = {"create", "update", "patch", "delete", "deletecollection"}
 
@@ -36,6 +41,7 @@ def object_policies(rules: Iterable[PolicyRule], installation: str) -> list[Rend
     """
     chosen = [rule for rule in rules if _WRITES & set(rule.verbs)]
     own = sorted({(g, r) for rule in chosen if rule.own_objects for g in rule.groups for r in rule.resources})
+    adopting = {(g, r) for rule in chosen if rule.adopts for g in rule.groups for r in rule.resources}
     labels: dict[tuple[str, str], set[str]] = {}
     for rule in chosen:
         for place in ((group, resource) for group in rule.groups for resource in rule.resources):
@@ -43,12 +49,15 @@ def object_policies(rules: Iterable[PolicyRule], installation: str) -> list[Rend
                 labels.setdefault(place, set()).update(rule.labels)
     found: list[RenderedManifest] = []
     if own:
-        found += _policy(OBJECT_POLICY, installation, own, ["CREATE", "UPDATE", "DELETE"], [_own()])
+        found += _policy(OBJECT_POLICY, installation, own, ["CREATE", "UPDATE", "DELETE"], [_own(adopting)])
     if labels:
         validations = [_labels(place, sorted(keys)) for place, keys in sorted(labels.items())]
         found += _policy(
             LABEL_POLICY, installation, sorted(labels), ["UPDATE"], validations, variables=_VARIABLES
         )
+    if adopting:
+        written = {resource for rule in chosen if GROUP in rule.groups for resource in rule.resources}
+        found += adoption_policy(sorted(written & WORKLOAD_PLURALS), installation)
     return found
 
 
@@ -88,22 +97,32 @@ def _policy(
     return denying_policy(full, spec, app=OPERATOR, installation=installation)
 
 
-def _own() -> Object:
+def _own(adopting: Iterable[tuple[str, str]]) -> Object:
     """The validation that an object belongs to a workload: a new one by its label, another as it was.
 
-    Users may have removed the label of a live object; its owner shows then whose it is.
+    Users may have removed the label of a live object; its owner shows then whose it is. An adopted object has
+    such an owner too, and is not Kaiwo's to change.
+
+    Args:
+        adopting: groups and resources whose objects are adopted.
     """
 
     def labelled(value: str) -> str:
         return f"has({value}.metadata.labels) && '{RUN_ID}' in {value}.metadata.labels"
 
     owned = (
+        f"oldObject.metadata.?labels[?'{MANAGED}'].orValue('') != '{MANAGED_VALUE}' && "
         "has(oldObject.metadata.ownerReferences) && oldObject.metadata.ownerReferences.exists(o, "
         f"o.apiVersion.startsWith('{GROUP}/'))"
     )
+    adopted = "".join(
+        f" || (request.operation == 'UPDATE' && request.resource.group == '{group}' && "
+        f"request.resource.resource == '{resource}' && {adopts()})"
+        for group, resource in sorted(adopting)
+    )
     return {
         "expression": f"request.operation == 'CREATE' ? {labelled('object')} : "
-        f"({labelled('oldObject')}) || ({owned})",
+        f"({labelled('oldObject')}) || ({owned}){adopted}",
         "message": f"the Kaiwo operator writes only objects of workloads, with the label {RUN_ID}",
         "reason": "Forbidden",
     }

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
+from kaiwo.install.webhooks import CERTIFICATES, PORT, PORT_NAME, webhook_variables
 from kaiwo.plugin.claims import own_distribution
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.selection import NAMES_VARIABLE, normalised
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.engine.resource import Object
+    from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
 _PORT = 8080
 
+WATCH_VARIABLE: Final = "KAIWO_WATCH_NAMESPACE"
+"""Names the only namespaces whose workloads run, separated by commas."""
+
 
 def operator_deployment(
-    plugins: Plugins, namespace: str, image: str, workload_namespace: str = "", *, replicas: int
+    plugins: Plugins,
+    namespace: str,
+    image: str,
+    workload_namespaces: Sequence[str] = (),
+    *,
+    replicas: int,
+    webhooks: WebhookOptions | None = None,
 ) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
@@ -26,8 +39,9 @@ def operator_deployment(
         plugins: loaded plugins.
         namespace: of the operator.
         image: holds ``kaiwo`` and these plugins.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run; empty for all.
         replicas: number of pods.
+        webhooks: what the webhooks do; None for none.
     """
     container: Object = {
         "name": "operator",
@@ -46,7 +60,12 @@ def operator_deployment(
             },
             {"name": "KAIWO_METRICS_ADDRESS", "value": f":{_PORT}"},
             {"name": "KAIWO_LOG_FORMAT", "value": "json"},
-            *([{"name": "KAIWO_WATCH_NAMESPACE", "value": workload_namespace}] if workload_namespace else []),
+            *(
+                [{"name": WATCH_VARIABLE, "value": ",".join(workload_namespaces)}]
+                if workload_namespaces
+                else []
+            ),
+            *(webhook_variables(webhooks) if webhooks else []),
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),
@@ -54,7 +73,13 @@ def operator_deployment(
         # 10,000 workloads take 113 MiB (bench/README.md); plugins with watches of their own come on top.
         "resources": resources("100m", "256Mi", "1Gi"),
     }
-    return deployment(OPERATOR, namespace, container, replicas=replicas)
+    volumes: list[Object] = []
+    if webhooks:
+        container["ports"].append({"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"})
+    if webhooks and webhooks.certificates:
+        container["volumeMounts"] = [{"name": "certificates", "mountPath": CERTIFICATES, "readOnly": True}]
+        volumes.append({"name": "certificates", "secret": {"secretName": webhooks.certificates}})
+    return deployment(OPERATOR, namespace, container, replicas=replicas, volumes=volumes)
 
 
 def operator_plugins(plugins: Plugins) -> list[str]:

@@ -7,11 +7,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from kaiwo.install.namespace import namespace
+from kaiwo.install.network_policy import API_SERVER_PORTS, network_policies
 from kaiwo.install.operator import operator_deployment
+from kaiwo.install.pod_options import PodOptions, with_pod_options
 from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
 from kaiwo.install.user_roles import user_roles
+from kaiwo.install.webhooks import WebhookOptions, webhook_objects, webhook_rights
 from kaiwo.install.workload_policy import workload_policy
 from kaiwo.install.write_policy import write_policy
 
@@ -44,21 +47,29 @@ class InstallOptions:
         namespace: of operator and scheduler.
         image: of the operator.
         scheduler_image: of the scheduler.
-        workload_namespace: the only namespace whose workloads run; empty for all.
+        workload_namespaces: the only namespaces whose workloads run, sorted; empty for all.
         replicas: pods of the operator, and of the scheduler.
         restrict_namespace: whether the namespace enforces the pod security standard ``restricted``.
         plugin_settings: ``spec.plugins`` of KaiwoConfig; rights of settings that are off are left out.
         restricted: what workloads may name only with a right to it, in every namespace.
+        webhooks: what the webhooks do; None for none.
+        pods: what is the same in the pods of operator and scheduler.
+        network_policy: whether NetworkPolicies limit what operator and scheduler reach, and who reaches them.
+        api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
     """
 
     namespace: str = DEFAULT_NAMESPACE
     image: str = OPERATOR_IMAGE
     scheduler_image: str = SCHEDULER_IMAGE
-    workload_namespace: str = ""
+    workload_namespaces: tuple[str, ...] = ()
     replicas: int = REPLICAS
     restrict_namespace: bool = False
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     restricted: tuple[Restriction, ...] = ()
+    webhooks: WebhookOptions | None = None
+    pods: PodOptions = field(default_factory=PodOptions)
+    network_policy: bool = False
+    api_server_ports: tuple[int, ...] = API_SERVER_PORTS
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -70,11 +81,14 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
         installation: namespace and images.
     """
     chosen = set(parts)
-    where = installation.namespace
+    where, webhooks = installation.namespace, installation.webhooks
     found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
-        found += operator_roles(plugins, where, installation.workload_namespace, installation.plugin_settings)
-        found += write_policy(where)
+        found += operator_roles(
+            plugins, where, installation.workload_namespaces, installation.plugin_settings
+        )
+        found += webhook_rights(where, webhooks) if webhooks else []
+        found += write_policy(where, own_certificates=bool(webhooks and not webhooks.certificates))
         found += workload_policy(plugins.backends, where, installation.restricted)
         found += user_roles(plugins, where)
     if "operator" in chosen:
@@ -82,11 +96,17 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             plugins,
             where,
             installation.image,
-            installation.workload_namespace,
+            installation.workload_namespaces,
             replicas=installation.replicas,
+            webhooks=webhooks,
         )
+        if webhooks:
+            found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)
     if "scheduler" in chosen:
         found += scheduler_objects(
             plugins, where, installation.scheduler_image, replicas=installation.replicas
         )
+    found = with_pod_options(found, installation.pods)
+    if installation.network_policy:
+        found += network_policies(found, where, installation.api_server_ports)
     return found

@@ -36,6 +36,8 @@ class RenderedManifest:
         return (self.obj["apiVersion"], self.obj["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
+NAME: Final = "app.kubernetes.io/name"
+PART_OF: Final = "app.kubernetes.io/part-of"
 INSTANCE: Final = "app.kubernetes.io/instance"
 """Label with the namespace of the installation that an object belongs to."""
 
@@ -73,4 +75,4 @@ def head(
 
 def labels(app: str) -> dict[str, str]:
     """The recommended labels of Kubernetes, without a version: an upgrade must not change selectors."""
-    return {"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "kaiwo"}
+    return {NAME: app, PART_OF: "kaiwo"}

@@ -14,7 +14,7 @@ from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.rbac import PolicyRule
@@ -24,7 +24,7 @@ RBAC: Final = "rbac.authorization.k8s.io"
 API_VERSION: Final = f"{RBAC}/v1"
 
 WORKLOAD_ROLE: Final = f"{OPERATOR}-workloads"
-"""Name of the Role and its binding in the namespace of workloads, where there is only one, before the
+"""Name of the Role and its binding in each namespace of workloads, where these are chosen, before the
 namespace of the installation is added."""
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -33,7 +33,7 @@ _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "delete
 def operator_roles(
     plugins: Plugins,
     namespace: str,
-    workload_namespace: str = "",
+    workload_namespaces: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[RenderedManifest]:
     """Service account, roles, bindings, and the policies for what roles cannot express.
@@ -41,37 +41,22 @@ def operator_roles(
     Args:
         plugins: loaded plugins; declarations that cannot run yet add no rights.
         namespace: of the operator.
-        workload_namespace: the only namespace in which it has rights to workloads and their objects; empty
-            for all.
+        workload_namespaces: the only namespaces in which it has rights to workloads and other namespaced
+            objects; empty for all.
         settings: of plugins, by their names, as KaiwoConfig has them; the defaults for what is missing.
     """
     everywhere = [
         *((rule, "host") for rule in CLUSTER_RULES),
-        *declared(plugins, settings, of_workloads=False),
+        *declared(plugins, settings, namespaced=False),
     ]
-    of_workloads = [
+    within = [
         *((rule, "host") for rule in WORKLOAD_RULES),
-        *declared(plugins, settings, of_workloads=True),
+        *declared(plugins, settings, namespaced=True),
     ]
-    limits = object_policies((rule for rule, _ in (*everywhere, *of_workloads)), namespace)
-    limited: list[RenderedManifest] = []
-    if workload_namespace:
-        name = installed_name(WORKLOAD_ROLE, namespace)
-        role = head(
-            API_VERSION, "Role", name, app=OPERATOR, installation=namespace, namespace=workload_namespace
-        )
-        limited = [
-            _role(role, of_workloads),
-            binding(
-                name,
-                role=("Role", name),
-                account=OPERATOR,
-                namespace=namespace,
-                within=workload_namespace,
-            ),
-        ]
-    else:
-        everywhere += of_workloads
+    limits = object_policies((rule for rule, _ in (*everywhere, *within)), namespace)
+    if not workload_namespaces:
+        everywhere += within
+    limited = [obj for chosen in workload_namespaces for obj in _workload_role(within, namespace, chosen)]
     cluster_name = installed_name(OPERATOR, namespace)
     cluster_role = head(API_VERSION, "ClusterRole", cluster_name, app=OPERATOR, installation=namespace)
     return [
@@ -85,21 +70,33 @@ def operator_roles(
     ]
 
 
+def _workload_role(
+    needs: Iterable[tuple[PolicyRule, str]], installation: str, namespace: str
+) -> list[RenderedManifest]:
+    """The Role in one namespace of workloads, and its binding."""
+    name = installed_name(WORKLOAD_ROLE, installation)
+    role = head(API_VERSION, "Role", name, app=OPERATOR, installation=installation, namespace=namespace)
+    return [
+        _role(role, needs),
+        binding(name, role=("Role", name), account=OPERATOR, namespace=installation, within=namespace),
+    ]
+
+
 def _role(role: Object, needs: Iterable[tuple[PolicyRule, str]]) -> RenderedManifest:
     rules, whys = merged(needs)
     return RenderedManifest(role | {"rules": rules}, whys)
 
 
 def declared(
-    plugins: Plugins, settings: Mapping[str, Mapping[str, Any]] | None = None, *, of_workloads: bool
+    plugins: Plugins, settings: Mapping[str, Mapping[str, Any]] | None = None, *, namespaced: bool
 ) -> Iterator[tuple[PolicyRule, str]]:
     """The rights that loaded plugins need, each rule with the plugin's name.
 
     Args:
         plugins: loaded plugins.
         settings: of plugins, by their names, as KaiwoConfig has them.
-        of_workloads: whether to return the rights of backends and download sources, which are for objects of
-            workloads, or those of all other declarations.
+        namespaced: whether to return the rights to kinds with namespaces or those to all others. Those of
+            backends and download sources are for objects of workloads, which have namespaces.
     """
     for plugin in plugins.loaded:
         for declaration in plugin.declarations():
@@ -107,9 +104,10 @@ def declared(
                 continue
             if isinstance(declaration, DownloadSource) and declaration.downloader is None:
                 continue
-            if isinstance(declaration, Backend | DownloadSource) != of_workloads:
-                continue
+            of_workloads = isinstance(declaration, Backend | DownloadSource)
             for rule in getattr(declaration, "rules", ()):
+                if (of_workloads or rule.namespaced) != namespaced:
+                    continue
                 if _is_needed(rule, plugin, (settings or {}).get(plugin.name) or {}):
                     yield rule, plugin.name
 

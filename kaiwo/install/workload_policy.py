@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
-from kaiwo.install.admission_policy import denying_policy
-from kaiwo.install.rendered_manifest import RenderedManifest, installed_name
-from kaiwo.install.restrictions import restriction_validations, restriction_variables
-from kaiwo.install.template_rules import (
+from kaiwo.admission.template_rules import (
     ALLOW_PRIVILEGED,
     LISTS,
     RULES,
@@ -19,6 +15,10 @@ from kaiwo.install.template_rules import (
     TemplateRule,
     written,
 )
+from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
+from kaiwo.install.admission_policy import denying_policy
+from kaiwo.install.rendered_manifest import RenderedManifest, installed_name
+from kaiwo.install.restrictions import restriction_validations, restriction_variables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.admission.names import SECRET
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.install.admission_policy import denying_policy
@@ -27,7 +28,10 @@ _ALLOWED: Final = (
 namespace cannot run."""
 
 
-def write_policy(namespace: str) -> list[RenderedManifest]:
+_CERTIFICATES: Final = f"request.resource.resource == 'secrets' && request.name == '{SECRET}'"
+
+
+def write_policy(namespace: str, *, own_certificates: bool = False) -> list[RenderedManifest]:
     """A ValidatingAdmissionPolicy and its binding, for Kubernetes 1.30 and later.
 
     The operator's ClusterRole counts in every namespace, and a role cannot exclude one. Someone who may
@@ -35,7 +39,9 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
 
     Args:
         namespace: of the operator.
+        own_certificates: whether it keeps the certificates of its webhooks in their Secret.
     """
+    exceptions = (*_ALLOWED, _CERTIFICATES) if own_certificates else _ALLOWED
     name = installed_name(OPERATOR, namespace)
     spec: Object = {
         "failurePolicy": "Fail",
@@ -53,7 +59,7 @@ def write_policy(namespace: str) -> list[RenderedManifest]:
         },
         "matchConditions": [
             is_operator(namespace),
-            {"name": "not-allowed", "expression": " && ".join(f"!({allowed})" for allowed in _ALLOWED)},
+            {"name": "not-allowed", "expression": " && ".join(f"!({allowed})" for allowed in exceptions)},
         ],
         "validations": [
             {

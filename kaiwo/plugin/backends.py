@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.plugin_fields import Field, WorkloadKind
     from kaiwo.engine.resource import Resource
+    from kaiwo.plugin.adoption import Adoption
     from kaiwo.plugin.rbac import PolicyRule
 
 
@@ -57,6 +58,8 @@ class Backend:
             own. ``select_variant`` selects one for a new child; a child stays in the form it was made in.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
+        adoption: how labelled objects of the child kind that users made are adopted; None for a backend that
+            adopts none. Its rules then hold the rights to create and delete workloads of its kind.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Backend:
     variants: tuple[Backend, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
+    adoption: Adoption | None = None
 
     @property
     def built(self) -> bool:

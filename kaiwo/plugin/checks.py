@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kaiwo.api.plugin_fields import Field, WorkloadKind
 from kaiwo.engine.resource import Resource
+from kaiwo.plugin.adoption import Adoption
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.controllers import CustomKind, ExtraController
@@ -166,6 +167,10 @@ def _check_backend(where: str, item: Backend) -> None:
     _check_tuple(where, item, "pod_templates", tuple)
     for path in item.pod_templates:
         _check_template_path(where, path, item.block)
+    require(isinstance(item.adoption, Adoption | None), f"{where}: adoption is not an Adoption")
+    if item.adoption is not None:
+        _check_path(f"{where}: adoption", item.adoption.pod_template)
+        _check_tuple(f"{where}: adoption", item.adoption, "left_out", tuple)
 
 
 def _check_template_path(where: str, path: tuple[object, ...], block: str) -> None:
@@ -222,6 +227,7 @@ def _check_controller(where: str, item: ExtraController) -> None:
     require(item.node_labels is None or callable(item.node_labels), f"{where}: node_labels is not a function")
     for kind in item.kinds:
         require(isinstance(kind.resource, Resource), f"{where}: resource of a kind is not a Resource")
+        require(isinstance(kind.singleton, str), f"{where}: singleton of a kind is not a string")
 
 
 def _check_contribution(where: str, item: PodContribution) -> None:

@@ -33,6 +33,7 @@ class CustomKind:
         short_names: for kubectl.
         printer_columns: as in a CRD's ``additionalPrinterColumns``.
         description: for ``kubectl explain``.
+        singleton: the only name of an object that counts; empty where all do.
     """
 
     resource: Resource
@@ -41,6 +42,7 @@ class CustomKind:
     short_names: tuple[str, ...] = ()
     printer_columns: tuple[dict[str, str | int], ...] = ()
     description: str = ""
+    singleton: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class ControllerHost:
         config: KaiwoConfig in force.
         settings: the plugin's settings in force, None when it has none.
         on_config_change: registers a listener that is called whenever either of the two changed.
-        namespace: the only namespace whose workloads are reconciled, None for all. Watches of workloads,
-            their pods and volumes must name it.
+        namespaces: the only namespaces whose workloads are reconciled, empty for all. Watches of kinds with
+            namespaces must name them, because the operator may have rights in these alone.
         nodes_labelled: whether a loaded plugin labels nodes with their pool and GPU model.
     """
 
@@ -63,7 +65,7 @@ class ControllerHost:
     config: Callable[[], ResolvedConfig]
     settings: Callable[[], BaseModel | None]
     on_config_change: Callable[[Callable[[], None]], None]
-    namespace: str | None = None
+    namespaces: tuple[str, ...] = ()
     nodes_labelled: bool = False
 
 

@@ -39,6 +39,8 @@ class Observation:
             none, or when it was not requested (:attr:`Outcome.needs_events`).
         gone: the last failed pods of a KaiwoJob that no longer exist, as they were. They are kept in memory,
             so there are none after a restart of the operator.
+        adopted: the child was made by a user and adopted. Its pods carry no label of Kaiwo's, so ``pods`` is
+            empty and the child's own status has to do.
     """
 
     workload: Workload
@@ -50,6 +52,7 @@ class Observation:
     secondary: Mapping[Resource, Object] = field(default_factory=dict)
     warning_event: Finding | None = None
     gone: tuple[Object, ...] = ()
+    adopted: bool = False
 
     @property
     def recorded(self) -> Finding:

@@ -105,6 +105,8 @@ class QueueSystem:
         name: short name (``kueue``).
         assign: pure function: the labels for a workload's child, or why it cannot be queued.
         admission: pure function: the admission of a live child; None when nothing is known yet.
+        queue_label: key of the label by which an object names its queue; empty for a queue system without
+            one, which then queues no adopted objects.
         reads: kinds it needs in the cache.
         owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
         urgent: types of the ``status.conditions`` of objects in ``owned`` whose coming or going people wait
@@ -131,6 +133,7 @@ class QueueSystem:
     name: str
     assign: Callable[[Workload, QueueFacts], QueueAssignment | Blocked]
     admission: Callable[[Object, QueueFacts], Admission | None]
+    queue_label: str = ""
     reads: tuple[Resource, ...] = ()
     owned: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()

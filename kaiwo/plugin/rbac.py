@@ -16,9 +16,14 @@ class PolicyRule:
         why: one clause for the reader of the rendered role.
         own_objects: only objects of workloads may be written: those with the label
             ``kaiwo.silogen.ai/run-id``. A role cannot say that; an admission policy does.
+        adopts: besides, objects with the label ``kaiwo.silogen.ai/managed: "true"`` may get a workload as
+            their owner, and nothing else of them may be changed; by the same policy.
         labels: the only labels of such objects that may be changed, and nothing else of them; by the same
             policy. Empty: no limit.
         setting: the rule is needed only while this setting of the plugin, named as in KaiwoConfig, is true.
+        namespaced: the kinds have namespaces, so that an operator for chosen namespaces needs the right in
+            these only. It is set for rules of queue systems, controllers and vendors; those of backends and
+            download sources always count so.
     """
 
     groups: tuple[str, ...]
@@ -26,5 +31,7 @@ class PolicyRule:
     verbs: tuple[str, ...]
     why: str
     own_objects: bool = False
+    adopts: bool = False
     labels: tuple[str, ...] = ()
     setting: str = ""
+    namespaced: bool = False

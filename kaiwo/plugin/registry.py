@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+from kaiwo.api.errors import UNKNOWN_FIELD
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.api.crds import CrdKind as Definition
+    from kaiwo.api.errors import Problem
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.commands import Command
@@ -34,6 +36,29 @@ State: TypeAlias = Literal["loaded", "disabled", "not-selected", "broken"]
 def contribution_key(contribution: PodContribution) -> str:
     """The key of a pod contribution's settings; a backend may have its name."""
     return f"contribution {contribution.name}"
+
+
+def declared_elsewhere(
+    kind: str,
+    problem: Problem,
+    broken: Mapping[tuple[str, str], str],
+    unselected: Mapping[tuple[str, str], str],
+) -> str:
+    """Which installed plugin declares an unknown field; empty for other problems.
+
+    Args:
+        kind: of the object.
+        problem: what is wrong with it.
+        broken: see `Plugins.broken_fields`.
+        unselected: see `Plugins.unselected_fields`.
+    """
+    if problem.message != UNKNOWN_FIELD:
+        return ""
+    key = (kind, problem.path.removeprefix("spec."))
+    if why := broken.get(key):
+        return why
+    distribution = unselected.get(key)
+    return f"{distribution} is installed and declares it; select this plugin" if distribution else ""
 
 
 @dataclass(frozen=True, slots=True)

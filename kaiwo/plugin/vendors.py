@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +76,9 @@ class GpuTool:
     parse: Callable[[str], tuple[GpuReading, ...]]
 
 
+_READS_NODES: Final = (PolicyRule(("",), ("nodes",), ("get", "list", "watch"), "which GPUs nodes have"),)
+
+
 @dataclass(frozen=True, slots=True)
 class GpuVendor:
     """A GPU vendor.
@@ -86,6 +91,7 @@ class GpuVendor:
             Reads only ``metadata.labels``, ``status.allocatable`` and ``status.capacity``.
         utilization: where utilisation is to be found, None if unknown.
         tool: the program that ``kaiwo monitor`` runs in a pod, None if there is none.
+        rules: what it needs of the cluster: the operator reads nodes only where a vendor is loaded.
     """
 
     name: str
@@ -93,3 +99,4 @@ class GpuVendor:
     recognise: Callable[[Object], tuple[NodeGpus, ...]]
     utilization: Utilization | None = None
     tool: GpuTool | None = None
+    rules: tuple[PolicyRule, ...] = _READS_NODES

@@ -13,8 +13,30 @@ RECORD = ("metadata", "labels", RUN_ID)
 """Path of the label that names the workload's uid on what Kaiwo makes. Anybody may write such a label, so it
 counts only where `MANAGER` wrote it."""
 
+MANAGED = PREFIX + "managed"
+"""Label by which users, or the webhook, ask that an object be adopted; `MANAGED_VALUE` is the only value."""
+
+MANAGED_VALUE = "true"
+REQUESTED_BY = PREFIX + "requested-by"
+"""Annotation of an object that is to be adopted: the user who created it. The webhook writes it."""
+
+ADOPTED = PREFIX + "adopted-uid"
+"""Label of a workload that was made for an object which existed before: the uid of that object."""
+
+POD_LABEL = PREFIX + "pod-label"
+"""Annotation of such a workload: the label by which the pods of the object carry its uid."""
+
+ADOPTED_RECORD = ("metadata", "labels", ADOPTED)
+OWNERS = ("metadata", "ownerReferences")
+"""Path of what makes a workload the owner of an adopted object; like the label it counts where
+`ADOPTION_MANAGER` wrote it."""
+
 MANAGER = "kaiwo"
 """Kaiwo's field manager."""
+
+ADOPTION_MANAGER = "kaiwo-adoption"
+"""Field manager of what is written to adopt an object. `MANAGER` would not do: it is also what the API server
+takes from the user agent of the command line, where a client names no manager."""
 
 GPU_MODEL = "kaiwo/gpu-model"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"

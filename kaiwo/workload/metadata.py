@@ -65,7 +65,7 @@ def system_labels(workload: Workload, type_: str | None = None) -> dict[str, str
         type_: value of the type label where it is not the workload's own kind.
     """
     labels = {}
-    if user := label_value(workload.spec.user or ""):
+    if user := user_label(workload.spec.user or ""):
         labels[USER] = user
     labels[NAME] = label_value(workload.name)
     labels[TYPE] = type_ or WORKLOAD_TYPES.get(workload.kind, "job")
@@ -149,6 +149,20 @@ def label_value(text: str) -> str:
         return text  # what nearly every value is
     value = _OUTSIDE_LABEL.sub("-", text.lower()).strip("-.")
     return _RUNS.sub("-", value)[:MAX_LABEL].strip("-.")
+
+
+_NAME_PART = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SERVICE_ACCOUNT = re.compile(rf"system:serviceaccount:({_NAME_PART}):({_NAME_PART}(?:\.{_NAME_PART})*)")
+
+
+def user_label(user: str) -> str:
+    """The value of the label for a user.
+
+    That of a service account is ``serviceaccount.NAMESPACE.NAME``. A namespace has no dot, so no two service
+    accounts share a value: `label_value` would make the same of ``a-b:c`` and ``a:b-c``.
+    """
+    account = _SERVICE_ACCOUNT.fullmatch(user)
+    return derived_name(f"serviceaccount.{account[1]}.{account[2]}", "") if account else label_value(user)
 
 
 def derived_name(base: str, suffix: str, limit: int = MAX_LABEL) -> str:

@@ -193,6 +193,7 @@ class PlanContext:
         facts: what is known of the cluster.
         backend: the selected backend.
         switched: see :class:`kaiwo.workload.backend_selection.BackendChoice`.
+        adopted: the workload was made for an object that a user made, and is only observed.
     """
 
     workload: Workload
@@ -200,6 +201,7 @@ class PlanContext:
     facts: Facts
     backend: Backend
     switched: str = ""
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.workload import Workload
@@ -9,8 +10,10 @@ from kaiwo.plugin.facts import Blocked
 from kaiwo.workload.backend_selection import RETRY_SECONDS, select_backend
 from kaiwo.workload.defaults import queue_manages
 from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Plan, PlanContext
+from kaiwo.workload.plans import adopted
 from kaiwo.workload.plans.blocked import keep_status, plan_blocked, plan_without_rights
 from kaiwo.workload.plans.create import plan_create
 from kaiwo.workload.plans.live import plan_live
@@ -67,6 +70,10 @@ def _with_backend(case: PlanContext) -> Plan | Blocked | None:
     """The plan of a workload whose backend is known, why there is none, or None where its error says why."""
     workload, live = case.workload, case.facts.live
     ours = live is not None and is_ours(live, workload, case.facts.made)
+    # Once the status says so, the workload is never rendered again, whatever becomes of its label.
+    said = any(item.get("type") == adopted.CONDITION for item in workload.status.conditions)
+    if said or ADOPTED in workload.labels:
+        return plan_live(replace(case, adopted=True)) if ours else adopted.plan_unowned(case)
     if workload.error:
         # Its child is observed all the same.
         return plan_live(case) if ours else None

@@ -30,6 +30,7 @@ OWN_CONDITIONS = (
     "StorageReady",
     "DownloadJobSucceeded",
     "SpecApplied",
+    "Adopted",
     "Preemptable",
     "ResourceUnderutilization",
     "WorkloadTerminatedEarly",

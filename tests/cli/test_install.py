@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
+from kaiwo.client.doctor.rights import needed_rights
 from kaiwo.testing import assert_golden
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ GOLDEN = Path(__file__).parent / "golden"
 ALL = (
     "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,node_pools,ray_job,ray_service,storage_s3_gcs_azure_git_hf"
 )
+SETS = yaml.safe_load((GOLDEN / "rights-sets.yaml").read_text())
+CLUSTER_SCOPED = {
+    "clusterqueues.kueue.x-k8s.io", "customresourcedefinitions.apiextensions.k8s.io",
+    "kaiwoconfigs.config.kaiwo.silogen.ai", "kaiwoqueueconfigs.kaiwo.silogen.ai", "namespaces", "nodes",
+    "priorityclasses.scheduling.k8s.io", "resourceflavors.kueue.x-k8s.io", "storageclasses.storage.k8s.io",
+    "topologies.kueue.x-k8s.io", "workloadpriorityclasses.kueue.x-k8s.io",
+}  # fmt: skip
+"""Kinds without namespaces among those that the operator uses."""
+
 IMAGES = ("--image", "registry.example.com/kaiwo:1", "--scheduler-image", "registry.example.com/scheduler:1")
 
 
@@ -147,39 +157,123 @@ def test_a_setting_that_is_off_drops_its_right(cli: Cli, home: Path) -> None:
 
 def can_i(text: str, role: str = "kaiwo-operator") -> list[str]:
     """What a rendered ClusterRole allows, one ``resource.group/subresource verb`` a line."""
+    return sorted(allowed(find(text, "ClusterRole", f"{role}.kaiwo-system")))
+
+
+def allowed(role: Any) -> list[str]:
+    """What a role allows, one ``resource.group/subresource[=name] verb`` a line."""
     found = []
-    for rule in find(text, "ClusterRole", f"{role}.kaiwo-system")["rules"]:
+    for rule in role["rules"]:
+        names = [f"={name}" for name in rule.get("resourceNames", ())] or [""]
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 plural, slash, subresource = resource.partition("/")
-                name = f"{plural}.{group}" if group else plural
-                found += [f"{name}{slash}{subresource} {verb}" for verb in rule["verbs"]]
-    return sorted(found)
+                place = f"{plural}.{group}" if group else plural
+                found += [
+                    f"{place}{slash}{subresource}{name} {verb}" for name in names for verb in rule["verbs"]
+                ]
+    return found
 
 
-@pytest.mark.parametrize(("name", "plugins"), [("all", ALL), ("batch_job", "batch_job")])
-def test_what_each_role_allows_is_reviewed_like_code(cli: Cli, name: str, plugins: str) -> None:
-    """The rights of operator and users, with all plugins and with one; a real API server is asked, too."""
-    text = cli("manifests", "rbac", "--plugins", plugins, *IMAGES).out
-    names = [o["metadata"]["name"] for o in documents(text) if o["kind"] == "ClusterRole"]
-    lines = [
-        f"{role} {line}"
-        for role in sorted(found.removesuffix(".kaiwo-system") for found in names)
-        for line in can_i(text, role)
-    ]
-    assert_golden("\n".join(lines) + "\n", GOLDEN / f"rights-{name}.txt")
+@pytest.mark.parametrize("name", SETS)
+def test_what_each_role_allows_is_reviewed_like_code(cli: Cli, name: str) -> None:
+    """The rights of operator and users; a real API server is asked for them, too.
+
+    A line is ``ROLE[@NAMESPACE] RESOURCE[=NAME] VERB``.
+    """
+    lines = matrix(cli("manifests", "rbac", *SETS[name], *IMAGES).out)
+    assert_golden("\n".join(sorted(lines)) + "\n", GOLDEN / f"rights-{name}.txt")
+
+
+def matrix(text: str) -> set[str]:
+    """What all rendered roles allow."""
+    return {
+        f"{label(role)} {line}"
+        for role in documents(text)
+        if role["kind"] in ("Role", "ClusterRole")
+        for line in allowed(role)
+    }
+
+
+def label(role: Any) -> str:
+    """A role as a golden file names it."""
+    name, namespace = (
+        role["metadata"]["name"].removesuffix(".kaiwo-system"),
+        role["metadata"].get("namespace"),
+    )
+    return f"{name}@{namespace}" if namespace else name
+
+
+def test_a_plugin_that_is_left_out_leaves_only_its_own_rights_out(cli: Cli) -> None:
+    """Every line that goes without kueue and node_pools is one of theirs."""
+    every, fewer = (
+        matrix(cli("manifests", "rbac", *SETS[name], *IMAGES).out) for name in ("all", "without_kueue")
+    )
+    assert fewer < every
+    of_the_host = {"customresourcedefinitions.apiextensions.k8s.io", "nodes", "pods"}
+    for line in every - fewer:
+        role, resource, verb = line.split()
+        kind = resource.partition("/")[0]
+        assert kind.endswith("kueue.x-k8s.io") or kind in (
+            "kaiwoqueueconfigs.kaiwo.silogen.ai", "namespaces",
+        ) or (role, kind, verb) == ("kaiwo-operator", "nodes", "patch"), line  # fmt: skip
+    assert {f"kaiwo-operator {kind} get" for kind in of_the_host} <= fewer
+
+
+def test_a_role_in_chosen_namespaces_takes_nothing_along(cli: Cli) -> None:
+    """The same rights as for all namespaces, of which those to kinds with namespaces count in these alone."""
+    everywhere, chosen = (
+        matrix(cli("manifests", "rbac", *SETS[name], *IMAGES).out) for name in ("all", "namespaced")
+    )
+    cluster = {line for line in chosen if line.startswith("kaiwo-operator ")}
+    assert cluster == {
+        line for line in everywhere
+        if line.startswith("kaiwo-operator ") and line.split()[1].partition("/")[0] in CLUSTER_SCOPED
+    }  # fmt: skip
+    for team in ("team-a", "team-b"):
+        role = f"kaiwo-operator-workloads@{team} "
+        within = {line.replace(role, "kaiwo-operator ") for line in chosen if line.startswith(role)}
+        assert within | cluster == {line for line in everywhere if line.startswith("kaiwo-operator ")}
+    assert not [line for line in chosen if line.startswith("kaiwo-operator-workloads ")]
 
 
 def test_each_role_for_users_is_complete(cli: Cli) -> None:
-    """Bound by itself, edit includes view; reading roles change nothing."""
+    """Bound by itself, admin includes edit, edit includes view; reading roles change nothing."""
     text = cli("manifests", "rbac", "--plugins", ALL).out
-    edit, view = (set(can_i(text, f"kaiwo-{name}")) for name in ("edit", "view"))
-    assert view < edit
+    admin, edit, view = (set(can_i(text, f"kaiwo-{name}")) for name in ("admin", "edit", "view"))
+    assert view < edit < admin
     for role in ("kaiwo-view", "kaiwo-cluster-view"):
         assert {line.split()[1] for line in can_i(text, role)} == {"get", "list", "watch"}
     assert "kaiwoqueueconfigs.kaiwo.silogen.ai patch" in can_i(text, "kaiwo-queue-admin")
     without_queues = cli("manifests", "rbac", "--plugins", "batch_job").out
     assert "kaiwo-queue-admin" not in without_queues
+
+
+def test_the_roles_for_users_are_enough_for_the_command_line(cli: Cli) -> None:
+    """Bound by itself, edit submits, shows and deletes; admin may also enter pods."""
+    text = cli("manifests", "rbac", "--plugins", ALL).out
+    admin, edit = (set(can_i(text, f"kaiwo-{name}")) for name in ("admin", "edit"))
+    needed = {
+        f"{right.resource}{'/' if right.subresource else ''}{right.subresource} {right.verb}": right.purpose
+        for right in needed_rights()
+    }
+    assert set(needed) <= admin
+    assert {needed[right] for right in needed if right not in edit} == {"exec", "port-forward"}
+
+
+def test_the_namespaces_of_workloads_are_bounded_and_users_own(cli: Cli) -> None:
+    """Their names are checked as written, each counts once, and the operator's own is none of them."""
+    given = cli("manifests", "operator", "--watch-namespace", "b,a", "--watch-namespace", "c, a,").out
+    assert env_of(given)["KAIWO_WATCH_NAMESPACE"] == "a,b,c"
+    for value, problem in (
+        ("team_a", '--watch-namespace: "team_a" may have at most 63 characters'),
+        ("a,kube-system", "the operator writes nothing to kube-system"),
+        ("kaiwo-system", "the operator writes nothing to kaiwo-system"),
+        (",".join(f"n{number}" for number in range(65)), "at most 64 namespaces"),
+    ):
+        result = cli("manifests", "rbac", "--watch-namespace", value)
+        assert result.code == 2
+        assert problem in result.err
 
 
 def test_namespace_and_images_are_the_administrators(cli: Cli) -> None:
@@ -228,7 +322,7 @@ def test_two_installations_share_no_object(cli: Cli) -> None:
 
 def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
     """All that is installed but the namespace and the CRDs, and the programs' records; programs first."""
-    options = ("--namespace", "ops", "--watch-namespace", "team")
+    options = ("--namespace", "ops", "--watch-namespace", "team", "--network-policy")
     removed = documents(cli("manifests", "uninstall", *options).out)
     installed = documents(cli("manifests", "rbac", "operator", "scheduler", *options).out)
 
@@ -252,6 +346,9 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
         (("--image", "not an image"), "--image: expected the name of an image, got 'not an image'"),
         (("--scheduler-image", ""), "--scheduler-image: expected the name of an image, got ''"),
         (("operator", "--from-cluster"), "--from-cluster changes nothing of the part operator"),
+        (("--priority-class", "High"), "--priority-class: "),
+        (("--image-pull-secret", ""), "--image-pull-secret: "),
+        (("--api-server-port", "443"), "--api-server-port needs --network-policy"),
         (("rbac", "--previous", __file__), "--previous needs the part crds"),
         (("rbac", "--kaiwoconfig", __file__), f"{__file__}:"),
     ],
@@ -298,19 +395,73 @@ def test_help_shows_the_parts_and_the_command_to_install(cli: Cli) -> None:
 
 
 def test_one_pod_of_each_program_survives_the_drain_of_a_node(cli: Cli) -> None:
-    """Two pods on different nodes with the priority of what a cluster needs; a drain ends one at a time."""
+    """Two pods on different nodes, in different zones, with a high priority; a drain ends one at a time."""
     text = cli("manifests", "operator", "scheduler", "--plugins", "batch_job").out
     for name in ("kaiwo-operator", "kaiwo-scheduler"):
         spec = find(text, "Deployment", name)["spec"]
         pod = spec["template"]["spec"]
         selector = {"matchLabels": {"app.kubernetes.io/name": name}}
-        ((wish,),) = pod["affinity"]["podAntiAffinity"].values()
-        assert wish["podAffinityTerm"] == {
-            "labelSelector": selector,
-            "topologyKey": "kubernetes.io/hostname",
-        }
+        (wishes,) = pod["affinity"]["podAntiAffinity"].values()
+        assert [(wish["weight"], wish["podAffinityTerm"]) for wish in wishes] == [
+            (100, {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}),
+            (50, {"labelSelector": selector, "topologyKey": "topology.kubernetes.io/zone"}),
+        ]
         assert (spec["replicas"], pod["priorityClassName"]) == (2, "system-cluster-critical")
         budget = find(text, "PodDisruptionBudget", name)["spec"]
         assert budget == {"maxUnavailable": 1, "selector": selector}
     alone = cli("manifests", "operator", "--plugins", "batch_job", "--replicas", "1").out
     assert find(alone, "Deployment", "kaiwo-operator")["spec"]["replicas"] == 1
+
+
+def test_network_policies_follow_the_ports_of_the_programs(cli: Cli) -> None:
+    """In to the ports of the containers, out to the API server and DNS; none without the option."""
+    text = cli("manifests", "operator", "scheduler", "--network-policy", "--api-server-port", "16443").out
+    for name in ("kaiwo-operator", "kaiwo-scheduler"):
+        deployment, policy = (find(text, kind, name)["spec"] for kind in ("Deployment", "NetworkPolicy"))
+        (container,) = deployment["template"]["spec"]["containers"]
+        (inward,) = policy["ingress"]
+        assert [port["port"] for port in inward["ports"]] == [p["containerPort"] for p in container["ports"]]
+        api_server, dns = ([port["port"] for port in rule["ports"]] for rule in policy["egress"])
+        assert (api_server, dns) == ([16443], [53, 53])
+        assert policy["podSelector"] == deployment["selector"]
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+    both = cli("manifests", "operator", "--network-policy").out
+    assert [
+        p["port"] for p in find(both, "NetworkPolicy", "kaiwo-operator")["spec"]["egress"][0]["ports"]
+    ] == [
+        443,
+        6443,
+    ]
+    assert "NetworkPolicy" not in cli("manifests").out
+
+
+def test_pods_have_the_chosen_priority_and_pull_secrets(cli: Cli) -> None:
+    """A cluster whose quota forbids system-cluster-critical gets another class, or none."""
+    parts = ("manifests", "operator", "scheduler")
+    text = cli(*parts, "--priority-class", "high", "--image-pull-secret", "a", "--image-pull-secret", "b").out
+    without = cli(*parts, "--priority-class", "").out
+    for name in ("kaiwo-operator", "kaiwo-scheduler"):
+        pod = find(text, "Deployment", name)["spec"]["template"]["spec"]
+        assert pod["priorityClassName"] == "high"
+        assert pod["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+        assert "priorityClassName" not in find(without, "Deployment", name)["spec"]["template"]["spec"]
+
+
+def test_requests_leave_room_above_what_was_measured(cli: Cli) -> None:
+    """bench/README.md has the peak memory and the CPU of a job; a change of these figures is seen here."""
+    bench = (Path(__file__).parents[2] / "bench" / "README.md").read_text()
+
+    def figure(row: str) -> float:
+        (line,) = [line for line in bench.splitlines() if line.startswith(f"| {row} |")]
+        return float(line.split("|")[2].split()[0])
+
+    container = find(cli("manifests", "operator").out, "Deployment", "kaiwo-operator")["spec"]["template"][
+        "spec"
+    ]["containers"][0]
+    requests, limits = container["resources"]["requests"], container["resources"]["limits"]
+    memory = figure("10,000 live, half of them finished: peak memory")
+    assert memory * 2 <= int(requests["memory"].removesuffix("Mi"))
+    assert memory * 8 <= int(limits["memory"].removesuffix("Gi")) * 1024
+    # 100m of CPU: 34 new jobs a second without Kueue.
+    assert int(requests["cpu"].removesuffix("m")) / figure("fan-out of 5,000: CPU per job") >= 30
+    assert "cpu" not in limits

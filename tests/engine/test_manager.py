@@ -78,7 +78,7 @@ class Process:
             grace=2.0,
         )
         watches = [
-            Watch(CONFIG_MAP, _originals, namespace=namespace, label_selector="copy"),
+            Watch(CONFIG_MAP, _originals, namespaces=(namespace,), label_selector="copy"),
             Watch(NOWHERE, _originals),
         ]
         self.manager.add(Controller("copier", watches, self._reconcile, workers=2))

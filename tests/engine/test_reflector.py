@@ -55,8 +55,8 @@ async def watching(
     client: Client, namespace: str, metrics: Metrics | None = None, *, stall: float = 60.0
 ) -> AsyncIterator[Watched]:
     """Reflect the labelled ConfigMaps of a namespace."""
-    store = Cache().register(CONFIG_MAP, namespace=namespace, label_selector=MINE)
-    reflector = Reflector(client, store, metrics=metrics, stall=stall)
+    store = Cache().register(CONFIG_MAP, namespaces=(namespace,), label_selector=MINE)
+    reflector = Reflector(client, store, namespace, metrics=metrics, stall=stall)
     watched = Watched(store, reflector)
     task = asyncio.create_task(reflector.run())
     try:

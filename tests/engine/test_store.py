@@ -155,7 +155,7 @@ def test_two_readers_share_one_store_that_keeps_what_either_needs() -> None:
     assert store.projection.labels == ("x",)
     assert cache.register(JOB, Projection()).projection.keep == ()
     with pytest.raises(ValueError, match="another reader"):
-        cache.register(JOB, namespace="other")
+        cache.register(JOB, namespaces=("other",))
 
 
 def test_objects_are_found_by_owner_and_by_label() -> None:
@@ -280,8 +280,8 @@ def test_data_restored_from_a_backup_replace_newer_ones() -> None:
 def test_own_writes_outside_of_what_is_watched_are_not_kept() -> None:
     """No later event would report that they are gone."""
     cache = Cache()
-    store = cache.register(CONFIG_MAP, namespace="ns", label_selector="app=x")
-    store.replace([], "1")
+    store = cache.register(CONFIG_MAP, namespaces=("ns",), label_selector="app=x")
+    store.replace([], "1", "ns")
     for namespace, labels in (("other", {"app": "x"}), ("ns", {"app": "y"}), ("ns", {})):
         obj = {"metadata": {"name": "c", "namespace": namespace, "resourceVersion": "2", "labels": labels}}
         cache.assume(CONFIG_MAP, obj)
@@ -366,4 +366,50 @@ def test_a_reader_that_fails_harms_neither_the_store_nor_other_readers() -> None
     cache.subscribe(JOB, lambda event: seen.append(event.latest.name))
     store.replace([store.decode(msgspec.json.encode(job(name))) for name in ("a", "b")], "9")
     assert seen == ["a", "b"]
+    assert store.synced
+
+
+def config_map(namespace: str, name: str, version: int) -> Object:
+    """A ConfigMap as the API server sends it."""
+    metadata = {"name": name, "namespace": namespace, "uid": f"{name}-1", "resourceVersion": str(version)}
+    return {"metadata": metadata}
+
+
+def test_a_list_of_one_namespace_says_nothing_about_another_one() -> None:
+    """What it does not name is gone there, and only there; also after a restore from a backup."""
+    cache = Cache()
+    store = cache.register(CONFIG_MAP, namespaces=("a", "b"))
+    for namespace in ("a", "b"):
+        listed = [store.decode(msgspec.json.encode(config_map(namespace, name, 5))) for name in ("c", "d")]
+        store.replace(listed, "9", namespace)
+    store.replace([store.decode(msgspec.json.encode(config_map("a", "c", 5)))], "10", "a")
+    assert {e.key for e in store} == {("a", "c"), ("b", "c"), ("b", "d")}
+    store.replace([], "1", "a")
+    assert {e.key for e in store} == {("b", "c"), ("b", "d")}
+
+
+def test_the_watch_of_one_namespace_is_not_that_of_another_one() -> None:
+    """An own write is taken as long as the watch of its own namespace is not past it."""
+    cache = Cache()
+    store = cache.register(CONFIG_MAP, namespaces=("a", "b"))
+    store.replace([], "1", "a")
+    store.replace([], "1", "b")
+    store.progress("9", "a")
+    store.observe("ADDED", store.decode(msgspec.json.encode(config_map("a", "later", 10))))
+    cache.assume(CONFIG_MAP, config_map("a", "old", 5))
+    cache.assume(CONFIG_MAP, config_map("b", "new", 5))
+    assert {e.key for e in store} == {("a", "later"), ("b", "new")}
+
+
+def test_a_store_is_synced_when_every_namespace_that_can_be_read_is_listed() -> None:
+    """One that may not be listed does not hold up the others; where none can be, nothing is known."""
+    cache = Cache()
+    store = cache.register(CONFIG_MAP, namespaces=("a", "b"))
+    store.unreadable.add("b")
+    assert not store.synced
+    store.replace([], "1", "a")
+    assert store.synced
+    store.unreadable.discard("b")
+    assert not store.synced
+    store.replace([], "2", "b")
     assert store.synced

@@ -56,7 +56,9 @@ async def bench(through: Client, namespace: str) -> AsyncIterator[Bench]:
     """A writer with a cache that is kept up to date."""
     cache = Cache()
     owned = Projection(owned_fields=(("spec", "replicas"), ("spec", "suspend")))
-    reflectors = [Reflector(through, cache.register(kind, owned, namespace=namespace)) for kind in KINDS]
+    reflectors = [
+        Reflector(through, cache.register(kind, owned, namespaces=(namespace,)), namespace) for kind in KINDS
+    ]
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
     async with asyncio.timeout(20):
         for reflector in reflectors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -38,6 +38,7 @@ def test_the_documented_variables_are_read() -> None:
             "RESOURCE_MONITORING_METRICS_ENDPOINT": "http://prometheus:9090",
             "RESOURCE_MONITORING_POLLING_INTERVAL": "1m30s",
             "ENFORCE_KAIWO_ON_GPU_WORKLOADS": "1",
+            "KAIWO_WEBHOOKS": "true",
         }
     )
     assert settings.default_cluster_queue_name == "research"
@@ -54,6 +55,29 @@ def test_probes_listen_on_loopback_by_default() -> None:
     assert load(environ={"KAIWO_METRICS_ADDRESS": "[::1]:9"}).metrics_address == ("::1", 9)
 
 
+def test_webhooks_are_off_by_default_and_set_by_five_variables() -> None:
+    """An operator without these variables serves nothing to the API server."""
+    assert (Settings().webhooks, Settings().webhook_address, Settings().identity) == (
+        False,
+        ("0.0.0.0", 9443),
+        "off",
+    )
+    settings = load(
+        environ={
+            "KAIWO_WEBHOOKS": "true",
+            "KAIWO_WEBHOOK_ADDRESS": "127.0.0.1:0",
+            "KAIWO_WEBHOOK_CERTIFICATES": "/certificates",
+            "KAIWO_IDENTITY": "check",
+            "ENFORCE_KAIWO_ON_GPU_WORKLOADS": "true",
+        }
+    )
+    assert settings.webhooks
+    assert settings.enforce_kaiwo_on_gpu_workloads
+    assert settings.webhook_address == ("127.0.0.1", 0)
+    assert str(settings.webhook_certificates) == "/certificates"
+    assert settings.identity == "check"
+
+
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
@@ -64,6 +88,13 @@ def test_probes_listen_on_loopback_by_default() -> None:
         ({"RESOURCE_MONITORING_POLLING_INTERVAL": "30"}, "write for example 30s"),
         ({"RESOURCE_MONITORING_POLLING_INTERVAL": "0s"}, "must be longer than 0s"),
         ({"RESOURCE_MONITORING_ENABLED": "true"}, "RESOURCE_MONITORING_METRICS_ENDPOINT is not set"),
+        ({"KAIWO_IDENTITY": "guess"}, "is not one of off, set, check"),
+        (
+            {"KAIWO_IDENTITY": "set"},
+            "KAIWO_IDENTITY is set and KAIWO_WEBHOOKS is not true: turn the webhooks on",
+        ),
+        ({"ENFORCE_KAIWO_ON_GPU_WORKLOADS": "1"}, "is true and KAIWO_WEBHOOKS is not true"),
+        ({"KAIWO_WEBHOOK_ADDRESS": "9443"}, "KAIWO_WEBHOOK_ADDRESS: '9443' is not ADDRESS:PORT"),
         ({"KAIWO_WORKERS": "0"}, "is not an integer from 1 to 64"),
         ({"KAIWO_WORKERS": "many"}, "is not an integer from 1 to 64"),
         ({"KAIWO_LOG_FORMAT": "xml"}, "is not one of json, text"),
@@ -72,6 +103,8 @@ def test_probes_listen_on_loopback_by_default() -> None:
         ({"DEFAULT_CLUSTER_QUEUE_NAME": "team-"}, "is not a Kubernetes name"),
         ({"DEFAULT_CLUSTER_QUEUE_NAME": "q" * 64}, "at most 63 characters"),
         ({"KAIWO_WATCH_NAMESPACE": "team.a"}, "is not a Kubernetes name"),
+        ({"KAIWO_WATCH_NAMESPACE": "team-a,Team-B"}, "is not a Kubernetes name"),
+        ({"KAIWO_WATCH_NAMESPACE": ",".join(f"n{i}" for i in range(65))}, "more than 64 namespaces"),
     ],
 )
 def test_a_wrong_value_is_answered_with_its_source_and_what_would_be_right(
@@ -143,3 +176,22 @@ def test_any_text_in_a_variable_is_either_taken_or_refused_in_words(variable: st
     with pytest.raises(SettingsError) as caught:
         load(environ={variable: text})
     assert all(variable in problem for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"environ": {"KAIWO_WATCH_NAMESPACE": "b, a,,b"}},
+        {"flags": {"watch_namespace": "b,a"}},
+        {"file": "watchNamespace: [b, a]"},
+        {"file": "watchNamespace: b,a"},
+    ],
+)
+def test_namespaces_are_listed_in_every_source(tmp_path: Path, source: dict[str, Any]) -> None:
+    """Separated by commas, or as a list in the file; each counts once and the order does not matter."""
+    if "file" in source:
+        file = tmp_path / "operator.yaml"
+        file.write_text(source["file"])
+        source = {"file": file}
+    assert load(**source).watch_namespace == ("a", "b")
+    assert load().watch_namespace == ()

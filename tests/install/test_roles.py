@@ -16,6 +16,7 @@ from kaiwo.install.roles import declared, merged, operator_roles
 from kaiwo.install.scheduler import configuration, gpu_keys, version_problem
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
+from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.registry import LoadedPlugin, Plugins
 from kaiwo.plugin.vendors import GpuVendor
@@ -87,24 +88,32 @@ def test_every_asker_is_named_beside_a_shared_right() -> None:
 
 def test_a_back_end_that_is_only_declared_gets_no_rights() -> None:
     """It cannot run anything yet, so its rights would be for nobody."""
-    assert list(declared(Plugins((plugin("acme", backends=(PLAIN,)),)), of_workloads=True)) == []
+    assert list(declared(Plugins((plugin("acme", backends=(PLAIN,)),)), namespaced=True)) == []
     loaded = Plugins((plugin("acme", backends=(BUILT,)),))
-    assert list(declared(loaded, of_workloads=True)) == [(PLAIN.rules[0], "acme")]
-    assert list(declared(loaded, of_workloads=False)) == []
+    assert list(declared(loaded, namespaced=True)) == [(PLAIN.rules[0], "acme")]
+    assert list(declared(loaded, namespaced=False)) == []
 
 
-def test_for_one_namespace_the_rights_to_workloads_are_in_a_role_there() -> None:
+def test_for_chosen_namespaces_the_rights_to_namespaced_kinds_are_in_a_role_in_each() -> None:
     """Both roles together hold what the ClusterRole holds otherwise, each right once."""
-    loaded = Plugins((plugin("acme", backends=(BUILT,)),))
+    queues = PolicyRule(("acme.com",), ("localqueues",), ("get",), "queues", namespaced=True)
+    extra = ExtraController(
+        "queues", "acme:build", rules=(queues, replace(queues, resources=("flavors",), namespaced=False))
+    )
+    loaded = Plugins((plugin("acme", backends=(BUILT,), controllers=(extra,)),))
     everywhere = _rights(operator_roles(loaded, "ops"), "ClusterRole", "kaiwo-operator.ops")
-    limited = operator_roles(loaded, "ops", "team")
+    limited = operator_roles(loaded, "ops", ("team-a", "team-b"))
     cluster = _rights(limited, "ClusterRole", "kaiwo-operator.ops")
-    team = _rights(limited, "Role", "kaiwo-operator-workloads.ops")
+    of_teams = [m for m in limited if m.obj["metadata"]["name"] == "kaiwo-operator-workloads.ops"]
+    assert [(m.obj["kind"], m.obj["metadata"]["namespace"]) for m in of_teams] == [
+        ("Role", "team-a"), ("RoleBinding", "team-a"), ("Role", "team-b"), ("RoleBinding", "team-b"),
+    ]  # fmt: skip
+    team, same = (_rights(of_teams[at : at + 1], "Role", "kaiwo-operator-workloads.ops") for at in (0, 2))
+    assert team == same
     assert cluster | team == everywhere
     assert not cluster & team
-    assert ("acme.com", "runs", "get") in team
-    (role,) = [m.obj for m in limited if m.obj["metadata"]["name"] == "kaiwo-operator-workloads.ops"][:1]
-    assert role["metadata"]["namespace"] == "team"
+    assert {("acme.com", "runs", "get"), ("acme.com", "localqueues", "get")} <= team
+    assert ("acme.com", "flavors", "get") in cluster
 
 
 def _rights(manifests: list[RenderedManifest], kind: str, name: str) -> set[tuple[str, str, str]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.admission.template_rules import ALLOW_PRIVILEGED, broken_rules
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE, WORKLOADS, render_crds
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.scalars import Opaque
@@ -19,7 +20,6 @@ from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden, Invalid, NotFound
 from kaiwo.engine.resource import Resource
-from kaiwo.install.template_rules import ALLOW_PRIVILEGED, broken_rules
 from kaiwo.install.workload_policy import MAX_GROUPS, MAX_ITEMS, WORKLOAD_POLICY, workload_policy
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.loader import load

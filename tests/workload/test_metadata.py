@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaiwo.workload.metadata import derived_name, label_value, name_problem
+from kaiwo.workload.metadata import derived_name, label_value, name_problem, user_label
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,33 @@ def test_every_text_gives_a_legal_label_value(text: str) -> None:
     assert re.fullmatch(r"([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?", value)
     assert len(value) <= 63
     assert label_value(value) == value
+
+
+def test_the_label_of_a_person_is_the_label_value() -> None:
+    """What people are called today stays the label by which their pods are found."""
+    assert user_label("jane.doe+x@Amd.com") == "jane.doe-x-amd.com"
+    assert user_label("system:serviceaccount:") == "system-serviceaccount"
+    assert user_label("system:serviceaccount:Team:ci") == "system-serviceaccount-team-ci"
+
+
+account = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+dotted = st.lists(account, min_size=1, max_size=3).map(".".join)
+
+
+@given(st.tuples(account, dotted), st.tuples(account, dotted))
+def test_no_two_service_accounts_share_a_label(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """A workload is never attributed to another team's service account, however both are called."""
+    labels = [user_label(f"system:serviceaccount:{namespace}:{name}") for namespace, name in (one, other)]
+    assert all(re.fullmatch(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?", label) for label in labels)
+    assert (labels[0] == labels[1]) == (one == other)
+
+
+def test_the_label_of_a_service_account_names_it() -> None:
+    """Namespaces and names with dashes and dots stay apart, and a long one is cut with a hash."""
+    assert user_label("system:serviceaccount:team-a:ci") == "serviceaccount.team-a.ci"
+    assert user_label("system:serviceaccount:team:a-ci") == "serviceaccount.team.a-ci"
+    long = user_label(f"system:serviceaccount:{'n' * 63}:{'a' * 253}")
+    assert (len(long), long.startswith("serviceaccount.nnn")) == (63, True)
 
 
 def test_a_derived_name_fits_and_stays_distinct() -> None:

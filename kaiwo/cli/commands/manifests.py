@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,12 @@ import click
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files import crd_files
+from kaiwo.cli.install_options import (
+    api_server_ports_of,
+    installation_options,
+    pod_options,
+    webhook_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from kaiwo.install.render import InstallOptions, Part
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
+    from kaiwo.install.webhooks import Identity
     from kaiwo.plugin.registry import Plugins
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
@@ -38,8 +44,6 @@ _UNINSTALL_NOTE = """\
 # taints that Kaiwo wrote, and the CRDs with all their objects: kaiwo uninstall --dry-run shows these.
 """
 
-_IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
-
 
 @click.command()
 @click.argument(
@@ -52,8 +56,11 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 @click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
 @click.option(
     "--watch-namespace",
-    metavar="NAME",
-    help="The only namespace whose workloads run; the operator has rights to workloads there alone.",
+    "watch_namespaces",
+    multiple=True,
+    metavar="NAMES",
+    help="The only namespaces whose workloads run, comma-separated; the operator has rights to namespaced "
+    "objects there alone. May be given several times.",
 )
 @click.option(
     "--pod-security",
@@ -73,11 +80,54 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
     help="Pods of the operator, and of the scheduler (2); one of them leads.",
 )
 @click.option(
+    "--priority-class",
+    metavar="NAME",
+    help="Of the pods of operator and scheduler (system-cluster-critical); '' for none.",
+)
+@click.option(
+    "--image-pull-secret",
+    "pull_secrets",
+    multiple=True,
+    metavar="NAME",
+    help="Secret with credentials for the images; may be given several times.",
+)
+@click.option(
+    "--network-policy",
+    is_flag=True,
+    help="Limit the traffic of operator and scheduler to their ports, the API server and DNS.",
+)
+@click.option(
+    "--api-server-port",
+    "api_server_ports",
+    multiple=True,
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where the API server listens (443 and 6443); with --network-policy; may be given several times.",
+)
+@click.option(
     "--restrict",
     "restricted",
     multiple=True,
     type=click.Choice(["queues", "priority-classes", "users"]),
     help="Let workloads in every namespace name these only with a right to them; may be given several times.",
+)
+@click.option(
+    "--webhooks", is_flag=True, help="Let the operator serve admission webhooks, with their rights."
+)
+@click.option(
+    "--enforce-gpu-workloads",
+    is_flag=True,
+    help="Put plain Jobs that request GPUs under Kaiwo's management; with --webhooks.",
+)
+@click.option(
+    "--identity",
+    type=click.Choice(["off", "set", "check"]),
+    help="Set spec.user of workloads to the authenticated user, or refuse another (off); with --webhooks.",
+)
+@click.option(
+    "--webhook-certificates",
+    metavar="SECRET",
+    help="With tls.crt, tls.key and ca.crt (default: the operator signs its own); with --webhooks.",
 )
 @click.option(
     "--kaiwoconfig",
@@ -101,12 +151,20 @@ def manifests(
     parts: tuple[str, ...],
     names: str | None,
     namespace: str | None,
-    watch_namespace: str | None,
+    watch_namespaces: tuple[str, ...],
     pod_security: bool,
     image: str | None,
     scheduler_image: str | None,
     replicas: int | None,
+    priority_class: str | None,
+    pull_secrets: tuple[str, ...],
+    network_policy: bool,
+    api_server_ports: tuple[int, ...],
     restricted: tuple[Restriction, ...],
+    webhooks: bool,
+    enforce_gpu_workloads: bool,
+    identity: Identity | None,
+    webhook_certificates: str | None,
     kaiwoconfig: str | None,
     previous: str | None,
     from_cluster: bool,
@@ -139,10 +197,14 @@ def manifests(
             "--from-cluster changes nothing of the part operator", "leave --from-cluster out", code=USAGE
         )
     installation = replace(
-        _installation(namespace or kit.settings().namespace, watch_namespace, image, scheduler_image),
+        installation_options(namespace or kit.settings().namespace, watch_namespaces, image, scheduler_image),
         replicas=replicas or REPLICAS,
         restrict_namespace=pod_security,
         restricted=restricted,
+        pods=pod_options(priority_class, pull_secrets),
+        network_policy=network_policy,
+        api_server_ports=api_server_ports_of(network_policy, api_server_ports),
+        webhooks=webhook_options(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
     )
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
@@ -158,6 +220,7 @@ def manifests(
     installation = replace(installation, plugin_settings=_plugin_settings(config))
     loaded = _plugins(names)
     crds = loaded.crds(before) if "crds" in chosen else []
+    _require_not_newer(before, crds)
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
     match kit.settings().output:
         case None | "yaml":
@@ -199,6 +262,22 @@ def _read_cluster() -> _ClusterState:
         )
 
 
+def _require_not_newer(before: Sequence[Object], crds: Sequence[Object]) -> None:
+    """Definitions of a later version are not replaced by earlier ones.
+
+    Raises:
+        Failure: the definitions that are installed come from a later version.
+    """
+    from kaiwo.api.crd_versions import newer_definitions
+
+    if newer := newer_definitions(before, crds):
+        raise Failure(
+            "the installed CRDs are of a later version of Kaiwo:\n" + "\n".join(newer),
+            "install that version here; to go back to this one leave the CRDs as they are: "
+            "kaiwo manifests rbac operator scheduler",
+        )
+
+
 def _warn_of_version(image: str, server: str) -> None:
     from kaiwo.install.scheduler import version_problem
 
@@ -213,31 +292,6 @@ def _plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:
 
     sections = lenient_map(lenient_map((config or {}).get("spec")).get("plugins"))
     return {name: lenient_map(section) for name, section in sections.items()}
-
-
-def _installation(
-    namespace: str | None, watch_namespace: str | None, image: str | None, scheduler_image: str | None
-) -> InstallOptions:
-    from kaiwo.api.name_rules import PLAIN
-    from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
-    from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
-
-    for option, name in (("--namespace", namespace), ("--watch-namespace", watch_namespace)):
-        if name and (problem := PLAIN.problem(name)):
-            raise Failure(f"{option}: {problem}", "give the name of a namespace", code=USAGE)
-    for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
-        if value is not None and not _IMAGE.fullmatch(value):
-            raise Failure(
-                f"{option}: expected the name of an image, got {value!r}",
-                "write for example registry.example.com/kaiwo/operator:1.0",
-                code=USAGE,
-            )
-    return InstallOptions(
-        namespace or DEFAULT_NAMESPACE,
-        image or OPERATOR_IMAGE,
-        scheduler_image or SCHEDULER_IMAGE,
-        watch_namespace or "",
-    )
 
 
 def _plugins(names: str | None) -> Plugins:
@@ -278,7 +332,10 @@ def _print_uninstall(loaded: Plugins, installation: InstallOptions) -> None:
     from kaiwo.install.inventory import installed_objects
 
     found = []
-    for item in installed_objects(loaded, installation.namespace, installation.workload_namespace):
+    objects = installed_objects(
+        loaded, installation.namespace, installation.workload_namespaces, installation.webhooks
+    )
+    for item in objects:
         metadata = {"name": item.name, **({"namespace": item.namespace} if item.namespace else {})}
         resource = item.resource
         found.append({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})

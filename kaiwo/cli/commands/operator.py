@@ -39,7 +39,10 @@ def operator() -> None:
     help="Load these plugins and only these, separated by commas; '' loads none.",
 )
 @click.option(
-    "--watch-namespace", metavar="NAME", help="Reconcile workloads of this namespace only (default: all)."
+    "--watch-namespace",
+    multiple=True,
+    metavar="NAMES",
+    help="Reconcile workloads of these namespaces only, comma-separated; may be given several times.",
 )
 @click.option(
     "--metrics-address", metavar="ADDRESS:PORT",
@@ -53,7 +56,7 @@ def run(
     *,
     config: Path | None,
     plugins: str | None,
-    watch_namespace: str | None,
+    watch_namespace: tuple[str, ...],
     metrics_address: str | None,
     log_format: str | None,
     no_leader_election: bool,
@@ -61,7 +64,7 @@ def run(
     """Run the operator until SIGTERM or Ctrl-C.
 
     \b
-      kaiwo operator run --watch-namespace team
+      kaiwo operator run --watch-namespace team-a,team-b
       kaiwo operator run --config operator.yaml
 
     Settings come from flags, environment variables and a file, in this order of precedence; what can change
@@ -72,7 +75,7 @@ def run(
     common = options.settings()
     flags = {
         "plugins": plugins,
-        "watch_namespace": watch_namespace,
+        "watch_namespace": ",".join(watch_namespace) or None,
         "metrics_address": metrics_address,
         "log_format": log_format,
         "leader_election": False if no_leader_election else None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.errors import UNKNOWN_FIELD, Problem
 from kaiwo.cli.kit import say
+from kaiwo.plugin.registry import declared_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,21 +34,12 @@ def check_workloads(
     for manifest in manifests:
         validation = validator.validate(manifest.obj)
         for problem in validation.problems:
-            elsewhere = _declared_elsewhere(manifest.kind, problem, plugins)
+            elsewhere = plugins and declared_elsewhere(
+                manifest.kind, problem, plugins.broken_fields, plugins.unselected_fields
+            )
             located = replace(problem, hint=elsewhere) if elsewhere else problem
             problems.append(manifest.locate(located))
         for warning in validation.warnings:
             say(f"warning: {manifest.locate(warning)}")
             manifest.warned.append(f"{warning.path}: {warning.message}")
     return problems
-
-
-def _declared_elsewhere(kind: str, problem: Problem, plugins: Plugins | None) -> str:
-    """Which installed plugin declares an unknown field; empty for other problems."""
-    if plugins is None or problem.message != UNKNOWN_FIELD:
-        return ""
-    key = (kind, problem.path.removeprefix("spec."))
-    if broken := plugins.broken_fields.get(key):
-        return broken
-    distribution = plugins.unselected_fields.get(key)
-    return f"{distribution} is installed and declares it; select this plugin" if distribution else ""

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.api.crd_compat import GROUPS
 from kaiwo.api.crds import WORKLOADS
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli.failures import Failure
+from kaiwo.cli.uninstalling.live_objects import read_objects
+from kaiwo.cli.uninstalling.rights import READING, needed, require
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
-from kaiwo.install.inventory import ROLE_BINDING, installed_objects, old_name
-from kaiwo.install.rendered_manifest import INSTANCE, OPERATOR, SCHEDULER, installed_name
+from kaiwo.install.inventory import ROLE_BINDING, installed_objects
+from kaiwo.install.operator import WATCH_VARIABLE
+from kaiwo.install.rendered_manifest import INSTANCE, NAME, OPERATOR, PART_OF, SCHEDULER, installed_name
 from kaiwo.install.roles import WORKLOAD_ROLE
 from kaiwo.plugin.removals import Removal
 from kaiwo.plugin.selection import NAMES_VARIABLE, PluginReference
+from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.labels import ADOPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
     from kaiwo.install.inventory import InstalledObject
     from kaiwo.plugin.registry import Plugins
 
 WorkloadChoice: TypeAlias = Literal["delete", "hand-over"]
 """What becomes of workloads: deleted with everything they own, or their objects stay without them."""
 
-_NAME, _PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
-_WATCH = "KAIWO_WATCH_NAMESPACE"
+AdoptedChoice: TypeAlias = Literal["hand-back", "delete"]
+"""What becomes of Jobs that users made and Kaiwo adopted, when workloads are deleted."""
+
 _SHOWN = 5
 
 
@@ -39,17 +47,17 @@ class OperatorFact:
 
     Attributes:
         namespace: of the installation.
-        watched: the only namespace whose workloads it runs; empty for all.
+        watched: the only namespaces whose workloads it runs; empty for all.
         plugins: names of its plugins.
     """
 
     namespace: str
-    watched: str
+    watched: tuple[str, ...]
     plugins: tuple[str, ...]
 
     def runs(self, namespace: str) -> bool:
         """Whether it runs the workloads of a namespace."""
-        return self.watched in ("", namespace)
+        return not self.watched or namespace in self.watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +68,47 @@ class UninstallRequest:
         namespace: of the installation.
         workloads: what becomes of workloads; None refuses to go on while there are any.
         operator_only: whether all but the programs, their roles and policies stays.
+        adopted: what becomes of adopted Jobs when workloads are deleted.
     """
 
     namespace: str
     workloads: WorkloadChoice | None = None
     operator_only: bool = False
+    adopted: AdoptedChoice = "hand-back"
+
+    def orphans(self, workload: FoundWorkload) -> bool:
+        """Whether the objects of a workload stay."""
+        return self.workloads == "hand-over" or (workload.adopted and self.adopted == "hand-back")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWorkload:
+    """A KaiwoJob or KaiwoService.
+
+    Attributes:
+        removal: its deletion.
+        kind: its kind.
+        adopted: whether it was made for a Job that a user had made.
+        ended: whether it has come to its end.
+    """
+
+    removal: Removal
+    kind: str
+    adopted: bool = False
+    ended: bool = False
+
+    @classmethod
+    def of(cls, resource: Resource, obj: Object) -> FoundWorkload:
+        """A live workload."""
+        status = lenient_map(obj.get("status"))
+        labels = lenient_map(obj["metadata"].get("labels"))
+        child = status.get("childUID")
+        return cls(
+            Removal.of(resource, obj),
+            resource.kind,
+            adopted=bool(child) and labels.get(ADOPTED) == child,
+            ended=status.get("status") in TERMINAL,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +116,30 @@ class UninstallPlan:
     """What an uninstallation removes, in this order.
 
     Attributes:
+        webhooks: configurations by which the API server calls the operator.
         operator: the operator's Deployment, None when there is none.
         workloads: KaiwoJobs and KaiwoServices.
         marks: what plugins made and wrote on objects of others.
         objects: the other objects of the installation.
         crds: definitions of Kaiwo's kinds; their objects go with them.
         notes: what stays, and why.
+        left_to_helm: the commands that remove the rest, one for each Helm release.
     """
 
+    webhooks: tuple[Removal, ...] = ()
     operator: Removal | None = None
-    workloads: tuple[Removal, ...] = ()
+    workloads: tuple[FoundWorkload, ...] = ()
     marks: tuple[Removal, ...] = ()
     objects: tuple[Removal, ...] = ()
     crds: tuple[Removal, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    left_to_helm: tuple[str, ...] = ()
 
     def removals(self) -> list[Removal]:
         """All of it, in order."""
-        first = [self.operator] if self.operator else []
-        return [*first, *self.workloads, *self.marks, *self.objects, *self.crds]
+        programs = [*self.webhooks, *([self.operator] if self.operator else [])]
+        workloads = [workload.removal for workload in self.workloads]
+        return [*programs, *workloads, *self.marks, *self.objects, *self.crds]
 
 
 async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins) -> UninstallPlan:
@@ -102,12 +151,15 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
         plugins: loaded plugins.
 
     Raises:
-        Failure: workloads exist and nothing is said about them, or a plugin of the operator is not loaded
-            here.
+        Failure: a right is missing, workloads exist and nothing is said about them, or a plugin of the
+            operator is not loaded here.
     """
+    await require(client, READING)
     operators = [operator_fact(obj) for obj in await _operators(client)]
     here = next((item for item in operators if item.namespace == request.namespace), None)
-    mine = here or OperatorFact(request.namespace, await _bound_namespace(client, request.namespace), ())
+    # Also those that were taken from the list: applying roles anew deletes none.
+    bound = await _bound_namespaces(client, request.namespace)
+    mine = here or OperatorFact(request.namespace, bound, ())
     others = [item for item in operators if item.namespace != request.namespace]
     _require_plugins(mine, plugins)
     shared = bool(others) or request.operator_only
@@ -115,23 +167,36 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
     if workloads and request.workloads is None:
         raise workloads_exist(workloads)
     handed_over = bool(workloads) and request.workloads == "hand-over"
-    everything = not shared and not handed_over
-    notes = _notes(request, others, handed_over=handed_over)
-    items = installed_objects(plugins, request.namespace, mine.watched)
-    if handed_over:
-        items = [item for item in items if item.app != SCHEDULER]
-    if handed_over or request.operator_only:
-        items = [item for item in items if not item.is_history]
-    objects, foreign = await _live(client, items, request.namespace, with_old_names=not others)
+    handed_back = [item for item in workloads if not handed_over and request.orphans(item)]
+    # What runs on may hold quota of a queue, and stands on labels of nodes.
+    stays_in_use = handed_over or not all(item.ended for item in handed_back)
+    everything = not shared and not stays_in_use
+
+    def is_kept(item: InstalledObject) -> bool:
+        return (stays_in_use and item.app == SCHEDULER) or (
+            (stays_in_use or request.operator_only) and item.is_history
+        )
+
+    live = await read_objects(
+        client,
+        installed_objects(plugins, request.namespace, tuple(sorted({*mine.watched, *bound}))),
+        request.namespace,
+        with_old_names=not others,
+        is_kept=is_kept,
+    )
     crds, unknown = await _crds(client, plugins) if everything else ((), ())
-    return UninstallPlan(
-        operator=next((item for item in objects if _is_operator(item)), None),
+    plan = UninstallPlan(
+        webhooks=live.webhooks,
+        operator=live.operator,
         workloads=workloads,
         marks=tuple(await marks(client, plugins)) if everything else (),
-        objects=tuple(item for item in objects if not _is_operator(item)),
+        objects=live.others,
         crds=crds,
-        notes=(*notes, *foreign, *unknown),
+        notes=(*_notes(request, others, handed_back, stays_in_use=stays_in_use), *live.notes, *unknown),
+        left_to_helm=live.left_to_helm,
     )
+    await require(client, needed(plan.removals()))
+    return plan
 
 
 def operator_fact(deployment: Object) -> OperatorFact:
@@ -139,7 +204,8 @@ def operator_fact(deployment: Object) -> OperatorFact:
     containers = deployment["spec"]["template"]["spec"]["containers"]
     env = {entry["name"]: entry.get("value", "") for entry in containers[0].get("env", ())}
     names = [PluginReference.parse(part).name for part in env.get(NAMES_VARIABLE, "").split(",") if part]
-    return OperatorFact(deployment["metadata"]["namespace"], env.get(_WATCH, ""), tuple(names))
+    watched = tuple(part.strip() for part in env.get(WATCH_VARIABLE, "").split(",") if part.strip())
+    return OperatorFact(deployment["metadata"]["namespace"], watched, tuple(names))
 
 
 async def marks(client: Client, plugins: Plugins) -> list[Removal]:
@@ -155,21 +221,17 @@ async def marks(client: Client, plugins: Plugins) -> list[Removal]:
 
 
 async def _operators(client: Client) -> list[Object]:
-    selector = f"{_NAME}={OPERATOR},{_PART_OF}=kaiwo"
+    selector = f"{NAME}={OPERATOR},{PART_OF}=kaiwo"
     return [obj async for obj in client.list(DEPLOYMENT, label_selector=selector)]
 
 
-async def _bound_namespace(client: Client, installation: str) -> str:
-    """The only namespace whose workloads an operator ran whose Deployment is gone; empty for all."""
+async def _bound_namespaces(client: Client, installation: str) -> tuple[str, ...]:
+    """The chosen namespaces in which an operator has rights, in their order; none where it had all."""
     name = installed_name(WORKLOAD_ROLE, installation)
     bound = client.list(ROLE_BINDING, label_selector=f"{INSTANCE}={installation}")
-    return await anext(
-        (obj["metadata"]["namespace"] async for obj in bound if obj["metadata"]["name"] == name), ""
+    return tuple(
+        sorted([obj["metadata"]["namespace"] async for obj in bound if obj["metadata"]["name"] == name])
     )
-
-
-def _is_operator(item: Removal) -> bool:
-    return item.resource == DEPLOYMENT and item.name == OPERATOR
 
 
 def _require_plugins(mine: OperatorFact, plugins: Plugins) -> None:
@@ -190,7 +252,7 @@ def _require_plugins(mine: OperatorFact, plugins: Plugins) -> None:
 
 async def abandoned_workloads(
     client: Client, mine: OperatorFact | None = None, others: Sequence[OperatorFact] = ()
-) -> list[Removal]:
+) -> list[FoundWorkload]:
     """Workloads that no operator runs after this one is gone.
 
     Without another installation all count, also those that nobody runs now: they go with the CRDs.
@@ -200,12 +262,13 @@ async def abandoned_workloads(
         mine: the operator that is removed.
         others: operators that stay.
     """
-    namespace = mine.watched or None if mine and others else None
-    found: list[Removal] = []
+    chosen = mine.watched if mine and others else ()
+    found: list[FoundWorkload] = []
     for kind in WORKLOADS.values():
         try:
             found += [
-                Removal.of(kind, obj)
+                FoundWorkload.of(kind, obj)
+                for namespace in chosen or (None,)
                 async for obj in client.list(kind, namespace)
                 if not any(other.runs(obj["metadata"]["namespace"]) for other in others)
             ]
@@ -214,21 +277,36 @@ async def abandoned_workloads(
     return found
 
 
-def workloads_exist(workloads: Sequence[Removal]) -> Failure:
+def workloads_exist(workloads: Sequence[FoundWorkload]) -> Failure:
     """The refusal to remove anything under workloads."""
-    named = ", ".join(f"{item.namespace}/{item.name}" for item in workloads[:_SHOWN])
+    shown = [f"{item.removal.namespace}/{item.removal.name}" for item in workloads[:_SHOWN]]
     more = f" and {len(workloads) - _SHOWN} more" if len(workloads) > _SHOWN else ""
+    kinds = Counter(item.kind for item in workloads)
+    counts = [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(kinds.items())]
+    if ended := sum(item.ended for item in workloads):
+        counts.append(f"{ended} of them ended")
+    adopted = sum(item.adopted for item in workloads)
+    extra = f"; {adopted} of them adopted: their Jobs stay unless you give --adopted-jobs=delete"
     return Failure(
-        f"workloads exist: {named}{more}",
+        f"{len(workloads)} workloads exist: {', '.join(shown)}{more} ({', '.join(counts)})"
+        if len(workloads) > 1
+        else f"1 workload exists: {shown[0]} ({', '.join(counts)})",
         "give --workloads=delete to delete them with everything they own, or --workloads=hand-over to leave "
-        "their Jobs, Deployments, Ray objects and volumes running without Kaiwo",
+        f"their Jobs, Deployments, Ray objects and volumes running without Kaiwo{extra if adopted else ''}",
     )
 
 
 def _notes(
-    request: UninstallRequest, others: Sequence[OperatorFact], *, handed_over: bool
-) -> tuple[str, ...]:
+    request: UninstallRequest,
+    others: Sequence[OperatorFact],
+    handed_back: Sequence[FoundWorkload],
+    *,
+    stays_in_use: bool,
+) -> list[str]:
     notes = [f"namespace {request.namespace} stays; delete it when nothing else is in it"]
+    if handed_back:
+        named = ", ".join(f"{item.removal.namespace}/{item.removal.name}" for item in handed_back)
+        notes.append(f"Jobs that users made stay: {named}; --adopted-jobs=delete deletes them, too")
     if others:
         names = ", ".join(sorted(item.namespace for item in others))
         notes.append(
@@ -236,44 +314,12 @@ def _notes(
         )
     elif request.operator_only:
         notes.append("workloads, CRDs, configuration, queues and labels stay (--operator-only)")
-    elif handed_over:
+    elif stays_in_use:
         notes.append(
-            "CRDs, configuration, queues, the scheduler and labels stay, because what is handed over uses "
-            "them; run kaiwo uninstall again when it has ended"
+            "CRDs, configuration, queues, the scheduler and labels stay, because what runs on uses them; run "
+            "kaiwo uninstall again when it has ended"
         )
-    return tuple(notes)
-
-
-async def _live(
-    client: Client, items: Iterable[InstalledObject], installation: str, *, with_old_names: bool
-) -> tuple[list[Removal], list[str]]:
-    """Those of the objects that exist and are Kaiwo's, and notes about the others."""
-    found: list[Removal] = []
-    notes: list[str] = []
-    for item in items:
-        obj = await _get(client, item)
-        if obj is not None and (item.is_kept_by_program or _label(obj, INSTANCE) == installation):
-            found.append(Removal.of(item.resource, obj))
-        elif obj is not None and item.namespace == installation and _label(obj, _PART_OF) == "kaiwo":
-            found.append(Removal.of(item.resource, obj))  # rendered before objects had the label
-        elif obj is not None:
-            notes.append(f"{item.resource} {item.name} stays; it is not labelled {INSTANCE}={installation}")
-        before = old_name(item, installation) if with_old_names else None
-        old = await _get(client, before) if before else None
-        if before and old and _label(old, _PART_OF) == "kaiwo" and not _label(old, INSTANCE):
-            found.append(Removal.of(before.resource, old))
-    return found, notes
-
-
-async def _get(client: Client, item: InstalledObject) -> Object | None:
-    try:
-        return await client.get(item.resource, item.namespace or None, item.name)
-    except NotFound:
-        return None
-
-
-def _label(obj: Object, key: str) -> str:
-    return str((obj["metadata"].get("labels") or {}).get(key, ""))
+    return notes
 
 
 async def _crds(client: Client, plugins: Plugins) -> tuple[tuple[Removal, ...], tuple[str, ...]]:

@@ -50,7 +50,7 @@ class Uninstallation:
         self._say = say
 
     async def run(self, shown: UninstallPlan) -> None:
-        """Stop the operator, read again what is there, and remove it.
+        """Take the webhooks away, stop the operator, read again what is there, and remove it.
 
         Args:
             shown: what the user has agreed to.
@@ -58,14 +58,17 @@ class Uninstallation:
         Raises:
             Failure: a step took too long, or somebody has created a workload meanwhile.
         """
+        # First, so that no request waits for a server that is gone.
+        await self._remove(shown.webhooks, "Background")
         if shown.operator is not None:
             await self._remove([shown.operator], "Foreground")
         await self._until_stopped()
         # What the operator wrote between the reading and its end is read here.
         plan = await read_plan(self._client, self._request, self._plugins)
-        if plan.workloads:
-            orphaned = self._request.workloads == "hand-over"
-            await self._remove(plan.workloads, "Orphan" if orphaned else "Foreground")
+        await self._remove(
+            [item.removal for item in plan.workloads if not self._request.orphans(item)], "Foreground"
+        )
+        await self._remove([item.removal for item in plan.workloads if self._request.orphans(item)], "Orphan")
         if plan.marks:
             await self._remove_marks()
         await self._remove(plan.objects, "Background")

@@ -72,7 +72,7 @@ class WorkloadReconciler:
         on_transition: Callable[[Transition], None],
         planning: Callable[[Key], AbstractContextManager[object]] = nullcontext,
         workers: int = 16,
-        namespace: str | None = None,
+        namespaces: tuple[str, ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up.
@@ -85,7 +85,7 @@ class WorkloadReconciler:
             on_transition: called with each status change that was written.
             planning: entered around each computation for a workload; it limits the time.
             workers: workloads reconciled at the same time.
-            namespace: the only namespace to watch, None for all.
+            namespaces: the only namespaces to watch, empty for all.
             clock: monotonic seconds.
         """
         self._kind: WorkloadKind = kind
@@ -99,7 +99,7 @@ class WorkloadReconciler:
         self._executor = PlanExecutor(manager, kind, on_transition)
         owners = reader.pod_owners
         watches = workload_watches(
-            kind, registry, self._states, manager.cache, pod_owners=owners, namespace=namespace
+            kind, registry, self._states, manager.cache, pod_owners=owners, namespaces=namespaces
         )
         self.controller = Controller(
             kind.lower(), watches, self.reconcile, workers=workers, initial=self._without_status
@@ -143,9 +143,13 @@ class WorkloadReconciler:
             self._requeue_planned = True
             asyncio.get_running_loop().call_later(_REQUEUE_DELAY, self._requeue)
 
-    def _requeue_unreadable(self) -> None:
-        """Reconcile all workloads: which ones need a kind that cannot be listed, only their plans say."""
-        for entry in self._manager.cache.list(self._resource):
+    def _requeue_unreadable(self, namespace: str) -> None:
+        """Reconcile all workloads: which ones need a kind that cannot be listed, only their plans say.
+
+        Args:
+            namespace: of the workloads, empty for all.
+        """
+        for entry in self._manager.cache.list(self._resource, namespace or None):
             key = Key(entry.namespace, entry.name)
             state = self._states.find(key, entry.uid)
             if state is not None:
@@ -188,8 +192,12 @@ class WorkloadReconciler:
     ) -> float | None:
         # What is read after this may be newer than what was planned from; then the next one is not skipped.
         since, clock, now = self._states.requeues, self._clock(), datetime.now(UTC)
+        denied = self._manager.unreadable
         unreadable = {
-            kind: words for kind, words in self._manager.unreadable.items() if kind in self._watched
+            kind: words
+            for place in ("", key.namespace)
+            for kind, words in denied.get(place, {}).items()
+            if kind in self._watched
         }
         async with self._manager.turns.turn(key.namespace):
             with self._planning(key):

@@ -13,7 +13,7 @@ from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.backend_selection import BACKEND, select_backend
 from kaiwo.workload.download.job import downloads
-from kaiwo.workload.labels import RUN_ID
+from kaiwo.workload.labels import ADOPTED, ADOPTION_MANAGER, OWNERS, RUN_ID
 from kaiwo.workload.metadata import is_ours
 from kaiwo.workload.model import AUXILIARIES, Facts
 
@@ -166,6 +166,23 @@ class SnapshotReader:
             progress.text if progress is not None else "",
         )
 
+    def shared_facts(self, now: datetime) -> Facts:
+        """What all workloads share: the configuration and the nodes, nothing of queues and priorities.
+
+        A webhook judges by it an object that is not stored yet; what is not among the facts counts as not
+        known.
+
+        Args:
+            now: the time, UTC.
+        """
+        return Facts(
+            now=now,
+            config=self._config.current,
+            nodes=self._cluster.nodes,
+            missing_queue=self._config.missing_queue,
+            settings=self._settings_of(),
+        )
+
     def read(
         self,
         entry: CachedObject,
@@ -205,6 +222,9 @@ class SnapshotReader:
         auxiliaries += [other for other in named if other is not None]
         present = auxiliaries if child is None else [child, *auxiliaries]
         made = frozenset(other.uid for other in present if is_made_by_kaiwo(other))
+        if child is not None and entry.labels.get(ADOPTED) == child.uid:
+            # An adopted one is the workload's if Kaiwo made the workload its owner.
+            made |= {child.uid} if ADOPTION_MANAGER in child.managers(OWNERS) else set()
         pods: list[CachedObject] = []
         download_pods: list[CachedObject] = []
         children = {workload.status.child_uid or "", *(made & {child.uid} if child is not None else ())}
@@ -233,6 +253,26 @@ class SnapshotReader:
             settings=settings,
         )
         return Snapshot(workload, choice, facts)
+
+    def facts_for_new(self, namespace: str, now: datetime) -> Facts:
+        """What is known about a workload that does not exist yet.
+
+        Args:
+            namespace: of the workload.
+            now: the time, UTC.
+        """
+        settings = self._settings_of()
+        return Facts(
+            now=now,
+            config=self._config.current,
+            nodes=self._cluster.nodes,
+            priority_classes=self._cluster.priority_classes,
+            storage_classes=self._cluster.storage_classes,
+            served=self._served,
+            queue_facts=self._queue_facts(namespace, (), (), settings, now),
+            missing_queue=self._config.missing_queue,
+            settings=settings,
+        )
 
     def _unreported_child(self, workload: Workload, backend: Backend | None) -> Workload | None:
         """The workload with the child in its status that another backend made before the status was written.

@@ -71,7 +71,7 @@ def workload_watches(
     cache: Cache,
     *,
     pod_owners: PodOwners,
-    namespace: str | None,
+    namespaces: tuple[str, ...],
 ) -> list[Watch]:
     """The watches of one kind's controller.
 
@@ -81,7 +81,7 @@ def workload_watches(
         states: which workload a uid belongs to, and which ones wait.
         cache: has the owners of the queue system's objects.
         pod_owners: the controllers between pods and children.
-        namespace: the only namespace of interest, None for all.
+        namespaces: the only namespaces of interest, empty for all.
     """
     own = WORKLOADS[kind]
     children = child_kinds(kind, registry)
@@ -114,42 +114,47 @@ def workload_watches(
     def of_secondary(event: CacheEvent) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
 
-    watches = [Watch(own, of_itself, namespace=namespace, delay=event_delays.of_workload)]
+    watches = [Watch(own, of_itself, namespaces=namespaces, delay=event_delays.of_workload)]
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys((RECORD, *paths))))
         keys = of_secondary if child in secondary else of_child_or_pod_owner
         watches.append(
-            Watch(child, keys, owned, namespace=namespace, delay=_event_delay(child, kind, registry))
+            Watch(child, keys, owned, namespaces=namespaces, delay=_event_delay(child, kind, registry))
         )
     watches += [
-        Watch(resource, of_secondary, _MADE, namespace=namespace, delay=event_delays.of_any)
+        Watch(resource, of_secondary, _MADE, namespaces=namespaces, delay=event_delays.of_any)
         for resource in secondary
         if resource not in children
     ]
-    watches += _pod_owner_watches(kind, registry, pod_owners, namespace)
+    watches += _pod_owner_watches(kind, registry, pod_owners, namespaces)
     watches.append(
         Watch(
-            POD, of_run, POD_PROJECTION, namespace=namespace, label_selector=RUN_ID, delay=event_delays.of_pod
+            POD,
+            of_run,
+            POD_PROJECTION,
+            namespaces=namespaces,
+            label_selector=RUN_ID,
+            delay=event_delays.of_pod,
         )
     )
     watches.append(
-        Watch(PERSISTENT_VOLUME_CLAIM, of_owner, _MADE, namespace=namespace, label_selector=RUN_ID)
+        Watch(PERSISTENT_VOLUME_CLAIM, of_owner, _MADE, namespaces=namespaces, label_selector=RUN_ID)
     )
     watches += [
-        Watch(resource, of_owner, _MADE, namespace=namespace, label_selector=selector)
+        Watch(resource, of_owner, _MADE, namespaces=namespaces, label_selector=selector)
         for resource, selector in _downloading(registry)
         if resource not in children
     ]
     # Nothing is decided before these are known; their changes requeue only what waits.
     watches += [
-        Watch(NODE, projection=NODE_PROJECTION),
+        *([Watch(NODE, projection=NODE_PROJECTION)] if registry.vendors else []),
         Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION),
         Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION),
         Watch(KAIWO_CONFIG),
     ]
     if registry.queue is not None:
         watches += _queue_watches(
-            registry.queue, kind, states, children=children, cache=cache, namespace=namespace
+            registry.queue, kind, states, children=children, cache=cache, namespaces=namespaces
         )
     # A kind that may not be listed stops the workloads that need it, and their status says so.
     return [replace(watch, required=watch.resource == own) for watch in watches]
@@ -204,7 +209,7 @@ def _above(event: CacheEvent, kind: WorkloadKind, pod_owners: PodOwners) -> list
 
 
 def _pod_owner_watches(
-    kind: WorkloadKind, registry: Registry, pod_owners: PodOwners, namespace: str | None
+    kind: WorkloadKind, registry: Registry, pod_owners: PodOwners, namespaces: tuple[str, ...]
 ) -> list[Watch]:
     """The watches of controllers between children and pods, but for kinds that are watched as a whole."""
     known = {*child_kinds(kind, registry), *secondary_kinds(kind, registry)}
@@ -213,7 +218,7 @@ def _pod_owner_watches(
             resource,
             lambda event: _above(event, kind, pod_owners),
             _OWNER_PROJECTION,
-            namespace=namespace,
+            namespaces=namespaces,
             label_selector=None if resource == JOB else RUN_ID,
             delay=event_delays.of_new,
         )
@@ -236,7 +241,7 @@ def _queue_watches(
     *,
     children: Iterable[Resource],
     cache: Cache,
-    namespace: str | None,
+    namespaces: tuple[str, ...],
 ) -> list[Watch]:
     def of_queue_object(event: CacheEvent) -> Iterable[Key]:
         """The workload whose child or pod the queue object belongs to."""
@@ -263,7 +268,7 @@ def _queue_watches(
             resource,
             of_queue_object if resource in queue.owned else of_queue,
             queue.projections.get(resource, Projection()),
-            namespace=namespace if resource.namespaced else None,
+            namespaces=namespaces if resource.namespaced else (),
             delay=event_delays.of_queue_object(queue.urgent) if resource in queue.owned else None,
         )
         for resource in queue.reads

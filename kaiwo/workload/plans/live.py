@@ -14,10 +14,10 @@ from kaiwo.workload.applied_record import AppliedRecord, decode
 from kaiwo.workload.defaults import queue_facts
 from kaiwo.workload.download.step import finished_condition
 from kaiwo.workload.errors import PluginError
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, lenient_text
 from kaiwo.workload.model import ChildRecord, Plan, PlannedEvent
 from kaiwo.workload.observe import pod_status
-from kaiwo.workload.plans import replacement, secondary_resources
+from kaiwo.workload.plans import adopted, replacement, secondary_resources
 from kaiwo.workload.plans.create import schedulable, spec_warnings
 from kaiwo.workload.plans.update import Update, kept_child, plan_update
 from kaiwo.workload.storage.state import volume_outcome
@@ -47,7 +47,7 @@ class _Queueing:
 def plan_live(case: PlanContext) -> Plan:
     """The plan for a workload whose child exists, is ours, and was made by the selected backend."""
     live: Object = case.facts.live or {}
-    record = decode(live)
+    record = None if case.adopted else decode(live)
     try:
         queueing = _queueing(case, live, record)
         outcome = _observe(case, live, queueing)
@@ -59,17 +59,24 @@ def plan_live(case: PlanContext) -> Plan:
     ended = outcome.status in TERMINAL
     metadata = lenient_map(live.get("metadata"))
     deleting = bool(metadata.get("deletionTimestamp"))
-    if deleting and not ended:
+    if deleting and not ended and case.adopted:
+        outcome = adopted.deleting(case)
+    elif deleting and not ended:
         outcome = replacement.replacing(case, record) or Outcome(
             "PENDING",
             "ChildDeleting",
             f"{case.backend.child.kind} {case.workload.name} is being deleted; then it is created again",
         )
-    update = kept_child(case, record) if ended or deleting else plan_update(case, record, queueing.admission)
-    warnings = (
-        *spec_warnings(case.workload, case.registry, case.backend, case.facts),
-        *update.warnings,
-    )
+    if case.adopted:
+        able, applied = adopted.conditions(case)
+        update = Update(applied, adopted.allocation(case))
+        outcome = replace(outcome, conditions=(able,))
+    elif ended or deleting:
+        update = kept_child(case, record)
+    else:
+        update = plan_update(case, record, queueing.admission)
+    ignored = [] if case.adopted else spec_warnings(case.workload, case.registry, case.backend, case.facts)
+    warnings = (*ignored, *update.warnings)
     volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
     outcome = _with_volume_cause(outcome, volumes)
     return Plan(
@@ -118,6 +125,7 @@ def _with_conditions(
         storage,
         finished_condition(case.workload, case.facts),
         _with_warnings(update.condition, warnings),
+        *outcome.conditions,
     )
     requeue_after, needs_events = outcome.requeue_after, outcome.needs_events
     if volumes is not None and not ended:
@@ -153,6 +161,12 @@ def _queueing(case: PlanContext, live: Object, record: AppliedRecord | None) -> 
     if system is None and assigned is None:
         return _Queueing()
     labels = lenient_map(lenient_map(live.get("metadata")).get("labels"))
+    if system is not None and case.adopted:
+        queue = lenient_text(labels.get(system.queue_label))
+        if not queue:
+            return _Queueing()
+        admission = plugin_calls.admission(system, live, queue_facts(case.registry, case.facts))
+        return _Queueing(queued=True, queue=queue, admission=admission)
     wanted = assigned.labels if assigned else {}
     queued = bool(wanted) and all(key in labels for key in wanted)
     queue = assigned.queue if assigned and queued else ""
@@ -176,6 +190,7 @@ def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
         secondary=secondary_resources.live(case.backend, case.workload, case.facts),
         warning_event=case.facts.warning_event_of(live),
         gone=pod_status.since(case.facts.gone_pods, live),
+        adopted=case.adopted,
     )
     outcome = plugin_calls.observed(case.backend, seen)
     again = queueing.admission.requeue_after if queueing.queued and queueing.admission else None

@@ -10,7 +10,7 @@ from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import holding, lenient_map, one_line
 from kaiwo.workload.observe import pod_status
 from kaiwo.workload.observe.crash_loop import works
-from kaiwo.workload.observe.waiting import check_pods, waiting
+from kaiwo.workload.observe.waiting import NOTHING_FOUND, check_pods, missing_pods, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +50,8 @@ def observe(seen: Observation) -> Outcome:
         return Outcome("STARTING", "Starting", _STARTING.format(name))
     if failing := conditions.get("FailureTarget"):
         return _failing(seen, failing, begun, name)
+    if seen.adopted:
+        return _adopted(seen, spec, status, begun, name)
     if not _own(seen) and (elsewhere := _without_pods(spec, status, begun, name)):
         return elsewhere
     return _active(seen, pods, begun, name)
@@ -149,22 +151,49 @@ def _of(child: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in pods if not (owners := pod_status.controllers(pod)) or uid in owners]
 
 
-def _without_pods(spec: Object, status: Object, begun: datetime | None, name: str) -> Outcome | None:
+def _without_pods(
+    spec: Object, status: Object, begun: datetime | None, name: str, *, adopted: bool = False
+) -> Outcome | None:
     """The outcome of a Job that has no pods here; None for the usual one."""
     if spec.get("parallelism") == 0:
-        text = (
-            f"Job {name} has parallelism 0, so it makes no pods; raise spec.job.spec.parallelism to start it"
-        )
+        where = "its spec.parallelism" if adopted else "spec.job.spec.parallelism"
+        text = f"Job {name} has parallelism 0, so it makes no pods; raise {where} to start it"
         return Outcome("PENDING", "Suspended", text)
     manager = spec.get("managedBy")
     if not manager or manager == _OWN_CONTROLLER:
         return None
-    who = f"Job {name} is run by {manager}, as spec.job.spec.managedBy says"
+    where = "its spec.managedBy" if adopted else "spec.job.spec.managedBy"
+    who = f"Job {name} is run by {manager}, as {where} says"
     ready = status.get("ready")
     if isinstance(ready, int) and ready > 0:
         text = f"{who}; {ready} of its pods are ready"
         return Outcome("RUNNING", "Running", text, started=begun, run_started=begun, passed=("STARTING",))
     return Outcome("STARTING", "Starting", f"{who}; none of its pods is ready yet", run_started=begun)
+
+
+def _adopted(seen: Observation, spec: Object, status: Object, begun: datetime | None, name: str) -> Outcome:
+    """The outcome of a Job that a user made: its own status and events have to do for its pods."""
+    if elsewhere := _without_pods(spec, status, begun, name, adopted=True):
+        return elsewhere
+    ready, active = (
+        number if isinstance(number := status.get(field), int) else 0 for field in ("ready", "active")
+    )
+    if ready > 0:
+        text = f"Job {name} runs" if ready >= active else f"{ready} of {active} pods are ready"
+        return Outcome("RUNNING", "Running", text, started=begun, run_started=begun, passed=("STARTING",))
+    recorded = seen.workload.status
+    if recorded.status == "RUNNING" and recorded.start_time is not None and not active:
+        return _kept(seen, begun, name)  # its last pod has ended, and it gets its condition in a moment
+    missing = NOTHING_FOUND if active else missing_pods(begun, seen.now, f"Job {name}", seen.warning_event)
+    finding = missing.finding
+    return Outcome(
+        status="STARTING",
+        reason=finding.reason if finding else "Starting",
+        message=finding.message if finding else _STARTING.format(name),
+        run_started=begun,
+        requeue_after=missing.requeue_after,
+        needs_events=seen.child if missing.needs_events else None,
+    )
 
 
 def _active(seen: Observation, pods: list[Object], begun: datetime | None, name: str) -> Outcome:

@@ -5,11 +5,31 @@ from __future__ import annotations
 from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin import hookimpl
+from kaiwo.plugin.adoption import Adoption
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
 KAIWO_API = 1
+
+_LABELS = ("spec", "template", "metadata", "labels")
+
+ADOPTION = Adoption(
+    pod_template=("spec", "template"),
+    pods=("spec", "parallelism"),
+    held_by=("spec", "suspend"),
+    pod_label="batch.kubernetes.io/controller-uid",
+    left_out=(
+        ("spec", "selector"),
+        ("spec", "suspend"),
+        ("spec", "template", "metadata", "creationTimestamp"),
+        (*_LABELS, "controller-uid"),
+        (*_LABELS, "job-name"),
+        (*_LABELS, "batch.kubernetes.io/controller-uid"),
+        (*_LABELS, "batch.kubernetes.io/job-name"),
+    ),
+)
+"""How Jobs that users made are adopted."""
 
 
 @hookimpl
@@ -49,6 +69,7 @@ def kaiwo_backends() -> list[Backend]:
             urgent=("SuccessCriteriaMet", "Complete", "Failed"),
             reads=("startTime", "completionTime", "ready"),
             requires=(JOB,),
+            adoption=ADOPTION,
             rules=(
                 PolicyRule(
                     groups=("batch",),
@@ -56,6 +77,13 @@ def kaiwo_backends() -> list[Backend]:
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="KaiwoJobs run as Jobs",
                     own_objects=True,
+                    adopts=True,
+                ),
+                PolicyRule(
+                    groups=("kaiwo.silogen.ai",),
+                    resources=("kaiwojobs",),
+                    verbs=("create", "delete"),
+                    why="Jobs with the label managed get a KaiwoJob, which ends with its Job",
                 ),
             ),
         )

@@ -112,12 +112,12 @@ class QueueConfigController:
             Watch(NAMESPACE, self._keys_of_namespace, NAMESPACE_PROJECTION),
             # To name and count the workloads that hold a queue.
             Watch(
-                WORKLOAD, self._keys_of_workload, WORKLOAD_PROJECTION, host.namespace,
+                WORKLOAD, self._keys_of_workload, WORKLOAD_PROJECTION, host.namespaces,
                 delay=lambda _: _HOLDER_DELAY,
             ),
         ]  # fmt: skip
         watches += [
-            Watch(kind, _keys_of_object, Projection(), namespace=host.namespace if kind.namespaced else None)
+            Watch(kind, _keys_of_object, Projection(), host.namespaces if kind.namespaced else ())
             for kind in SYNCED
         ]
         self.controller = Controller("kueue", watches, self.reconcile, workers=1, initial=lambda: [KEY])
@@ -237,11 +237,11 @@ class QueueConfigController:
             flavor_limit=self._kueue.flavor_limit,
         )
         desired_objects = desired(spec, state)
-        watched = self._host.namespace
+        watched = self._host.namespaces
         desired_now = [
             item
             for item in desired_objects.objects
-            if item.kind not in missing and (not watched or not item.namespace or item.namespace == watched)
+            if item.kind not in missing and (not watched or not item.namespace or item.namespace in watched)
         ]
         problems = list(desired_objects.problems)
         if not self._host.nodes_labelled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.config_names import SINGLETON
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.controllers import CustomKind, ExtraController
@@ -25,23 +26,24 @@ if TYPE_CHECKING:
 KAIWO_API = 1
 
 _READ = ("get", "list", "watch")
+_WHY_QUEUES = "a workload's queue and priority class are looked up"
 _QUEUE_RULES = (
-    PolicyRule((kinds.GROUP,), ("workloads",), _READ, "admission is read from Workloads"),
-    PolicyRule(
-        (kinds.GROUP,),
-        ("clusterqueues", "localqueues", "workloadpriorityclasses"),
-        _READ,
-        "a workload's queue and priority class are looked up",
-    ),
+    PolicyRule((kinds.GROUP,), ("workloads",), _READ, "admission is read from Workloads", namespaced=True),
+    PolicyRule((kinds.GROUP,), ("localqueues",), _READ, _WHY_QUEUES, namespaced=True),
+    PolicyRule((kinds.GROUP,), ("clusterqueues", "workloadpriorityclasses"), _READ, _WHY_QUEUES),
     PolicyRule(("",), ("namespaces",), _READ, "Kueue manages labelled namespaces only"),
     PolicyRule(("kaiwo.silogen.ai",), ("kaiwoqueueconfigs",), _READ, "it lists the queues"),
 )
 _SYNC_RULES = (
-    PolicyRule(
-        (kinds.GROUP,),
-        tuple(kind.plural for kind in kinds.SYNCED),
-        (*_READ, "create", "patch", "delete"),
-        "they are created as the KaiwoQueueConfig describes them",
+    *(
+        PolicyRule(
+            (kinds.GROUP,),
+            (kind.plural,),
+            (*_READ, "create", "patch", "delete"),
+            "they are created as the KaiwoQueueConfig describes them",
+            namespaced=kind.namespaced,
+        )
+        for kind in kinds.SYNCED
     ),
     PolicyRule(
         ("kaiwo.silogen.ai",),
@@ -140,6 +142,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             name="kueue",
             assign=assign,
             admission=admission,
+            queue_label=kinds.QUEUE_LABEL,
             manages=manages,
             queues=queues,
             usage=usage,
@@ -189,6 +192,7 @@ def kaiwo_controllers() -> list[ExtraController]:
         ),
         description="KaiwoQueueConfig describes Kueue's queues, flavors and priority classes; only the one "
         "named kaiwo counts.",
+        singleton=SINGLETON,
     )
     return [
         ExtraController(

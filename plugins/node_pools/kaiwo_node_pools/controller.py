@@ -76,7 +76,7 @@ class NodeController:
         self._limit = PoolLimit(host.manager.client)
         self._logged: set[tuple[str, str]] = set()
         self._waiting: set[str] = set()  # nodes whose new label waits for pods
-        pods = Watch(POD, self._keys_of_pod, _POD_PROJECTION, namespace=host.namespace, label_selector=RUN_ID)
+        pods = Watch(POD, self._keys_of_pod, _POD_PROJECTION, host.namespaces, label_selector=RUN_ID)
         flavors = Watch(
             RESOURCE_FLAVOR, lambda event: (KEY,) if changes_selection(event) else (), FLAVOR_PROJECTION
         )
@@ -146,13 +146,17 @@ class NodeController:
             return retry
 
     async def _is_selected(self, node: str, pool: str) -> bool:
-        """Whether a pod on a node selects a pool; without its label such a pod could not start again."""
-        pods = self._host.manager.client.list(POD, field_selector=f"spec.nodeName={node}")
-        async for pod in pods:
-            spec, status = lenient_map(pod.get("spec")), lenient_map(pod.get("status"))
-            ended = status.get("phase") in _ENDED
-            if not ended and lenient_map(spec.get("nodeSelector")).get(NODEPOOL) == pool:
-                return True
+        """Whether a pod on a node selects a pool; without its label such a pod could not start again.
+
+        Where the operator runs workloads of chosen namespaces only, it may read only their pods.
+        """
+        for namespace in self._host.namespaces or (None,):
+            pods = self._host.manager.client.list(POD, namespace, field_selector=f"spec.nodeName={node}")
+            async for pod in pods:
+                spec, status = lenient_map(pod.get("spec")), lenient_map(pod.get("status"))
+                ended = status.get("phase") in _ENDED
+                if not ended and lenient_map(spec.get("nodeSelector")).get(NODEPOOL) == pool:
+                    return True
         return False
 
     def _keys_of_pod(self, event: CacheEvent) -> Iterable[Key]:

@@ -20,7 +20,9 @@ KAIWO_API = 1
 _READ = ("get", "list", "watch")
 _RULES = (
     PolicyRule(("",), ("nodes",), (*_READ, "patch"), "nodes show their pool by labels and a taint"),
-    PolicyRule(("",), ("pods",), _READ, "a node's new pool waits for pods that select the old one"),
+    PolicyRule(
+        ("",), ("pods",), _READ, "a node's new pool waits for pods that select the old one", namespaced=True
+    ),
     PolicyRule(
         ("kueue.x-k8s.io",), ("resourceflavors",), _READ, "a node keeps the pool that a flavor selects"
     ),

@@ -220,14 +220,19 @@ def env(name: str) -> None:
 )
 @generation_option
 @click.option("--real-node", is_flag=True, help="Also the programs of a real node.")
+@click.option("--helm", is_flag=True, help="Also Helm, which the tests of the chart need.")
 @binaries_option
-def build(addons: tuple[str, ...], *, generation: str, real_node: bool, binaries: Path | None) -> None:
+def build(
+    addons: tuple[str, ...], *, generation: str, real_node: bool, helm: bool, binaries: Path | None
+) -> None:
     """Build the programs, or find them in the cache or in another source."""
     found = binaries_module.ensure(
         addons, directory=binaries, generation=generation, real_node=real_node, progress=_progress
     )
     for program, path in sorted(found.programs.items()):
         _progress(f"{program:<24} {path}")
+    if helm:
+        _progress(f"{'helm':<24} {binaries_module.ensure_helm(_progress)}")
 
 
 def _existing(name: str) -> Sandbox:

@@ -63,6 +63,7 @@ ENDS = {
     "patient": _object("patient", "COMPLETE", started=_time(30)),
     "needs-nvidia": _object("needs-nvidia", "COMPLETE"),
     "with-data": _object("with-data", "COMPLETE"),
+    "plain-job": _object("plain-job", "COMPLETE"),
 }
 WAITS = {
     "urgent": _object("urgent", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
@@ -81,12 +82,26 @@ WAITING = [*(each for name, each in ENDS.items() if name not in WAITS), *WAITS.v
 
 
 def _files(scenario: Scenario) -> list[dict[str, Any]]:
-    directories = [*scenario.files, *(each for each in (scenario.competing, scenario.downloads) if each)]
+    more = (scenario.competing, scenario.downloads, scenario.plain)
+    directories = [*scenario.files, *(each for each in more if each)]
     return [
         yaml.safe_load(path.read_text())
         for directory in directories
         for path in sorted(directory.glob("*.yaml"))
     ]
+
+
+def _requested(scenario: Scenario) -> dict[str, int]:
+    """The GPUs of each workload, by name."""
+    found = {}
+    for file in _files(scenario):
+        spec = file["spec"]
+        if file["kind"] == "Job":
+            [container] = spec["template"]["spec"]["containers"]
+            found[file["metadata"]["name"]] = container["resources"]["limits"]["amd.com/gpu"]
+        else:
+            found[file["metadata"]["name"]] = spec["gpus"]
+    return found
 
 
 @SCENARIOS
@@ -132,7 +147,7 @@ def test_the_queues_make_the_competing_jobs_wait_for_each_other(scenario: Scenar
     """The first job must borrow; no other fits beside it, and each fits after the other."""
     assert scenario.queues is not None
     quota = _quota(scenario.queues)
-    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(scenario)}
+    requested = _requested(scenario)
     stay = requested["chat"] + requested["image-typo"]
     assert sum(quota.values()) == there
     assert quota["research"] < requested[scenario.holder] <= there - stay
@@ -144,8 +159,8 @@ def test_the_queues_make_the_competing_jobs_wait_for_each_other(scenario: Scenar
 
 def test_the_first_job_fits_beside_the_short_ones() -> None:
     """It holds its GPUs before the competing jobs are submitted."""
-    requested = {file["metadata"]["name"]: file["spec"]["gpus"] for file in _files(FULL_WITH_DOWNLOADS)}
-    beside = ("chat", "image-typo", "train", "exits-3", "with-data")
+    requested = _requested(FULL_WITH_DOWNLOADS)
+    beside = ("chat", "image-typo", "train", "exits-3", "with-data", "plain-job")
     assert requested["ray-train"] <= _amd_gpus(NODES) - sum(requested[name] for name in beside)
 
 

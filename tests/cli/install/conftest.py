@@ -81,6 +81,10 @@ class Site:
         objects: tuple[Object, ...] = tuple(yaml.safe_load_all(manifests))
         for obj in objects:
             self.control_plane.api.apply(path_of(obj), obj)
+        return self.with_objects(objects)
+
+    def with_objects(self, objects: tuple[Object, ...]) -> Site:
+        """The cluster after these objects were installed."""
         return replace(self, objects=objects)
 
     def token(self, account: str) -> str:
@@ -114,25 +118,37 @@ class Site:
         return bool(answer["status"]["allowed"])
 
     @asynccontextmanager
-    async def operating(self, directory: Path) -> AsyncIterator[list[tuple[str, str, int]]]:
+    async def operating(self, directory: Path, *teams: str) -> AsyncIterator[list[tuple[str, str, int]]]:
+        """The operator under its own account; gives its requests, see `running`."""
+        async with self.running(directory, *teams) as (_, requests):
+            yield requests
+
+    @asynccontextmanager
+    async def running(
+        self, directory: Path, *teams: str
+    ) -> AsyncIterator[tuple[OperatorProcess, list[tuple[str, str, int]]]]:
         """The operator under its own account, with the environment of its Deployment, until the block ends.
 
-        Gives method, path and code of its requests, once it has ended. What is left of earlier tests is not
-        among them: it is refused for another reason, that its namespace is going.
+        Gives its process, and method, path and code of its requests, once it has ended. What is left of
+        earlier tests is not among them: it is refused for another reason, that its namespace is going.
+
+        Args:
+            directory: for its kubeconfig.
+            teams: more namespaces of the test.
         """
         (container,) = self.named("Deployment", "kaiwo-operator")["spec"]["template"]["spec"]["containers"]
         env = {entry["name"]: entry.get("value", self.namespace) for entry in container["env"]}
-        ours = (f"/namespaces/{self.team}", f"/namespaces/{self.namespace}")
+        ours = [f"/namespaces/{name}" for name in (self.team, self.namespace, *teams)]
         requests: list[tuple[str, str, int]] = []
         async with FaultProxy(self.connection("kaiwo-operator")) as proxy:
             operator = OperatorProcess(
-                kubeconfig=proxy.write_kubeconfig(directory / "operator.kubeconfig"),
+                kubeconfig=proxy.write_kubeconfig(directory / f"{self.namespace}.kubeconfig"),
                 env=env,
                 lease_name=env["KAIWO_LEASE_NAME"],
             ).start()
             try:
                 await asyncio.to_thread(operator.wait_ready, 60.0)
-                yield requests
+                yield operator, requests
             finally:
                 await asyncio.to_thread(operator.close)
         requests += [
@@ -141,12 +157,12 @@ class Site:
             if "/namespaces/" not in record.path or any(place in record.path for place in ours)
         ]
 
-    def workload(self, kind: str, name: str, **spec: Any) -> Object:
-        """A workload of the team with an image and a volume."""
+    def workload(self, kind: str, name: str, *, namespace: str = "", **spec: Any) -> Object:
+        """A workload of the team, or in another namespace, with an image and a volume."""
         return {
             "apiVersion": KAIWO_JOB.api_version,
             "kind": kind,
-            "metadata": {"name": name, "namespace": self.team},
+            "metadata": {"name": name, "namespace": namespace or self.team},
             "spec": {
                 "image": "registry.example/train:1",
                 "storage": {"storageEnabled": True, "data": {"storageSize": "1Gi"}},
@@ -154,18 +170,41 @@ class Site:
             },
         }
 
-    async def reaches(self, kind: Resource, name: str, word: str) -> None:
-        """Wait until a workload of the team has a status."""
+    async def reaches(self, kind: Resource, name: str, word: str, namespace: str = "") -> None:
+        """Wait until a workload of the team, or in another namespace, has a status."""
         await until(
-            self.admin, kind, self.team, name,
+            self.admin, kind, namespace or self.team, name,
             lambda obj: ((obj or {}).get("status") or {}).get("status") == word, timeout=90.0,
         )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, found before a test has a home directory of its own."""
+    from kaiwo_sandbox import binaries
+
+    return binaries.ensure_helm()
+
+
+@pytest.fixture
+def until_kind() -> Callable[[Sandbox, str], None]:
+    """Waits until a kind is served."""
+    return until_served
 
 
 @pytest.fixture
 def team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
     """A second namespace, for users."""
     name = f"{namespace[-50:].lstrip('-')}-team"
+    control_plane.create_namespace(name)
+    yield name
+    control_plane.delete_namespace(name)
+
+
+@pytest.fixture
+def second_team(control_plane: Sandbox, namespace: str) -> Iterator[str]:
+    """A third namespace, for other users."""
+    name = f"{namespace[-50:].lstrip('-')}-team-b"
     control_plane.create_namespace(name)
     yield name
     control_plane.delete_namespace(name)

@@ -42,7 +42,7 @@ BACKEND = Backend(
 def watches_of(registry: Registry, states: ReconcileStates, cache: Cache) -> list[Watch]:
     """The watches of the KaiwoJob controller."""
     owners = PodOwners(cache, registry)
-    return workload_watches("KaiwoJob", registry, states, cache, pod_owners=owners, namespace=None)
+    return workload_watches("KaiwoJob", registry, states, cache, pod_owners=owners, namespaces=())
 
 
 class World:

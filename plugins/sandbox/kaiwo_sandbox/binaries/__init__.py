@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kaiwo_sandbox.binaries.resolve import Binaries, ensure
+from kaiwo_sandbox.binaries.resolve import Binaries, ensure, ensure_helm
 
-__all__ = ["Binaries", "ensure"]
+__all__ = ["Binaries", "ensure", "ensure_helm"]

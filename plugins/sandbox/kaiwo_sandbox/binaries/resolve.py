@@ -20,6 +20,7 @@ from kaiwo_sandbox.builds.binary_sets import (
     ADDON_PROGRAMS,
     CORE,
     CORE_PROGRAMS,
+    HELM,
     NODE_PROGRAMS,
     SETS,
     BinarySet,
@@ -99,6 +100,21 @@ def ensure(
         manifests.update({addon: source / "manifests" / addon for addon in set_addons})
         keys.append(source.name)
     return Binaries(programs=programs, manifests=manifests, key="+".join(keys))
+
+
+def ensure_helm(progress: Progress = print) -> Path:
+    """Find or build Helm, which no sandbox runs: the tests of the chart need it.
+
+    Raises:
+        SandboxError: no source has it, or this is not Linux.
+    """
+    _check_platform()
+    (name,) = (program.name for program in HELM.programs)
+    found = _find_in_directory(_explicit_directory(None), (name,))
+    if name in found:
+        return found[name]
+    _build([HELM], progress)
+    return _source_directory(HELM, (name,), (), progress) / "bin" / name
 
 
 def _build(sets: Sequence[BinarySet], progress: Progress) -> None:

@@ -157,7 +157,11 @@ COREDNS = BinarySet(
     source="coredns.go",
 )
 
-SETS = (CORE, APPWRAPPER, KUBERAY, OLDER_KUEUE, OLDER_APPWRAPPER, OLDER_KUBERAY, NODE, COREDNS)
+HELM = BinarySet(
+    name="helm", programs=(Program("helm", "helm.sh/helm/v4/cmd/helm"),), ldflags=_STRIPPED, minutes=3
+)
+
+SETS = (CORE, APPWRAPPER, KUBERAY, OLDER_KUEUE, OLDER_APPWRAPPER, OLDER_KUBERAY, NODE, COREDNS, HELM)
 
 ADDON_PROGRAMS = {"kueue": "kueue", "kuberay": "ray-operator", "appwrapper": "appwrapper-controller"}
 """The program of each addon, by addon name."""

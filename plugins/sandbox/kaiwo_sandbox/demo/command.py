@@ -157,6 +157,10 @@ def _prepare(display: Display, environment: DemoEnvironment, scenario: Scenario)
         created = environment.submit(*scenario.files)
     for line in created:
         display.detail(line)
+    if scenario.plain:
+        command = f"kubectl create -f {scenario.plain.name}"
+        with display.step(command, command):
+            environment.create_jobs(scenario.plain)
     display.print()
 
 

@@ -175,6 +175,16 @@ class DemoEnvironment:
         options += [word for change in changes for word in ("--set", change)]
         return subcommands.run(("submit", "-n", NAMESPACE, *options), self._variables).stderr.splitlines()
 
+    def create_jobs(self, directory: Path) -> None:
+        """Create the batch/v1 Jobs of a directory, as kubectl does.
+
+        Raises:
+            SandboxApiError: the API server rejects one.
+        """
+        for file in sorted(directory.glob("*.yaml")):
+            job = yaml.safe_load(file.read_text(encoding="utf-8"))
+            self.sandbox.api.create(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job)
+
     def serve_downloads(self) -> None:
         """Start the servers with data and code, and run download pods on this machine.
 

@@ -13,6 +13,7 @@ JOBS = HERE / "jobs"
 PLATFORM = HERE / "platform"
 DOWNLOADS = HERE / "downloads"
 COMPETING = HERE / "competing"
+PLAIN = HERE / "plain"
 EXTRA = HERE / "extra"
 NODES = HERE / "cluster" / "nodes.yaml"
 JOINING_NODE = HERE / "cluster" / "nvidia-node.yaml"
@@ -92,6 +93,7 @@ class Scenario:
         plugins: the plugins of the operator. Others are not loaded, because they may need other addons.
         queues: the file with the KaiwoQueueConfig.
         downloads: a directory of workloads that download from the demo's servers.
+        plain: a directory of batch/v1 Jobs that are created beside the files, and adopted.
         real_node: whether containers really run, on one node of this machine.
     """
 
@@ -104,6 +106,7 @@ class Scenario:
     plugins: tuple[str, ...]
     queues: Path | None = None
     downloads: Path | None = None
+    plain: Path | None = None
     real_node: bool = False
 
 
@@ -178,6 +181,13 @@ _DATA = DemoWorkload(
     final=ExpectedStatus("COMPLETE"),
 )
 
+_PLAIN = DemoWorkload(
+    name="plain-job",
+    requests="1 AMD, plain Job",
+    lesson="A batch/v1 Job with Kaiwo's label: adopted, and shown here.",
+    final=ExpectedStatus("COMPLETE"),
+)
+
 BARE = Scenario(
     summary="five jobs",
     workloads=(_TRAIN, _SIXTEEN, _EXITS, _IMAGE, _NVIDIA),
@@ -187,20 +197,21 @@ BARE = Scenario(
 """Kubernetes only: no queues, no services, no Ray."""
 
 FULL = Scenario(
-    summary="eight jobs and a service",
-    workloads=(_TRAIN, _SIXTEEN, _EXITS, _IMAGE, _CHAT, _RAY, _PATIENT, _URGENT, _NVIDIA),
+    summary="eight jobs, a service and a plain Kubernetes Job",
+    workloads=(_TRAIN, _SIXTEEN, _EXITS, _IMAGE, _CHAT, _RAY, _PATIENT, _URGENT, _NVIDIA, _PLAIN),
     files=(JOBS, PLATFORM),
+    plain=PLAIN,
     competing=COMPETING,
     holder="ray-train",
     addons=("kueue", "kuberay", "appwrapper"),
     plugins=(*BARE.plugins, "deployment", "kueue", "node_pools", "ray_job", "ray_service"),
     queues=QUEUES,
 )
-"""With queues, a service and Ray."""
+"""With queues, a service, Ray and a Job that is adopted."""
 
 FULL_WITH_DOWNLOADS = replace(
     FULL,
-    summary="nine jobs and a service",
+    summary="nine jobs, a service and a plain Kubernetes Job",
     workloads=(*FULL.workloads[:1], _DATA, *FULL.workloads[1:]),
     plugins=(*FULL.plugins, "storage_s3_gcs_azure_git_hf"),
     downloads=DOWNLOADS,
@@ -231,6 +242,7 @@ REAL = replace(
         _REAL_NVIDIA,
     ),
     files=(REAL_JOBS,),
+    plain=None,
     competing=REAL_COMPETING,
     holder="finetune",
     addons=("kueue",),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaiwo.admission.template_rules import RULES, broken_rules
 from kaiwo.engine.resource import JOB
-from kaiwo.install.template_rules import RULES, broken_rules
 from kaiwo.plugin.backends import Backend
 
 LISTED = Backend("acme", "KaiwoJob", JOB, (), pod_templates=(("run", "steps", "*", "template"),))

@@ -3,152 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.api.kaiwoconfig import HISTORY
-from kaiwo.engine.client import Client
-from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, NODE
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.client import Client
 
 pytestmark = pytest.mark.cluster
 
-CORE = "/api/v1"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
-COLLECTIONS = (
-    *(
-        f"{CORE}/{plural}"
-        for plural in (
-            "nodes", "namespaces", "pods", "services", "configmaps", "serviceaccounts",
-            "persistentvolumeclaims",
-        )
-    ),
-    *(f"{RBAC}/{plural}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")),
-    *(
-        f"{ADMISSION}/{plural}"
-        for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    ),
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "/apis/apps/v1/deployments",
-    "/apis/batch/v1/jobs",
-    "/apis/coordination.k8s.io/v1/leases",
-    "/apis/policy/v1/poddisruptionbudgets",
-    "/apis/scheduling.k8s.io/v1/priorityclasses",
-    *(
-        f"{KUEUE}/{plural}"
-        for plural in (
-            "clusterqueues", "localqueues", "resourceflavors", "topologies", "workloads",
-            "workloadpriorityclasses",
-        )
-    ),
-)  # fmt: skip
 CONFIG = {
     "apiVersion": KAIWO_CONFIG.api_version,
     "kind": KAIWO_CONFIG.kind,
     "metadata": {"name": "kaiwo"},
     "spec": {"nodes": {"addTaintsToGpuNodes": True}},
 }
-
-
-@pytest.fixture(scope="module")
-def control_plane() -> Iterator[Any]:
-    """A sandbox with Kueue that no other test uses: the CRDs go."""
-    from kaiwo_sandbox.sandbox import Sandbox
-
-    sandbox = Sandbox.up(f"pytest-{os.getpid()}-uninstall", addons=("kueue",), owned=True)
-    yield sandbox
-    sandbox.down()
-
-
-@pytest.fixture
-def selection() -> str:
-    """Plugins that write on nodes and namespaces, and two backends."""
-    return "batch_job,deployment,gpu_amd,gpu_nvidia,kueue,node_pools"
-
-
-@pytest.fixture
-async def admin(control_plane: Any) -> AsyncIterator[Client]:
-    """The administrator's client."""
-    async with Client(load(control_plane.kubeconfig)) as client:
-        yield client
-
-
-@pytest.fixture
-def site(site_of: Any, namespace: str, team: str, admin: Client) -> Any:
-    """A coroutine function that installs in the test's namespace, or in another one."""
-
-    async def install(where: str = namespace) -> Any:
-        return await asyncio.to_thread(site_of, admin, where, team)
-
-    return install
-
-
-def cluster_state(control_plane: Any) -> dict[str, Object]:
-    """What an installation may have changed: every object, with its labels, annotations, taints and rules.
-
-    What the namespaces of earlier tests still hold while they are being deleted is left out.
-    """
-    namespaces = control_plane.api.get(f"{CORE}/namespaces")["items"]
-    going = {obj["metadata"]["name"] for obj in namespaces if "deletionTimestamp" in obj["metadata"]}
-    found: dict[str, Object] = {}
-    for path in COLLECTIONS:
-        for obj in control_plane.api.get(path)["items"]:
-            metadata = obj["metadata"]
-            if metadata.get("namespace", metadata["name"]) in going or is_made_by_kubernetes(path, obj):
-                continue
-            found[f"{path}/{metadata.get('namespace', '')}/{metadata['name']}"] = {
-                "labels": metadata.get("labels") or {},
-                "annotations": metadata.get("annotations") or {},
-                "taints": taints(obj) if path == f"{CORE}/nodes" else None,
-                "rules": obj.get("rules"),
-            }
-    return found
-
-
-def is_made_by_kubernetes(path: str, obj: Object) -> bool:
-    """Whether Kubernetes writes it by itself, at a moment that no test chooses.
-
-    It is the Lease by which an API server says that it runs, or what the controller manager puts into every
-    namespace some time after its creation.
-    """
-    metadata = obj["metadata"]
-    if path == f"{CORE}/configmaps":
-        return bool(metadata["name"] == "kube-root-ca.crt")
-    if path == f"{CORE}/serviceaccounts":
-        return bool(metadata["name"] == "default")
-    return (metadata.get("labels") or {}).get("apiserver.kubernetes.io/identity") is not None
-
-
-def taints(node: Object) -> list[Object]:
-    """Taints of a node but those by which Kubernetes itself reports its state."""
-    found = node["spec"].get("taints") or []
-    return [taint for taint in found if not taint["key"].startswith("node.kubernetes.io/")]
-
-
-async def becomes(control_plane: Any, before: dict[str, Object], timeout: float = 60.0) -> dict[str, Object]:
-    """Wait until the cluster is as before; what differs in the end."""
-    deadline = time.monotonic() + timeout
-    while True:
-        now = await asyncio.to_thread(cluster_state, control_plane)
-        different = {key: now.get(key, {}) for key in before.keys() ^ now.keys()}
-        different |= {key: now[key] for key in before.keys() & now.keys() if before[key] != now[key]}
-        if not different or time.monotonic() > deadline:
-            return different
-        await asyncio.sleep(1.0)
 
 
 async def worked(site: Any) -> None:
@@ -160,7 +37,16 @@ async def worked(site: Any) -> None:
 
 
 async def test_an_uninstallation_leaves_what_was_there_before(
-    control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, team: str, tmp_path: Path
+    control_plane: Any,
+    cli: Any,
+    site: Any,
+    admin: Client,
+    namespace: str,
+    team: str,
+    tmp_path: Path,
+    cluster_state: Any,
+    becomes: Any,
+    taints: Any,
 ) -> None:
     """After installing, running a job and a service, and uninstalling, no object and no label is different.
 
@@ -176,7 +62,7 @@ async def test_an_uninstallation_leaves_what_was_there_before(
     installed = await site()
     await admin.create(KAIWO_CONFIG, CONFIG, field_manager="me")
     old = {"metadata": {"name": "kaiwo-view", "labels": {"app.kubernetes.io/part-of": "kaiwo"}}, "rules": []}
-    await asyncio.to_thread(control_plane.api.create, f"{RBAC}/clusterroles", old)
+    await asyncio.to_thread(control_plane.api.create, "/apis/rbac.authorization.k8s.io/v1/clusterroles", old)
     async with installed.operating(tmp_path):
         await worked(installed)
     assert await admin.get(CONFIG_MAP, namespace, HISTORY)
@@ -187,7 +73,10 @@ async def test_an_uninstallation_leaves_what_was_there_before(
 
     refused = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes")
     assert refused.code == 1
-    assert f"workloads exist: {team}/train, {team}/serve" in refused.err
+    assert (
+        f"2 workloads exist: {team}/train, {team}/serve (1 KaiwoJob, 1 KaiwoService, 1 of them ended)"
+        in refused.err
+    )
     assert "--workloads=hand-over" in refused.err
     assert await admin.get(DEPLOYMENT, namespace, "kaiwo-operator")
 
@@ -202,7 +91,7 @@ async def test_an_uninstallation_leaves_what_was_there_before(
 
 
 async def test_removing_one_of_two_installations_leaves_the_other_working(
-    control_plane: Any, cli: Any, site: Any, namespace: str, tmp_path: Path
+    control_plane: Any, cli: Any, site: Any, namespace: str, tmp_path: Path, cluster_state: Any, becomes: Any
 ) -> None:
     """Its roles, policies, queues and labels stay, and it runs workloads with its rights; then it goes."""
     before = await asyncio.to_thread(cluster_state, control_plane)
@@ -228,7 +117,14 @@ async def test_removing_one_of_two_installations_leaves_the_other_working(
 
 
 async def test_the_operator_alone_can_be_removed(
-    control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, team: str
+    control_plane: Any,
+    cli: Any,
+    site: Any,
+    admin: Client,
+    namespace: str,
+    team: str,
+    cluster_state: Any,
+    becomes: Any,
 ) -> None:
     """Workloads, their CRDs and the configuration stay for an operator that is installed elsewhere."""
     before = await asyncio.to_thread(cluster_state, control_plane)
@@ -247,7 +143,14 @@ async def test_the_operator_alone_can_be_removed(
 
 
 async def test_a_workload_that_nobody_runs_is_not_deleted_with_the_crds(
-    control_plane: Any, cli: Any, install: Any, admin: Client, namespace: str, team: str
+    control_plane: Any,
+    cli: Any,
+    install: Any,
+    admin: Client,
+    namespace: str,
+    team: str,
+    cluster_state: Any,
+    becomes: Any,
 ) -> None:
     """An installation for one namespace is not removed while there is a workload in another one."""
     before = await asyncio.to_thread(cluster_state, control_plane)
@@ -261,7 +164,7 @@ async def test_a_workload_that_nobody_runs_is_not_deleted_with_the_crds(
     await admin.create(KAIWO_JOB, elsewhere)
     refused = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes")
     assert refused.code == 1
-    assert f"workloads exist: {namespace}/elsewhere" in refused.err
+    assert f"1 workload exists: {namespace}/elsewhere (1 KaiwoJob)" in refused.err
     await admin.delete(KAIWO_JOB, namespace, "elsewhere")
     result = await asyncio.to_thread(cli, "uninstall", "-n", namespace, "--yes")
     assert result.code == 0, result.err
@@ -269,7 +172,15 @@ async def test_a_workload_that_nobody_runs_is_not_deleted_with_the_crds(
 
 
 async def test_handed_over_workloads_run_on_without_kaiwo(
-    control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, team: str, tmp_path: Path
+    control_plane: Any,
+    cli: Any,
+    site: Any,
+    admin: Client,
+    namespace: str,
+    team: str,
+    tmp_path: Path,
+    cluster_state: Any,
+    becomes: Any,
 ) -> None:
     """The Deployment of a service stays, and what it needs until a second uninstallation after its end."""
     before = await asyncio.to_thread(cluster_state, control_plane)

@@ -1,0 +1,1 @@
+"""Generates the Helm chart from what ``kaiwo manifests`` renders, so that both install the same."""

@@ -1,0 +1,87 @@
+"""Asks whether the caller may do what an uninstallation does, before it does any of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from kaiwo.api.crds import WORKLOADS
+from kaiwo.cli.failures import Failure
+from kaiwo.client.doctor.rights import ACCESS_REVIEW
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, POD
+from kaiwo.install.inventory import LABELLED_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Resource
+    from kaiwo.plugin.removals import Removal
+
+
+class Right(NamedTuple):
+    """A right that an uninstallation needs.
+
+    Attributes:
+        verb: as in RBAC.
+        resource: the kind.
+        namespace: where; empty for the whole cluster.
+    """
+
+    verb: str
+    resource: Resource
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        """``delete roles.rbac.authorization.k8s.io in namespace team``."""
+        where = f"in namespace {self.namespace}" if self.namespace else "in the cluster"
+        return f"{self.verb} {self.resource} {where}"
+
+
+READING: tuple[Right, ...] = tuple(
+    Right("list", kind) for kind in (*LABELLED_KINDS, *WORKLOADS.values(), CUSTOM_RESOURCE_DEFINITION, POD)
+)
+"""What is read before it is known what there is."""
+
+
+async def require(client: Client, rights: Iterable[Right]) -> None:
+    """Ask the API server for rights.
+
+    Args:
+        client: of the cluster.
+        rights: what is needed.
+
+    Raises:
+        Failure: some are missing; it names all of them.
+    """
+    asked = list(dict.fromkeys(rights))
+    answers = await asyncio.gather(*(_allowed(client, right) for right in asked))
+    missing = [str(right) for right, allowed in zip(asked, answers, strict=True) if not allowed]
+    if missing:
+        raise Failure(
+            "nothing was removed; you are not allowed to:\n" + "\n".join(missing),
+            "run kaiwo uninstall as an administrator of the cluster",
+        )
+
+
+def needed(removals: Iterable[Removal]) -> list[Right]:
+    """The rights that removals need."""
+    return [
+        Right("delete" if item.patch is None else "patch", item.resource, item.namespace) for item in removals
+    ]
+
+
+async def _allowed(client: Client, right: Right) -> bool:
+    resource = client.in_use(right.resource)
+    attributes = {
+        "verb": right.verb, "group": resource.group, "version": resource.version,
+        "resource": resource.plural, "namespace": right.namespace,
+    }  # fmt: skip
+    review = {
+        "apiVersion": ACCESS_REVIEW.api_version,
+        "kind": ACCESS_REVIEW.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await client.create(ACCESS_REVIEW, review)
+    return bool(answer["status"]["allowed"])

@@ -1,0 +1,60 @@
+"""Renders NetworkPolicies for operator and scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.install.rendered_manifest import RenderedManifest, head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kaiwo.engine.resource import Object
+
+API_SERVER_PORTS: Final = (443, 6443)
+"""Where most API servers listen. A policy sees the port of the server, not that of its Service."""
+
+_DNS: Final = 53  # some managed clusters name their API server by a host name
+
+
+def network_policies(
+    manifests: Iterable[RenderedManifest], installation: str, api_server_ports: Sequence[int]
+) -> list[RenderedManifest]:
+    """A NetworkPolicy for each Deployment: in to its ports, out to the API server and to DNS.
+
+    From where metrics and webhooks are called, and the address of the API server, differ between clusters. So
+    the policies limit ports and no addresses.
+
+    Args:
+        manifests: rendered objects; those that are no Deployment are passed over.
+        installation: the namespace of the installation.
+        api_server_ports: ports at which the API server's processes listen.
+    """
+    found = []
+    for deployment in (one.obj for one in manifests if one.obj["kind"] == "Deployment"):
+        name = deployment["metadata"]["name"]
+        containers = deployment["spec"]["template"]["spec"]["containers"]
+        ports = [port["containerPort"] for container in containers for port in container["ports"]]
+        policy = head(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            name,
+            app=name,
+            installation=installation,
+            namespace=installation,
+        )
+        policy["spec"] = {
+            "podSelector": deployment["spec"]["selector"],
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"ports": [_port(port) for port in ports]}],
+            "egress": [
+                {"ports": [_port(port) for port in api_server_ports]},
+                {"ports": [_port(_DNS, "UDP"), _port(_DNS)]},
+            ],
+        }
+        found.append(RenderedManifest(policy))
+    return found
+
+
+def _port(port: int, protocol: str = "TCP") -> Object:
+    return {"port": port, "protocol": protocol}

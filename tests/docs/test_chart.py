@@ -1,0 +1,15 @@
+"""The Helm chart is generated from what ``kaiwo manifests`` renders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from charts.generate.__main__ import main
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_the_chart_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    """A change of the rendered objects reaches the chart in the same commit."""
+    assert main(["--check"]) == 0, capsys.readouterr().err
