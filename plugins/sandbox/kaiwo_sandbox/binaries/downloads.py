@@ -27,7 +27,7 @@ LIMITS = TransferLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProgramRequest:
     """The programs and addons of one binary set that a sandbox needs."""
 
     binary_set: BinarySet
@@ -50,7 +50,7 @@ class Found:
     keys: tuple[str, ...]
 
 
-def find(request: Request, image_list: ImageList) -> Found | None:
+def find(request: ProgramRequest, image_list: ImageList) -> Found | None:
     """Return what was downloaded for a request; None unless it is complete.
 
     Raises:
@@ -71,7 +71,7 @@ def find(request: Request, image_list: ImageList) -> Found | None:
     return Found(programs, manifests, tuple(path.parents[1].name for path in paths))
 
 
-def fetch(requests: Sequence[Request], image_list: ImageList, progress: Progress) -> dict[str, str]:
+def fetch(requests: Sequence[ProgramRequest], image_list: ImageList, progress: Progress) -> dict[str, str]:
     """Download what images and modules have of the requests into the cache.
 
     Returns:
@@ -105,7 +105,7 @@ def fetch(requests: Sequence[Request], image_list: ImageList, progress: Progress
     return failures
 
 
-def is_mandatory(request: Request, image_list: ImageList) -> bool:
+def is_mandatory(request: ProgramRequest, image_list: ImageList) -> bool:
     """Whether a configured list has the programs of a request, so that no other ones may run.
 
     Raises:
@@ -129,7 +129,7 @@ def unavailable(reasons: Sequence[str]) -> SandboxError:
 
 
 def _tasks(
-    request: Request, image_list: ImageList, transfer: TransferSession
+    request: ProgramRequest, image_list: ImageList, transfer: TransferSession
 ) -> Iterator[tuple[str, Callable[[], str]]]:
     """The downloads of a request that the cache lacks; none if one of its programs is in no image."""
     binary_set = request.binary_set
@@ -145,7 +145,7 @@ def _tasks(
             yield program, partial(images.fetch, binary_set, program, image, transfer)
 
 
-def _sources(request: Request) -> list[ManifestSource]:
+def _sources(request: ProgramRequest) -> list[ManifestSource]:
     """The manifests of the addons. AppWrapper's own program runs without its webhooks (see its addon)."""
     return [
         replace(source, files=tuple(each for each in source.files if "webhook" not in each))

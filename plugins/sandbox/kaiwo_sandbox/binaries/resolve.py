@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import generations
 from kaiwo_sandbox.binaries import cache, downloads, go_build, images, module_archives
-from kaiwo_sandbox.binaries.downloads import Found, Request
+from kaiwo_sandbox.binaries.downloads import Found, ProgramRequest
 from kaiwo_sandbox.binaries.module_archives import ModuleError
 from kaiwo_sandbox.builds.binary_sets import (
     ADDON_PROGRAMS,
@@ -86,7 +86,7 @@ def ensure(
     programs = _find_in_directory(_explicit_directory(directory), needed)
     manifests: dict[str, Path] = {}
     keys = [f"{path}:{path.stat().st_mtime_ns}" for path in programs.values()]
-    required: list[Request] = []
+    required: list[ProgramRequest] = []
     for binary_set in SETS:
         set_addons = [addon for addon in addons if addon_sets[addon] is binary_set]
         provided = [ADDON_PROGRAMS[addon] for addon in set_addons]
@@ -94,7 +94,7 @@ def ensure(
         provided += [name for name, its_set in node_programs.items() if its_set is binary_set]
         missing = [name for name in provided if name not in programs]
         if missing or set_addons:
-            required.append(Request(binary_set, tuple(missing), tuple(set_addons)))
+            required.append(ProgramRequest(binary_set, tuple(missing), tuple(set_addons)))
     for found in _provide(required, progress):
         programs.update(found.programs)
         manifests.update(found.manifests)
@@ -113,7 +113,7 @@ def ensure_helm(progress: Progress = print) -> Path:
     found = _find_in_directory(_explicit_directory(None), (name,))
     if name in found:
         return found[name]
-    (provided,) = _provide([Request(HELM, (name,), ())], progress)
+    (provided,) = _provide([ProgramRequest(HELM, (name,), ())], progress)
     return provided.programs[name]
 
 
@@ -130,7 +130,7 @@ def why_no_addons(addons: Sequence[str]) -> str:
     image_list = images.configured()
     for addon in addons:
         binary_set = generations.NEWER.addons[addon]
-        if _cached(Request(binary_set, (ADDON_PROGRAMS[addon],), (addon,)), image_list):
+        if _cached(ProgramRequest(binary_set, (ADDON_PROGRAMS[addon],), (addon,)), image_list):
             continue
         if image_list.off:
             return f"{images.VARIABLE} is off and go is not installed"
@@ -141,7 +141,7 @@ def why_no_addons(addons: Sequence[str]) -> str:
     return ""
 
 
-def _provide(required: Sequence[Request], progress: Progress) -> list[Found]:
+def _provide(required: Sequence[ProgramRequest], progress: Progress) -> list[Found]:
     """Find what is required in the cache; download or build the rest, while other processes wait."""
     image_list = images.configured()
     found = {each: _cached(each, image_list) for each in required}
@@ -155,7 +155,7 @@ def _provide(required: Sequence[Request], progress: Progress) -> list[Found]:
     return [each for each in found.values() if each is not None]
 
 
-def _fetch_or_build(missing: Sequence[Request], image_list: ImageList, progress: Progress) -> None:
+def _fetch_or_build(missing: Sequence[ProgramRequest], image_list: ImageList, progress: Progress) -> None:
     """Download what is in images, and build the rest.
 
     Raises:
@@ -178,7 +178,7 @@ def _fetch_or_build(missing: Sequence[Request], image_list: ImageList, progress:
     images.remove_partial_downloads(layers_too=True)
 
 
-def _cached(request: Request, image_list: ImageList) -> Found | None:
+def _cached(request: ProgramRequest, image_list: ImageList) -> Found | None:
     """What the cache has for a request, from a build or from downloads; None unless it is complete."""
     binary_set = request.binary_set
     if downloads.is_mandatory(request, image_list) or not cache.complete(binary_set):
