@@ -20,6 +20,7 @@ from bench import (
     rest,
     restart,
     run_folder,
+    webhooks,
     why,
 )
 from bench.report import Figure, Target
@@ -131,6 +132,7 @@ ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "raw": lambda server, size: raw.run(server, size.raw),
     "run": lambda server, _: run_folder.run(server),
     "idle": lambda server, size: idle.run(server, size.singles),
+    "webhooks": lambda server, size: webhooks.run(server, size.rest / 2),
     "fanout": small,
     "large": large,
     "live": lambda server, size: live.run(server, size.live, size.rest),

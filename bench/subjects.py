@@ -16,7 +16,7 @@ from bench.subject import PLUGINS
 from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench.server import Server
 
@@ -44,14 +44,15 @@ def _floor(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
 
 @contextlib.contextmanager
 def launched_operator(
-    server: Server, plugins: Sequence[str] = PLUGINS
+    server: Server, plugins: Sequence[str] = PLUGINS, environment: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Program, Callable[[], bool]]]:
     """Start the operator and yield it at once, with a function that returns whether it is ready."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     kaiwo = Path(sys.executable).with_name("kaiwo")
     command = [str(kaiwo), "operator", "run", "--metrics-address", address]
-    environment = {
+    variables = {
         **os.environ,
+        **(environment or {}),
         "KUBECONFIG": str(server.kubeconfig(OPERATOR)),
         "KAIWO_PLUGINS": ",".join(plugins),
     }
@@ -63,5 +64,5 @@ def launched_operator(
         except OSError:
             return False
 
-    with Program(command, server.directory / "operator.log", environment) as program:
+    with Program(command, server.directory / "operator.log", variables) as program:
         yield program, ready

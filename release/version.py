@@ -24,12 +24,20 @@ _PIN: Final = re.compile(rf'("kaiwo(?:-[a-z0-9-]+)?(?:\[[a-z,-]+\])?==){_VERSION
 _IMAGE: Final = re.compile(rf"(/kaiwo-(?:operator|downloader):){_VERSION}")
 _WHEEL: Final = re.compile(rf"(\bkaiwo(?:_[a-z0-9_]+)?-){_VERSION}(?=-py3-none-any\.whl|\.tar\.gz)")
 _INSTALLED: Final = re.compile(rf"(\bkaiwo\[[a-z,-]+\]==){_VERSION}")
+_LABEL: Final = re.compile(rf'(image\.version="){_VERSION}(?=")')
 _UNRELEASED: Final = "## [Unreleased]\n"
 
 
 def pages() -> list[Path]:
-    """Guides, which name images and files by version."""
-    return sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")])
+    """Guides and recipes of images, which name images and distributions by version."""
+    patterns = (
+        "README.md",
+        "docs/*.md",
+        "examples/*/README.md",
+        "deploy/*/Containerfile",
+        "charts/generate/pages.py",
+    )
+    return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
 
 
 def pinned(text: str, version: str) -> str:
@@ -38,8 +46,8 @@ def pinned(text: str, version: str) -> str:
 
 
 def named(text: str, version: str) -> str:
-    """A guide that names images and distributions of this version."""
-    for pattern in (_WHEEL, _IMAGE, _INSTALLED):
+    """A guide or recipe that names images and distributions of this version."""
+    for pattern in (_WHEEL, _IMAGE, _INSTALLED, _LABEL):
         text = pattern.sub(rf"\g<1>{version}", text)
     return text
 

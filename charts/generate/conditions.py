@@ -54,6 +54,13 @@ class Condition:
         """Whether it is true whatever is chosen."""
         return () in self.cubes
 
+    def is_opposite(self, other: Condition) -> bool:
+        """Whether it is about one switch, and the other one is true exactly when it is not."""
+        if len(self.cubes) != 1 or len(self.cubes[0]) != 1:
+            return False
+        ((name, on),) = self.cubes[0]
+        return other.cubes == (((name, not on),),)
+
     def expression(self) -> str:
         """The expression of a template."""
         if not self.cubes:

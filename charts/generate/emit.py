@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from charts.generate.conditions import ALWAYS
 from charts.generate.joined import Joined
 from charts.generate.switches import (
+    CERTIFICATES,
     IMAGE,
     NAMESPACE,
     PORT,
@@ -43,6 +45,7 @@ _VALUES: Final[dict[object, str]] = {
     SCHEDULER_IMAGE: ".Values.schedulerImage",
     REPLICAS: ".Values.replicas",
     PRIORITY_CLASS: ".Values.priorityClassName",
+    CERTIFICATES: ".Values.webhooks.certificateSecret",
 }
 """The expression for each placeholder of one value."""
 
@@ -62,7 +65,7 @@ _RANGES: Final[dict[object, _Range]] = {
 }
 
 _WIDTH: Final = 100
-_UNSAFE: Final = re.compile(r"\{\{|\}\}")
+_UNSAFE: Final = re.compile(r"\{\{")
 
 
 class NotWritableError(Exception):
@@ -99,11 +102,29 @@ def block(node: Node, indent: int, style: Style) -> list[str]:
             found += conditional(entry.condition, _above(entry, indent) + lines, indent)
         return found
     if isinstance(node, Items):
-        found = []
-        for entry in node.entries:
-            found += _ranged(entry, indent, style)
-        return found
+        return _sequence(node.entries, indent, style)
     raise NotWritableError(f"{type(node).__name__} is no block")
+
+
+def _sequence(entries: Sequence[Entry], indent: int, style: Style) -> list[str]:
+    """Items; two of which one is there whenever the other one is not share a condition."""
+    space = " " * indent
+    found: list[str] = []
+    number = 0
+    while number < len(entries):
+        entry, following = entries[number], entries[number + 1 : number + 2]
+        if following and entry.condition.is_opposite(following[0].condition):
+            first, other = (
+                _ranged(replace(one, condition=ALWAYS), indent, style) for one in (entry, *following)
+            )
+            test = entry.condition.expression()
+            found += [f"{space}{{{{- if {test} }}}}", *first, f"{space}{{{{- else }}}}", *other]
+            found += [f"{space}{{{{- end }}}}"]
+            number += 2
+        else:
+            found += _ranged(entry, indent, style)
+            number += 1
+    return found
 
 
 def _above(entry: Entry, indent: int) -> list[str]:

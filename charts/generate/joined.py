@@ -94,7 +94,7 @@ def _joined(
         if len(text) < len(before) + len(after):
             return None
         members = text[len(before) : len(text) - len(after)].split(separator)
-        if len(set(members)) != len(members):
+        if len(set(members)) != len(members) or not all(map(_is_whole, members)):
             return None
         lists.append((members, mask))
     masks: dict[str, Mask] = {}
@@ -110,3 +110,8 @@ def _joined(
     return Joined(
         before, tuple(Member(condition(masks[name], domain), name) for name in names), separator, after
     )
+
+
+def _is_whole(member: str) -> bool:
+    """Whether a member is an expression or a word, and not a part of one."""
+    return bool(member) and all(member.count(start) == member.count(end) for start, end in ("()", "[]", "{}"))

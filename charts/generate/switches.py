@@ -6,18 +6,20 @@ import itertools
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.install.pod_options import PodOptions
 from kaiwo.install.render import PARTS, InstallOptions, Part, render
 from kaiwo.install.restrictions import RESTRICTIONS
+from kaiwo.install.webhooks import WebhookOptions
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.registry import Plugins
 from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kaiwo.install.rendered_manifest import RenderedManifest
 
@@ -29,6 +31,7 @@ IMAGE: Final = "placeholder/of/the/operator"
 SCHEDULER_IMAGE: Final = "placeholder/of/the/scheduler"
 PRIORITY_CLASS: Final = "placeholder-of-the-priority"
 PULL_SECRET: Final = "placeholder-of-the-registry"  # noqa: S105  a name
+CERTIFICATES: Final = "placeholder-of-the-certificates"
 REPLICAS: Final = 90917
 PORT: Final = 60917
 """What is rendered where a template has a value of the user."""
@@ -47,6 +50,21 @@ class Switch:
     name: str
     condition: str
     default: bool = False
+
+
+WEBHOOKS: Final = (
+    Switch("webhooks", ".Values.webhooks.enabled"),
+    Switch("webhooks.enforceGpuWorkloads", ".Values.webhooks.enforceGpuWorkloads"),
+    Switch("webhooks.certificateSecret", ".Values.webhooks.certificateSecret"),
+    Switch("identity-set", 'eq .Values.identity "set"'),
+    Switch("identity-check", 'eq .Values.identity "check"'),
+)
+"""Switches of the webhooks: the first one, and those that are of use with it only."""
+
+_RANDOM: Final = 400
+
+_ONE_IDENTITY: Final = {"identity-set", "identity-check"}
+"""Switches that exclude each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +131,7 @@ def switches() -> tuple[Switch, ...]:
         Switch("priorityClassName", ".Values.priorityClassName", default=True),
         Switch("imagePullSecrets", ".Values.imagePullSecrets"),
         Switch("networkPolicy", ".Values.networkPolicy.enabled"),
+        *WEBHOOKS,
     )
 
 
@@ -120,23 +139,37 @@ def switches() -> tuple[Switch, ...]:
 def choices() -> tuple[frozenset[str], ...]:
     """Choices from which conditions are found: names of what is on.
 
-    Every set of plugins; and for no, one, all, and all but one plugin, every pair of the other switches.
+    Every set of plugins, without and with webhooks; for no, one, all, and all but one plugin, every pair of
+    the other switches; and random choices, so that no condition holds by chance only.
     """
     plugins = plugin_names()
-    others = [switch for switch in switches() if switch.name not in plugins]
-    default = frozenset(switch.name for switch in others if switch.default)
-    subsets = [
-        frozenset(some) for size in range(len(plugins) + 1) for some in itertools.combinations(plugins, size)
-    ]
+    apart = {*plugins, *(switch.name for switch in WEBHOOKS)}
+    others = [switch.name for switch in switches() if switch.name not in apart]
+    default = frozenset(switch.name for switch in switches() if switch.default)
+    subsets = _subsets(plugins, len(plugins))
     few = [one for one in subsets if len(one) in (0, 1, len(plugins) - 1, len(plugins))]
-    changes = [
-        default ^ {switch.name for switch in some}
-        for size in range(3)
-        for some in itertools.combinations(others, size)
-    ]
-    found = [one | default for one in subsets] + [one | change for one in few for change in changes]
+    webhooks = _choices_of_webhooks()
+    enforcing = frozenset({"webhooks", "webhooks.enforceGpuWorkloads", "identity-set"})
+    changes = [*_subsets(others, 2), *webhooks, *(enforcing | {one} for one in others)]
+    found = [one | default | more for one in subsets for more in (frozenset(), enforcing)]
+    found += [one | (default ^ change) for one in few for change in changes]
+    random = Random(0)  # noqa: S311  the same choices each time
+    for _ in range(_RANDOM):
+        some = frozenset(one for one in (*plugins, *others) if random.random() < 1 / 2)
+        found.append(some | random.choice(webhooks))
     # The fullest first: it decides the order in which things stand in a template.
     return tuple(sorted(dict.fromkeys(found), key=lambda one: (-len(one), sorted(one))))
+
+
+def _subsets(names: Sequence[str], most: int) -> list[frozenset[str]]:
+    return [frozenset(some) for size in range(most + 1) for some in itertools.combinations(names, size)]
+
+
+def _choices_of_webhooks() -> list[frozenset[str]]:
+    """No webhooks, webhooks without more, and webhooks with every choice that goes with them."""
+    first, *more = (switch.name for switch in WEBHOOKS)
+    with_webhooks = [one | {first} for one in _subsets(more, len(more)) if not one >= _ONE_IDENTITY]
+    return [frozenset(), *with_webhooks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +206,19 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
         ),
         network_policy="networkPolicy" in choice,
         api_server_ports=(PORT,),
+        webhooks=_webhooks(choice),
     )
     for part in PARTS:
         for manifest in render([part], chosen, options):
             if manifest.obj["kind"] != "Namespace":
                 yield Rendered(part, manifest)
+
+
+def _webhooks(choice: frozenset[str]) -> WebhookOptions | None:
+    if "webhooks" not in choice:
+        return None
+    return WebhookOptions(
+        enforce_gpu_workloads="webhooks.enforceGpuWorkloads" in choice,
+        identity="set" if "identity-set" in choice else "check" if "identity-check" in choice else "off",
+        certificates=CERTIFICATES if "webhooks.certificateSecret" in choice else "",
+    )

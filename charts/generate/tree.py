@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from charts.generate.conditions import Condition, Mask, condition
+from charts.generate.conditions import ALWAYS, Condition, Mask, condition
 from charts.generate.joined import Joined, joined
 from charts.generate.order import NotMergeableError, order
 
@@ -101,6 +101,9 @@ Node: TypeAlias = "Fixed | Mapping | Items | Alternatives | Template | Overridab
 Family: TypeAlias = "Sequence[tuple[Any, Mask]]"
 """The different values of one place, each with the choices that have it."""
 
+_ONLY: Final = "only"
+"""In a path: the item of a list that always has one."""
+
 _KEYS: Final = (("name",), ("schedulerName",), ("message", "messageExpression"))
 """Fields by which items of a list are told from each other, the first that does."""
 
@@ -146,7 +149,7 @@ def merge(values: Family, special: Special, path: tuple[str, ...] = ()) -> Node:
     plain = [value for value, _ in values]
     if all(isinstance(value, dict) and value for value in plain):
         return _mapping(values, special, path)
-    if all(isinstance(value, list) and value for value in plain):
+    if all(isinstance(value, list) and value for value in plain) and not _are_apart(plain):
         return _items(values, special, path)
     if len(values) == 1:
         return Fixed(values[0][0])
@@ -154,6 +157,10 @@ def merge(values: Family, special: Special, path: tuple[str, ...] = ()) -> Node:
         found = joined([(str(value), mask) for value, mask in values])
         if found is not None:
             return found
+    return _alternatives(values, special, path)
+
+
+def _alternatives(values: Family, special: Special, path: tuple[str, ...]) -> Alternatives:
     domain = union(values)
     return Alternatives(
         tuple(
@@ -179,6 +186,10 @@ def _items(values: Family, special: Special, path: tuple[str, ...]) -> Node:
         (fields for fields in _KEYS if all(_tells_apart(fields, value) for value, _ in values)), None
     )
 
+    if identify is None and all(len(value) == 1 and isinstance(value[0], dict) for value, _ in values):
+        of_item = family((value[0], mask) for value, mask in values)
+        return Items((Entry(ALWAYS, merge(of_item, special, (*path, _ONLY))),))
+
     def identity(item: Any) -> str:
         if identify is None:
             return json.dumps(item, sort_keys=True)
@@ -194,6 +205,12 @@ def _items(values: Family, special: Special, path: tuple[str, ...]) -> Node:
         node = merge(of_item, special, (*path, name))
         entries.append(Entry(condition(union(of_item), domain), node))
     return Items(tuple(entries))
+
+
+def _are_apart(lists: list[list[Any]]) -> bool:
+    """Whether these are several lists of words that have no word in common."""
+    words = [word for some in lists for word in some]
+    return len(lists) > 1 and all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
 
 
 def _tells_apart(fields: tuple[str, ...], items: list[Any]) -> bool:

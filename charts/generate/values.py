@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from charts.generate.switches import plugin_names, settings
+from kaiwo.api.scalars import SUBDOMAIN
 from kaiwo.host.settings import MOST_NAMESPACES
 from kaiwo.install.deployment import PRIORITY_CLASS
 from kaiwo.install.network_policy import API_SERVER_PORTS
@@ -25,6 +26,7 @@ _NEEDS_MORE: Final = frozenset({"kueue", "ray_job", "ray_service", "node_pools"}
 _ON: Final = True
 _OFF: Final = False
 _PATTERN_OF_NAMESPACES: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+_NAME_OR_NOTHING: Final = f"^$|{SUBDOMAIN}"
 _PATTERN_OF_IMAGES: Final = "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$"
 
 
@@ -134,6 +136,36 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value("scheduler.enabled", _ON, boolean, "Install kaiwo-scheduler.", "scheduler"),
         Value("scheduler.resources", resources["scheduler"], plain, "Requests and limits of the scheduler."),
         Value(
+            "webhooks.enabled",
+            _OFF,
+            boolean,
+            "Let the operator serve admission webhooks, and give it the rights for them.",
+            "--webhooks",
+        ),
+        Value(
+            "webhooks.enforceGpuWorkloads",
+            _OFF,
+            boolean,
+            "Put plain Jobs that request GPUs under Kaiwo's management. Needs webhooks.enabled.",
+            "--enforce-gpu-workloads",
+        ),
+        Value(
+            "webhooks.certificateSecret",
+            "",
+            _string(_NAME_OR_NOTHING),
+            "Secret with tls.crt, tls.key and ca.crt. Empty: the operator signs its own certificates. Needs "
+            "webhooks.enabled.",
+            "--webhook-certificates",
+        ),
+        Value(
+            "identity",
+            "off",
+            {"enum": ["off", "set", "check"]},
+            "Set spec.user of workloads to the authenticated user, check it, or take any (off). Needs "
+            "webhooks.enabled.",
+            "--identity",
+        ),
+        Value(
             "networkPolicy.enabled",
             _OFF,
             boolean,
@@ -150,14 +182,14 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value(
             "priorityClassName",
             PRIORITY_CLASS,
-            {"type": "string"},
+            _string(_NAME_OR_NOTHING),
             "Priority class of operator and scheduler; empty for none.",
             "--priority-class",
         ),
         Value(
             "imagePullSecrets",
             [],
-            {**distinct, "items": {"type": "string", "minLength": 1}},
+            {**distinct, "items": _string(SUBDOMAIN)},
             "Names of Secrets with credentials for the images.",
             "--image-pull-secret",
         ),

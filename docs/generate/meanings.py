@@ -40,6 +40,11 @@ CANNOT_RUN: Final[Meanings] = {
         "An object with the required name belongs to another owner and is not changed. Delete it, or use "
         "another name.",
     ),
+    "NotAdopted": Meaning(
+        "ERROR",
+        "The label `kaiwo.silogen.ai/adopted-uid` names an object that Kaiwo did not adopt for this "
+        "workload. Nothing is created for it. Delete the workload, and create it without the label.",
+    ),
     "NoGPUs": Meaning(
         "ERROR", "No usable node has a GPU of that vendor and model. Starts when such a node joins."
     ),
@@ -137,7 +142,9 @@ WAITS: Final[Meanings] = {
         "Objects of a deleted workload of the same name are still being deleted. Starts afterwards.",
     ),
     "ChildDeleting": Meaning(
-        "PENDING", "The created object is being deleted. It is created again when it is gone."
+        "PENDING STARTING RUNNING",
+        "The created object is being deleted. It is created again when it is gone; an adopted one is not, "
+        "and its workload is deleted with it.",
     ),
     "Replacing": Meaning(
         "PENDING", "A change needs a new object; the service is down until the new one runs."
@@ -156,6 +163,7 @@ WAITS: Final[Meanings] = {
     "Suspended": Meaning(
         "PENDING", "Somebody suspended the created object. Set its `spec.suspend` to false."
     ),
+    "Adopting": Meaning("PENDING", "Kaiwo is about to become the owner of an object that it adopts."),
     "Waiting": Meaning("PENDING", "It waited; written afterwards, when the wait itself was not observed."),
 }
 
@@ -311,6 +319,10 @@ GROUPS: Final[dict[str, Meanings]] = {
 ON_CONDITIONS: Final[dict[str, str]] = {
     "Schedulable": "Pods and GPUs of each are known, and fit.",
     "Applied": "The running object matches the spec; the message lists the fields that are ignored.",
+    "Adopted": "The workload was made for an object of a user's, which is not changed. The message says "
+    "whether the spec has a copy of it.",
+    "NotApplied": "The spec of the workload of an adopted object was changed, without any effect. Edit the "
+    "object itself.",
     "Immutable": "The field in the message changed and cannot change now. The running object is untouched.",
     "ContributionNotLoaded": "A plugin that added to the pods is gone. The running object keeps what it has; "
     "the change waits for the plugin.",
@@ -331,6 +343,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "StorageReady": "Whether the volumes are bound. Absent without volumes.",
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
+    "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
     "Preemptable": "Whether `duration` has passed.",
     "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",

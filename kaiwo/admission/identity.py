@@ -44,8 +44,9 @@ class IdentityReviewer:
             return Answer(allowed=True)
         if request.unreadable:
             return Answer(allowed=False, message=f"{request.unreadable}; make it smaller")
-        found, before = _user(request.object), _user(request.old_object or {})
-        if request.operation == "UPDATE" and (found or "") == (before or ""):
+        found, old = _user(request.object), _user(request.old_object or {})
+        before = old if isinstance(old, str) else ""
+        if request.operation == "UPDATE" and ("" if found is None else found) == before:
             return Answer(allowed=True)
         expected = before or request.user.username
         if found == expected:

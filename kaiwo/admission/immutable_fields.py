@@ -9,6 +9,7 @@ from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import Workload
 from kaiwo.engine.quantity import quantity
 from kaiwo.workload.applied_record import fingerprint
+from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.plans.diff import changed, immutable, immutable_message
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _SIZES = ("storage.data.storageSize", "storage.huggingFace.storageSize")
 
 
-def immutable_change(case: PlanContext, old: Object) -> str:
+def immutable_change(case: PlanContext, new: Object, old: Object) -> str:
     """Why a change would not be applied; empty when it would, or when only the operator can tell.
 
     The operator compares the spec with the record on the child. While the child has all of the old spec,
@@ -28,10 +29,15 @@ def immutable_change(case: PlanContext, old: Object) -> str:
 
     Args:
         case: the workload as it would be, with its status.
+        new: the same, as it would be stored.
         old: the workload as it is.
     """
     workload = case.workload
     if not workload.status.child_uid:
+        return ""
+    written, stored = lenient_map(new.get("spec")), lenient_map(old.get("spec"))
+    names = [name for name in written.keys() | stored.keys() if written.get(name) != stored.get(name)]
+    if not case.switched and not immutable(names, case.backend):
         return ""
     applied = find_condition(workload.status.conditions, "SpecApplied")
     if applied is not None and applied.get("status") == "False":

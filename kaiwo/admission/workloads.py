@@ -16,7 +16,7 @@ from kaiwo.api.workload import GROUP, SPECS, Workload
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.registry import declared_elsewhere
 from kaiwo.workload.backend_selection import select_backend
-from kaiwo.workload.defaults import queue_manages, resolve
+from kaiwo.workload.defaults import queue_manages, resolve, with_settings
 from kaiwo.workload.download import requested
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.labels import ADOPTED
@@ -126,23 +126,25 @@ class WorkloadReviewer:
             if choice.blocked is not None:
                 warn(_would_not_run(choice.blocked))
             return
-        _render(PlanContext(workload, registry, facts, backend, choice.switched), old, warn)
+        case = PlanContext(workload, registry, facts, backend, choice.switched)
+        if blocked := create.check(workload, backend):
+            raise _Refused(blocked.message)
+        if old is not None and (text := immutable_change(case, obj, old)):
+            raise _Refused(text)
+        _render(case, warn)
 
 
-def _render(case: PlanContext, old: Object | None, warn: Callable[[str], None]) -> None:
-    """Render a workload whose backend is known; see :meth:`WorkloadReviewer._plan`."""
+def _render(case: PlanContext, warn: Callable[[str], None]) -> None:
+    """Render a workload that has passed all checks; see :meth:`WorkloadReviewer._plan`."""
     workload, registry = case.workload, case.registry
-    if blocked := create.check(workload, case.backend):
-        raise _Refused(blocked.message)
-    if old is not None and (text := immutable_change(case, old)):
-        raise _Refused(text)
     for text in create.spec_warnings(workload, registry, case.backend, case.facts):
         warn(text)
     if blocked := requested.unserved(workload, registry):
         warn(_would_not_run(blocked))
     answer = resolve(case, check_capacity=False)
     if not isinstance(answer, Blocked):
-        for text in create.make(case, *answer).warnings:
+        resolved, queue = answer
+        for text in create.render(case, with_settings(case, resolved), queue).warnings:
             warn(text)
     elif answer.reason in _FOR_GOOD:
         raise _Refused(answer.message)

@@ -10,6 +10,8 @@ import yaml
 
 from kaiwo.api import kaiwoconfig, spec_rules, workload
 from kaiwo.api.crd_compat import keep_known
+from kaiwo.api.crd_versions import VERSION as VERSION_ANNOTATION
+from kaiwo.api.crd_versions import own_version
 from kaiwo.api.kind_models import KINDS, Kind, compose_spec, status_model
 from kaiwo.api.schema import structural
 from kaiwo.engine.resource import Resource
@@ -183,7 +185,10 @@ def render_crd(kind: CrdKind) -> Object:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "metadata": {
+            "name": f"{resource.plural}.{resource.group}",
+            "annotations": {VERSION_ANNOTATION: own_version()},
+        },
         "spec": {
             "group": resource.group,
             "names": names,

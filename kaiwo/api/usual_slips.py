@@ -93,7 +93,7 @@ def _storage(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _gated(spec: Mapping[str, Any], repositories: object) -> Iterator[Problem]:
     env = spec.get("env")
-    names = {item.get("name") for item in env if isinstance(item, dict)} if isinstance(env, list) else set()
+    names = [item.get("name") for item in env if isinstance(item, dict)] if isinstance(env, list) else []
     if HUB_TOKEN in names:
         return
     for index, item in enumerate(repositories if isinstance(repositories, list) else ()):

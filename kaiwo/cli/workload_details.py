@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kaiwo.client.pods import adopted_pods
 from kaiwo.engine.resource import EVENT, POD
 from kaiwo.workload.labels import RUN_ID
 
@@ -46,7 +47,8 @@ async def gather_details(client: Client, workload: Object, kinds: list[Resource]
     selector = f"{RUN_ID}={uid}"
     found = WorkloadDetails()
     lists = await asyncio.gather(
-        *(_list(client, kind, namespace, found, label=selector) for kind in (*kinds, POD))
+        *(_list(client, kind, namespace, found, label=selector) for kind in kinds),
+        _list(client, POD, namespace, found, label=adopted_pods(workload) or selector),
     )
     for kind, objects in zip((*kinds, POD), lists, strict=True):
         (found.pods if kind == POD else found.objects).extend(objects)

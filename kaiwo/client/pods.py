@@ -10,7 +10,7 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.client.errors import ClientError
 from kaiwo.client.lookup import label
 from kaiwo.engine.resource import POD
-from kaiwo.workload.labels import DOWNLOADER, RUN_ID, TYPE
+from kaiwo.workload.labels import ADOPTED, DOWNLOADER, POD_LABEL, RUN_ID, TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,8 +50,18 @@ class ContainerState(msgspec.Struct, frozen=True):
 
 def selector(workload: Object, *, download: bool = False) -> str:
     """The label selector of a workload's pods, or of those of its download."""
+    if found := adopted_pods(workload):
+        return found
     sign = "=" if download else "!="
     return f"{RUN_ID}={workload['metadata']['uid']},{TYPE}{sign}{DOWNLOADER}"
+
+
+def adopted_pods(workload: Object) -> str:
+    """The label selector of the pods of an adopted object, which carry no label of Kaiwo's; else empty."""
+    metadata = workload["metadata"]
+    uid = (metadata.get("labels") or {}).get(ADOPTED)
+    key = (metadata.get("annotations") or {}).get(POD_LABEL)
+    return f"{key}={uid}" if uid and key else ""
 
 
 async def list_pods(api: Client, workload: Object, *, download: bool = False) -> list[Object]:

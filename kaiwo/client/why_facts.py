@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.client.kinds import KAIWO_CONFIG
+from kaiwo.client.pods import adopted_pods
 from kaiwo.engine.errors import ApiError, Forbidden, NotFound
 from kaiwo.engine.resource import (
     CONFIG_MAP,
@@ -80,7 +81,7 @@ class FactReader:
         ended = status.get("status") in _TERMINAL
         kinds = self._kinds()
         lists, self.queue_objects, config, (lease, lease_read) = await asyncio.gather(
-            asyncio.gather(*(self._list(kind, label=f"{RUN_ID}={self._uid}") for kind in (*kinds, POD))),
+            asyncio.gather(*(self._made(kind) for kind in (*kinds, POD))),
             self._queue_objects([lenient_text(status.get("childUID"))]),
             self._config(ended=ended),
             self._lease(ended=ended),
@@ -236,6 +237,14 @@ class FactReader:
         selector = self._queue.owned_by(uids)
         lists = await asyncio.gather(*(self._list(kind, label=selector) for kind in lacking))
         return {kind: tuple(found or ()) for kind, found in zip(lacking, lists, strict=True)}
+
+    async def _made(self, kind: Resource) -> list[Object] | None:
+        """The workload's objects of a kind, and of an adopted one the object itself and its pods."""
+        adopted = adopted_pods(self._workload)
+        if adopted and kind in self._children:
+            return await self._list(kind, fields=f"metadata.name={self._name}")
+        own = f"{RUN_ID}={self._uid}"
+        return await self._list(kind, label=adopted if adopted and kind == POD else own)
 
     async def _list(
         self, kind: Resource, *, label: str | None = None, fields: str | None = None, everywhere: bool = False

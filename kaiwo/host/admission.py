@@ -9,27 +9,67 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from kaiwo.admission.certificate_controller import CertificateController
+from kaiwo.admission.jobs import JobRules, job_reviewers
 from kaiwo.admission.review import review
+from kaiwo.admission.reviewers import reviewers
 from kaiwo.admission.server import WebhookServer
 from kaiwo.api.conditions import Condition
 from kaiwo.host.kaiwoconfig import WEBHOOKS_SERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from kaiwo.admission.answer import Answer
     from kaiwo.admission.request import Request
+    from kaiwo.admission.reviewers import Reviewer
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.workqueue import Key
     from kaiwo.host.plugin_timeout import TimeLimit
     from kaiwo.host.settings import Settings
+    from kaiwo.plugin.registry import Plugins
+    from kaiwo.workload.model import Facts, Registry
 
 REVIEW_LIMIT: Final = 0.5
 """Seconds of computing for one review. It takes under a millisecond; a function of a plugin that hangs holds
 up the event loop for no longer than this."""
 
+ACCOUNT: Final = "kaiwo-operator"
+"""Name of the operator's service account."""
+
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 _OTHER = "other"
+
+
+def all_reviewers(
+    settings: Settings,
+    plugins: Plugins,
+    registry: Registry,
+    namespace: str,
+    *,
+    facts: Callable[[], Facts],
+    default_queue: Callable[[], str],
+    excluded: Collection[str],
+) -> dict[str, Reviewer]:
+    """Who reviews at which path, for what the settings turn on.
+
+    Args:
+        settings: identity and enforcing mode.
+        plugins: loaded plugins.
+        registry: their declarations.
+        namespace: of the operator.
+        facts: what is known of the cluster, for the namespace under review.
+        default_queue: returns the name of the default queue in force.
+        excluded: namespaces in which no Job is put under management.
+    """
+    account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    found = reviewers(plugins, registry, facts, identity=settings.identity, exempt=(account,))
+    if settings.enforce_kaiwo_on_gpu_workloads:
+        rules = JobRules(
+            registry=registry, enforcing=True, default_queue=default_queue,
+            excluded=excluded, operator=account, settings=lambda: facts().settings,
+        )  # fmt: skip
+        found |= job_reviewers(rules)
+    return found
 
 
 class Webhooks:
@@ -42,7 +82,7 @@ class Webhooks:
         namespace: str,
         *,
         limit: TimeLimit,
-        reviewers: Callable[[Callable[[], str]], Mapping[str, Callable[[Request], Answer]]],
+        reviewers: Callable[[Callable[[], str]], Mapping[str, Reviewer]],
         on_change: Callable[[], None],
     ) -> None:
         """Prepare; nothing is served before `start`.
@@ -134,7 +174,7 @@ class Webhooks:
         self._reviews.labels(label, self._result).inc()
         return answer
 
-    def _counted(self, reviewer: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+    def _counted(self, reviewer: Reviewer) -> Reviewer:
         def counted(request: Request) -> Answer:
             self._result = "error"
             answer = reviewer(request)

@@ -4,29 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import EngineError, NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.api.conditions import Truth
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
 
 _log = logging.getLogger(__name__)
+_SHOWN = 5  # sentences in a message; after an upgrade there can be dozens, all with the same remedy
+
+
+@dataclass(frozen=True, slots=True)
+class CrdReport:
+    """How the CRDs in the cluster compare with those that the loaded plugins need.
+
+    Attributes:
+        differences: one sentence each.
+        newer: what comes from a later version of Kaiwo; one sentence each.
+    """
+
+    differences: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
+
+
+def crds_current(report: CrdReport) -> tuple[Truth, str, str]:
+    """Status, reason and message of the condition ``CRDsCurrent``.
+
+    Args:
+        report: how the definitions compare.
+    """
+    if report.newer:
+        text = _some(report.newer)
+        return "False", "Newer", f"{text}; upgrade the operator, see docs/upgrade.md"
+    if report.differences:
+        return "False", "Drift", _some(report.differences)
+    return "True", "Current", ""
 
 
 class CrdCheck:
-    """Reports differences; the operator never writes CRDs."""
+    """Compares definitions; the operator never writes CRDs."""
 
     def __init__(self, client: Client, plugins: Plugins) -> None:
         self._client = client
         self._plugins = plugins
-        self._last: tuple[str, ...] = ()
+        self._last = CrdReport()
 
-    async def differences(self) -> tuple[str, ...]:
-        """Return one sentence per difference; the previous result when the definitions cannot be read."""
+    async def report(self) -> CrdReport:
+        """Compare; gives the previous result when the definitions cannot be read."""
         live: list[Object] = []
         # Rendering takes tens of milliseconds of computing, which must not hold up the event loop.
         rendered = await asyncio.to_thread(self._plugins.crds)
@@ -42,7 +74,17 @@ class CrdCheck:
         return self._last
 
 
-def _compare(live: list[Object], rendered: list[Object]) -> tuple[str, ...]:
+def _compare(live: list[Object], rendered: list[Object]) -> CrdReport:
     from kaiwo.api.crd_compat import crd_differences
+    from kaiwo.api.crd_versions import newer_definitions
 
-    return tuple(crd_differences(live, rendered))
+    return CrdReport(
+        tuple(crd_differences(live, rendered)),
+        tuple(newer_definitions(live, rendered)),
+    )
+
+
+def _some(sentences: Sequence[str]) -> str:
+    """The first sentences, and how many more there are."""
+    more = len(sentences) - _SHOWN
+    return "; ".join(sentences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")

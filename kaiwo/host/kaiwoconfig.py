@@ -24,11 +24,12 @@ from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
+from kaiwo.host.crd_check import crds_current
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
     from pydantic import BaseModel
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.host.config_history import ConfigHistory
     from kaiwo.host.config_warnings import ConfigFacts
+    from kaiwo.host.crd_check import CrdReport
     from kaiwo.plugin.registry import Plugins
 
 _log = logging.getLogger(__name__)
@@ -49,7 +51,6 @@ _CRD_CHECK = 600.0  # seconds between comparisons of the installed CRDs, which c
 _UNSERVED_RETRY = 30.0  # seconds, while the CRD itself is missing
 _HISTORY_RETRY = 60.0  # seconds until a ConfigMap that could not be read or written is tried again
 _FACTS_DELAY = 1.0  # seconds in which changes of what the values refer to are reconciled together
-_SHOWN = 5  # differences in a message; after an upgrade there can be dozens, all with the same remedy
 GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
 RECREATED = "Recreated"
@@ -160,7 +161,7 @@ class ConfigController:
         plugins: Plugins,
         *,
         now: Callable[[], datetime],
-        crd_differences: Callable[[], Awaitable[Sequence[str]]],
+        crd_report: Callable[[], Awaitable[CrdReport]],
         history: ConfigHistory,
         facts: Callable[[str], ConfigFacts],
         webhooks: Callable[[int], Condition | None] = lambda _: None,
@@ -173,7 +174,7 @@ class ConfigController:
             live: the values in force.
             plugins: whose states are reported.
             now: the time, UTC.
-            crd_differences: describes how the installed CRDs differ from those that the loaded plugins need.
+            crd_report: compares the installed CRDs with those that the loaded plugins need.
             history: keeps the last specs.
             facts: reads what the values refer to, for a name of the default queue.
             webhooks: the condition of the webhooks for a generation, None where none are served.
@@ -189,12 +190,12 @@ class ConfigController:
         self._live = live
         self._plugins = plugins
         self._now = now
-        self._crd_differences = crd_differences
+        self._read_crds = crd_report
         self._reporter = ConditionReporter(manager.event_recorder, errors=("Ready", self._types[RIGHTS]))
         self._history = history
         self._facts = facts
         self._was_there = False
-        self._differences: Sequence[str] | None = None
+        self._crds: CrdReport | None = None
         self._recreated = Gauge(
             "kaiwo_config_recreated",
             "Whether the KaiwoConfig was deleted and has defaults since, so that earlier values are lost.",
@@ -206,7 +207,7 @@ class ConfigController:
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
-        self._differences = None
+        self._crds = None
         return (Key("", event.latest.name),)
 
     def on_facts_change(self) -> None:
@@ -281,19 +282,14 @@ class ConfigController:
         return merge_conditions(_conditions(entry), [condition], self._now(), drop=self._own_conditions[1:])
 
     async def _status(self, entry: CachedObject, history_problem: str) -> Object:
-        differences = self._differences
-        if differences is None:
-            differences = self._differences = await self._crd_differences()
-        current = (
-            Condition("CRDsCurrent", "False", "Drift", _some(differences), entry.generation)
-            if differences
-            else Condition("CRDsCurrent", "True", "Current", "", entry.generation)
-        )
+        report = self._crds
+        if report is None:
+            report = self._crds = await self._read_crds()
         config = self._live.current
         facts = self._facts(config.default_cluster_queue_name)
         conditions = [
             self._ready(entry),
-            current,
+            Condition("CRDsCurrent", *crds_current(report), entry.generation),
             *self._taint_ignored(entry),
             *self._rights(entry),
             *self._recreated_condition(entry),
@@ -365,12 +361,6 @@ class ConfigController:
         if any(before.get(key) != value for key, value in status.items()):
             await self._manager.writer.patch_status(entry, status, own_conditions=self._own_conditions)
         self._reporter.report(entry, _conditions(entry), status["conditions"])
-
-
-def _some(sentences: Sequence[str]) -> str:
-    """The first sentences, and how many more there are."""
-    more = len(sentences) - _SHOWN
-    return "; ".join(sentences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _conditions(entry: CachedObject) -> list[Object]:

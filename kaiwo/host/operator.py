@@ -148,7 +148,7 @@ class Operator:
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
-            now=lambda: datetime.now(UTC), crd_differences=CrdCheck(self._client, plugins).differences,
+            now=lambda: datetime.now(UTC), crd_report=CrdCheck(self._client, plugins).report,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
             one_of_several=self._namespace if settings.watch_namespace else "",
@@ -190,15 +190,14 @@ class Operator:
 
     def _serve_webhooks(self, reader: SnapshotReader, on_change: Callable[[], None]) -> Webhooks:
         """The webhooks, imported only where they are served."""
-        from kaiwo.admission.reviewers import reviewers
-        from kaiwo.host.admission import Webhooks
-
-        account = f"system:serviceaccount:{self._namespace}:kaiwo-operator"
+        from kaiwo.host.admission import Webhooks, all_reviewers
 
         def made(namespace: Callable[[], str]) -> Mapping[str, Reviewer]:
-            return reviewers(
-                self._plugins, self._registry, lambda: reader.facts_for_new(namespace(), datetime.now(UTC)),
-                identity=self._settings.identity, exempt=(account,),
+            return all_reviewers(
+                self._settings, self._plugins, self._registry, self._namespace,
+                facts=lambda: reader.facts_for_new(namespace(), datetime.now(UTC)),
+                default_queue=lambda: self._config.current.default_cluster_queue_name,
+                excluded=(SYSTEM_NAMESPACE, self._namespace),
             )  # fmt: skip
 
         return Webhooks(
@@ -235,10 +234,8 @@ class Operator:
             if state.state == "broken":
                 origin = f" of {state.distribution}" if state.distribution else ""
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
-        if self._settings.resource_monitoring_enabled or self._settings.enforce_kaiwo_on_gpu_workloads:
-            _log.warning(
-                "resource monitoring and taking over plain Jobs are not implemented; the settings are ignored"
-            )
+        if self._settings.resource_monitoring_enabled:
+            _log.warning("resource monitoring is not implemented; the setting is ignored")
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )

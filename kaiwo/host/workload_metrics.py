@@ -34,7 +34,7 @@ _PENDING = {
     "deletion": ("PreviousRunDeleting", "ChildDeleting", "Replacing"),
     "stopped": ("ScaledToZero", "Suspended"),
     "api": ("WriteRefused",),
-    "starting": ("Creating", "Starting", "Admitted", "Waiting"),
+    "starting": ("Adopting", "Creating", "Starting", "Admitted", "Waiting"),
 }
 _CLASSES = {reason: name for name, reasons in _PENDING.items() for reason in reasons}
 _OTHER = "other"

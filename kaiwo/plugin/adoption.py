@@ -19,6 +19,8 @@ class Adoption:
             there.
         held_by: path of the field that keeps a new object from starting while it is true; empty where the
             kind has none. A queue needs it.
+        pod_label: key of the label that the kind's controller gives to its pods, with the object's uid as the
+            value. By it commands find the pods; empty where there is none.
         left_out: paths that are not part of the reference copy in the workload's spec: what the API server
             and the kind's controller filled in.
     """
@@ -26,4 +28,5 @@ class Adoption:
     pod_template: tuple[str, ...]
     pods: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
+    pod_label: str = ""
     left_out: tuple[tuple[str, ...], ...] = ()

@@ -53,6 +53,7 @@ class OperatorProcess:
         leader_election: bool = True,
         env: Mapping[str, str] | None = None,
         args: Sequence[str] = (),
+        command: Sequence[str] = (sys.executable, "-c", _START),
     ) -> None:
         """Describe the process; `start` starts it.
 
@@ -63,10 +64,11 @@ class OperatorProcess:
             leader_election: False runs without a Lease.
             env: more environment variables.
             args: more arguments.
+            command: what starts ``kaiwo``, for one that is not of this environment.
         """
         self.lines: list[str] = []
         self._env = {**os.environ, **(env or {}), "KAIWO_LEASE_NAME": lease_name}
-        self._args = [sys.executable, "-c", _START, "operator", "run", "--kubeconfig", str(kubeconfig)]
+        self._args = [*command, "operator", "run", "--kubeconfig", str(kubeconfig)]
         self._args += ["--metrics-address", "127.0.0.1:0", "--log-format", "text"]
         self._args += ["--plugins", plugins] if plugins is not None else []
         self._args += [] if leader_election else ["--no-leader-election"]

@@ -24,6 +24,7 @@ from kaiwo.workload.labels import (
     ADOPTION_MANAGER,
     MANAGED,
     MANAGED_VALUE,
+    POD_LABEL,
     REQUESTED_BY,
 )
 from kaiwo.workload.metadata import controller_of, embedded, name_problem
@@ -233,11 +234,13 @@ def workloads_for(obj: Object, backend: Backend, queue_label: str, omitted: str 
     copy = None if omitted else reference(obj, backend.adoption)
     specs: list[Object] = [{**known, backend.block: copy}] if copy is not None else []
     specs += [known, queued]
-    head = {
+    head: Object = {
         "name": metadata.get("name"),
         "namespace": metadata.get("namespace"),
         "labels": {ADOPTED: metadata.get("uid")},
     }
+    if backend.adoption is not None and backend.adoption.pod_label:
+        head["annotations"] = {POD_LABEL: backend.adoption.pod_label}
     distinct = [spec for index, spec in enumerate(specs) if spec not in specs[:index]]
     return [
         {

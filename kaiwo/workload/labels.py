@@ -23,6 +23,9 @@ REQUESTED_BY = PREFIX + "requested-by"
 ADOPTED = PREFIX + "adopted-uid"
 """Label of a workload that was made for an object which existed before: the uid of that object."""
 
+POD_LABEL = PREFIX + "pod-label"
+"""Annotation of such a workload: the label by which the pods of the object carry its uid."""
+
 ADOPTED_RECORD = ("metadata", "labels", ADOPTED)
 OWNERS = ("metadata", "ownerReferences")
 """Path of what makes a workload the owner of an adopted object; like the label it counts where

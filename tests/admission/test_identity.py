@@ -129,6 +129,12 @@ def test_the_operator_may_name_others(webhooks: Webhooks, checking: Webhooks) ->
         assert patched(both.ask(MUTATE_WORKLOADS, job(user="joe"), user="operator")) is None
 
 
+@pytest.mark.parametrize("before", [7, [], {"a": 1}, True])
+def test_an_impossible_user_of_before_is_none(webhooks: Webhooks, before: Any) -> None:
+    """What no schema takes is answered like a field that is left out."""
+    assert patched(webhooks.ask(MUTATE_WORKLOADS, job(user="boss"), job(user=before))) == USER
+
+
 def test_deletion_and_status_pass(checking: Webhooks) -> None:
     """There is nothing to name in them."""
     assert checking.ask(MUTATE_WORKLOADS, None, job(user="boss"), user="joe")["allowed"]

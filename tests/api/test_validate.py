@@ -366,3 +366,12 @@ def test_nothing_that_yaml_can_hold_crashes_validation(kind: str, spec: Any, met
     """The answer to any object is a list of sentences."""
     value = {**obj(kind), "spec": spec, "metadata": meta}
     assert all(isinstance(text, str) for text in problems(value))
+
+
+@pytest.mark.parametrize("name", [[], {}, [["a"]], 7])
+def test_a_variable_without_a_usable_name_is_a_problem_beside_downloads(name: object) -> None:
+    """A name of any type is answered, also where variables are searched for the Hub's token."""
+    storage = {"storageEnabled": True, "huggingFace": {"storageSize": "1Gi"}}
+    spec = {"env": [{"name": name, "value": "x"}], "storage": storage}
+    obj = {"apiVersion": "kaiwo.silogen.ai/v1alpha1", "kind": "KaiwoJob", "metadata": {"name": "a"}}
+    assert [problem.path for problem in validate({**obj, "spec": spec}).problems] == ["spec.env[0].name"]

@@ -395,7 +395,7 @@ def test_help_shows_the_parts_and_the_command_to_install(cli: Cli) -> None:
 
 
 def test_one_pod_of_each_program_survives_the_drain_of_a_node(cli: Cli) -> None:
-    """Two pods on different nodes, with the priority of what a cluster needs; a drain ends one at a time."""
+    """Two pods on different nodes, in different zones, with a high priority; a drain ends one at a time."""
     text = cli("manifests", "operator", "scheduler", "--plugins", "batch_job").out
     for name in ("kaiwo-operator", "kaiwo-scheduler"):
         spec = find(text, "Deployment", name)["spec"]

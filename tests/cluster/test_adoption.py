@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
+from kaiwo.client.pods import list_pods
 from kaiwo.engine.resource import EVENT, JOB, NAMESPACE, Resource
 from kaiwo.testing.operator import until
 from kaiwo.workload.labels import ADOPTED, MANAGED, REQUESTED_BY
@@ -151,6 +152,8 @@ async def test_a_labelled_job_gets_a_kaiwojob_that_mirrors_it_to_its_end(
         pods={"kaiwo-sandbox/run-time": "3s"},
     )
     running = await jobs.kaiwojob("train", has("RUNNING"))
+    [pod] = await list_pods(jobs.client, running)
+    assert owner(pod)["uid"] == before["metadata"]["uid"]  # type: ignore[index]
     done = await jobs.kaiwojob("train", has("COMPLETE"))
 
     job = await jobs.owned("train")
@@ -211,7 +214,7 @@ async def test_deleting_either_deletes_both(operator: Start, jobs: Jobs) -> None
 
 
 async def test_what_happened_while_no_operator_ran_is_caught_up_with(operator: Start, jobs: Jobs) -> None:
-    """Deleted Jobs take their KaiwoJobs along, a successor of the same name gets its own, new ones are adopted."""
+    """Deleted Jobs take their KaiwoJobs along; a successor of the same name, and new Jobs, get their own."""
     process = await operator()
     for name in ("deleted", "replaced"):
         await jobs.create(name, pods=FOREVER)
@@ -299,7 +302,7 @@ async def test_a_kaiwojob_of_a_users_with_that_name_is_not_taken_over(
 
 
 async def test_a_forged_kaiwojob_gets_nobodys_job(operator: Start, jobs: Jobs, lab: Any) -> None:
-    """The label of an adopted Job, written by a user, makes no owner: deleting the KaiwoJob deletes no Job."""
+    """The label of an adopted Job, by a user, makes no owner: deleting the KaiwoJob deletes no Job."""
     process = await operator()
     await asyncio.to_thread(process.kill)
     job = await jobs.create("mine", pods=FOREVER)

@@ -85,6 +85,7 @@ def test_setting_the_version_twice_changes_nothing() -> None:
         ),
         ("pip install 'kaiwo[all]==0.1.0'", "pip install 'kaiwo[all]==2.0.0'"),
         ("dist/kaiwo_batch_job-0.1.0-py3-none-any.whl", "dist/kaiwo_batch_job-2.0.0-py3-none-any.whl"),
+        ('LABEL org.opencontainers.image.version="0.1.0"', 'LABEL org.opencontainers.image.version="2.0.0"'),
         ("kaiwo-kueue works with Kueue 0.12.0", "kaiwo-kueue works with Kueue 0.12.0"),
     ],
 )

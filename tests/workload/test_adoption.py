@@ -27,7 +27,7 @@ from kaiwo.workload.adoption import (
     reference,
     workloads_for,
 )
-from kaiwo.workload.labels import ADOPTED, MANAGED, REQUESTED_BY
+from kaiwo.workload.labels import ADOPTED, MANAGED, POD_LABEL, REQUESTED_BY
 
 PLUGINS = plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin, kaiwo_gpu_nvidia.plugin)
 [BACKEND] = PLUGINS.backends
@@ -155,7 +155,12 @@ def test_the_workload_has_user_queue_and_a_copy_of_what_the_user_wrote() -> None
         annotations={REQUESTED_BY: "jane", "note": "b"},
     )
     first, second, third = workloads_for(live, BACKEND, QUEUE)
-    assert first["metadata"] == {"name": "train", "namespace": "team", "labels": {ADOPTED: "job-uid"}}
+    assert first["metadata"] == {
+        "name": "train",
+        "namespace": "team",
+        "labels": {ADOPTED: "job-uid"},
+        "annotations": {POD_LABEL: "batch.kubernetes.io/controller-uid"},
+    }
     copy = first["spec"]["job"]
     assert (first["spec"]["user"], first["spec"]["clusterQueue"]) == ("jane", "research")
     assert copy["metadata"] == {"labels": {QUEUE: "research", "team": "a"}, "annotations": {"note": "b"}}

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kaiwo.cli import kit
+from kaiwo.cli import cluster_installation, kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files import crd_files
+from kaiwo.cli.install_options import (
+    api_server_ports_of,
+    installation_options,
+    pod_options,
+    webhook_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.install.pod_options import PodOptions
     from kaiwo.install.render import InstallOptions, Part
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
-    from kaiwo.install.webhooks import Identity, WebhookOptions
+    from kaiwo.install.webhooks import Identity
     from kaiwo.plugin.registry import Plugins
 
 PARTS = ("all", "crds", "rbac", "operator", "scheduler")
@@ -39,10 +43,6 @@ _UNINSTALL_NOTE = """\
 # What kaiwo uninstall deletes of this installation, in this order. It also removes the queues, labels and
 # taints that Kaiwo wrote, and the CRDs with all their objects: kaiwo uninstall --dry-run shows these.
 """
-
-_LONGEST_NAME = 253  # characters of an object's name
-
-_IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
 
 @click.command()
@@ -183,11 +183,56 @@ def manifests(
     A field that was once installed must stay, or the API server drops its values from live objects: on an
     upgrade, or with other plugins than before, give --from-cluster or --previous.
     """
+    from kaiwo.install.render import PARTS as RENDERED
     from kaiwo.install.render import REPLICAS
 
     if UNINSTALL in parts and len(set(parts)) > 1:
         raise Failure("the part uninstall is printed alone", "kaiwo manifests uninstall", code=USAGE)
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
+    _require_use(chosen, previous, from_cluster=from_cluster)
+    installation = replace(
+        installation_options(namespace or kit.settings().namespace, watch_namespaces, image, scheduler_image),
+        replicas=replicas or REPLICAS,
+        restrict_namespace=pod_security,
+        restricted=restricted,
+        pods=pod_options(priority_class, pull_secrets),
+        network_policy=network_policy,
+        api_server_ports=api_server_ports_of(network_policy, api_server_ports),
+        webhooks=webhook_options(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
+    )
+    if UNINSTALL in parts:
+        _print_uninstall(_plugins(names), installation)
+        return
+    before: Sequence[Object] = crd_files.read_crds(previous) if previous else ()
+    config = crd_files.read_kaiwo_config(kaiwoconfig) if kaiwoconfig else None
+    found = cluster_installation.read_installation(installation.namespace) if from_cluster else None
+    if found:
+        before = found.crds if "crds" in chosen else ()
+        config = config or found.config
+        if "scheduler" in chosen:
+            cluster_installation.warn_of_version(installation.scheduler_image, found.version)
+    installation = replace(installation, plugin_settings=_plugin_settings(config))
+    loaded = _plugins(names)
+    crds = loaded.crds(before) if "crds" in chosen else []
+    cluster_installation.require_not_newer(before, crds)
+    rest = _render([part for part in PARTS if part in chosen], loaded, installation)
+    if found:
+        cluster_installation.warn_of_left_out(found, loaded)
+        if chosen >= set(RENDERED):
+            cluster_installation.warn_of_leftovers(found, [manifest.obj for manifest in rest])
+    match kit.settings().output:
+        case None | "yaml":
+            _print(crds, rest)
+        case _:
+            kit.emit([*crds, *(manifest.obj for manifest in rest)], _COLUMNS)
+
+
+def _require_use(chosen: set[str], previous: str | None, *, from_cluster: bool) -> None:
+    """Options that change nothing are mistakes.
+
+    Raises:
+        Failure: --previous or --from-cluster has no use here.
+    """
     if previous and from_cluster:
         raise Failure("--previous and --from-cluster exclude each other", "give one of them", code=USAGE)
     if previous and "crds" not in chosen:
@@ -196,77 +241,6 @@ def manifests(
         raise Failure(
             "--from-cluster changes nothing of the part operator", "leave --from-cluster out", code=USAGE
         )
-    installation = replace(
-        _installation(namespace or kit.settings().namespace, watch_namespaces, image, scheduler_image),
-        replicas=replicas or REPLICAS,
-        restrict_namespace=pod_security,
-        restricted=restricted,
-        webhooks=_webhooks(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
-        pods=_pods(priority_class, pull_secrets),
-        network_policy=network_policy,
-        api_server_ports=_api_server_ports(network_policy, api_server_ports),
-    )
-    if UNINSTALL in parts:
-        _print_uninstall(_plugins(names), installation)
-        return
-    before: Sequence[Object] = crd_files.read_crds(previous) if previous else ()
-    config = crd_files.read_kaiwo_config(kaiwoconfig) if kaiwoconfig else None
-    if from_cluster:
-        found = _read_cluster()
-        before = found.crds if "crds" in chosen else ()
-        config = config or found.config
-        if "scheduler" in chosen:
-            _warn_of_version(installation.scheduler_image, found.version)
-    installation = replace(installation, plugin_settings=_plugin_settings(config))
-    loaded = _plugins(names)
-    crds = loaded.crds(before) if "crds" in chosen else []
-    rest = _render([part for part in PARTS if part in chosen], loaded, installation)
-    match kit.settings().output:
-        case None | "yaml":
-            _print(crds, rest)
-        case _:
-            kit.emit([*crds, *(manifest.obj for manifest in rest)], _COLUMNS)
-
-
-@dataclass(frozen=True, slots=True)
-class _ClusterState:
-    """What of a cluster decides what is rendered for it.
-
-    Attributes:
-        crds: all CRDs.
-        config: the KaiwoConfig, None where there is none.
-        version: of the API server.
-    """
-
-    crds: Sequence[Object]
-    config: Object | None
-    version: str
-
-
-def _read_cluster() -> _ClusterState:
-    from kaiwo.api.config_names import SINGLETON
-    from kaiwo.api.crds import KAIWO_CONFIG
-    from kaiwo.engine.errors import NotFound
-    from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
-
-    with kit.cluster() as cluster:
-        try:
-            config: Object | None = cluster.get(KAIWO_CONFIG, None, SINGLETON)
-        except NotFound:
-            config = None
-        return _ClusterState(
-            cluster.list(CUSTOM_RESOURCE_DEFINITION),
-            config,
-            str(cluster.get_json("/version").get("gitVersion", "")),
-        )
-
-
-def _warn_of_version(image: str, server: str) -> None:
-    from kaiwo.install.scheduler import version_problem
-
-    if problem := version_problem(image, server):
-        kit.say(f"warning: {problem}")
-        kit.say("hint: name another image with --scheduler-image")
 
 
 def _plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:
@@ -275,99 +249,6 @@ def _plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:
 
     sections = lenient_map(lenient_map((config or {}).get("spec")).get("plugins"))
     return {name: lenient_map(section) for name, section in sections.items()}
-
-
-def _installation(
-    namespace: str | None, watch_namespaces: Sequence[str], image: str | None, scheduler_image: str | None
-) -> InstallOptions:
-    from kaiwo.api.name_rules import PLAIN
-    from kaiwo.host.settings import MOST_NAMESPACES
-    from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
-    from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
-    from kaiwo.install.write_policy import SYSTEM_NAMESPACE
-
-    watched = sorted({name for part in watch_namespaces for name in part.replace(" ", "").split(",") if name})
-    for option, name in (("--namespace", namespace), *(("--watch-namespace", name) for name in watched)):
-        if name and (problem := PLAIN.problem(name)):
-            raise Failure(f"{option}: {problem}", "give the name of a namespace", code=USAGE)
-    if len(watched) > MOST_NAMESPACES:
-        raise Failure(
-            f"--watch-namespace: at most {MOST_NAMESPACES} namespaces can be watched one by one, got "
-            f"{len(watched)}",
-            "leave the option out to watch all",
-            code=USAGE,
-        )
-    own = namespace or DEFAULT_NAMESPACE
-    if reserved := sorted({SYSTEM_NAMESPACE, own}.intersection(watched)):
-        raise Failure(
-            f"--watch-namespace: the operator writes nothing to {reserved[0]}",
-            "name the namespaces in which users work",
-            code=USAGE,
-        )
-    for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
-        if value is not None and not _IMAGE.fullmatch(value):
-            raise Failure(
-                f"{option}: expected the name of an image, got {value!r}",
-                "write for example registry.example.com/kaiwo/operator:1.0",
-                code=USAGE,
-            )
-    return InstallOptions(
-        own,
-        image or OPERATOR_IMAGE,
-        scheduler_image or SCHEDULER_IMAGE,
-        tuple(watched),
-    )
-
-
-def _webhooks(
-    on: bool,
-    enforce: bool,
-    identity: Identity | None,
-    certificates: str | None,
-) -> WebhookOptions | None:
-    """What the webhooks do; None for none."""
-    from kaiwo.api.name_rules import NameRule
-    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
-    from kaiwo.install.webhooks import WebhookOptions
-
-    given = {
-        "--enforce-gpu-workloads": enforce,
-        "--identity": identity not in (None, "off"),
-        "--webhook-certificates": certificates is not None,
-    }
-    if not on:
-        for option, used in given.items():
-            if used:
-                raise Failure(f"{option} needs --webhooks", "add --webhooks", code=USAGE)
-        return None
-    rule = NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN])
-    if certificates is not None and (problem := rule.problem(certificates)):
-        raise Failure(f"--webhook-certificates: {problem}", "give the name of a Secret", code=USAGE)
-    return WebhookOptions(enforce, identity or "off", certificates or "")
-
-
-def _pods(priority_class: str | None, pull_secrets: tuple[str, ...]) -> PodOptions:
-    """Options of the pods; names are those of Kubernetes objects."""
-    from kaiwo.api.name_rules import NameRule
-    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
-    from kaiwo.install.deployment import PRIORITY_CLASS
-    from kaiwo.install.pod_options import PodOptions
-
-    rule = NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN])
-    named = [("--image-pull-secret", name) for name in pull_secrets]
-    named += [("--priority-class", priority_class)] if priority_class else []
-    for option, name in named:
-        if problem := rule.problem(name):
-            raise Failure(f"{option}: {problem}", "give the name of an object", code=USAGE)
-    return PodOptions(PRIORITY_CLASS if priority_class is None else priority_class, pull_secrets)
-
-
-def _api_server_ports(network_policy: bool, ports: tuple[int, ...]) -> tuple[int, ...]:
-    from kaiwo.install.network_policy import API_SERVER_PORTS
-
-    if ports and not network_policy:
-        raise Failure("--api-server-port needs --network-policy", "add --network-policy", code=USAGE)
-    return tuple(dict.fromkeys(ports)) or API_SERVER_PORTS
 
 
 def _plugins(names: str | None) -> Plugins:

@@ -15,6 +15,7 @@ from kaiwo.client import user_config
 from kaiwo.client.kinds import WORKLOADS
 from kaiwo.client.list_watch import ListScope, ListWatch
 from kaiwo.client.lookup import find_one
+from kaiwo.client.pods import adopted_pods
 from kaiwo.engine.resource import POD
 from kaiwo.workload.labels import RUN_ID
 
@@ -126,7 +127,8 @@ class _Watched:
         self._began = time.monotonic()
         metadata = workload["metadata"]
         own = ListScope(kind, metadata["namespace"], metadata["name"])
-        pods = ListScope(POD, metadata["namespace"], labels=f"{RUN_ID}={metadata['uid']}")
+        selector = adopted_pods(workload) or f"{RUN_ID}={metadata['uid']}"
+        pods = ListScope(POD, metadata["namespace"], labels=selector)
         try:
             self._open([own, pods])
         except Forbidden:

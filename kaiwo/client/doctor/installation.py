@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.config_names import SINGLETON, WATCH_VARIABLE, watched_namespaces
 from kaiwo.api.crd_compat import crd_differences
+from kaiwo.api.crd_versions import newer_definitions
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.client.doctor.result import failed, not_allowed, ok, some, unknown, warning
 from kaiwo.engine.errors import Forbidden, NotFound
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
 
 APPLY_CRDS = "as an administrator: kaiwo manifests crds --from-cluster | kubectl apply --server-side -f -"
+UPGRADE_HERE = "install that version of kaiwo and its plugins here, and upgrade the operator: docs/upgrade.md"
 INSTALL = "as an administrator: kaiwo manifests | kubectl apply --server-side -f -"
 
 _RENDER = "as an administrator: kaiwo manifests rbac operator --watch-namespace NAMES"
@@ -92,6 +94,8 @@ def judge_crds(live: list[Object], rendered: list[Object]) -> list[DoctorCheck]:
     if foreign:
         text = f"made by another program: {', '.join(foreign)}"
         return [failed("crds", text, f"{APPLY_CRDS}; read docs/install.md first")]
+    if newer := newer_definitions(live, rendered):
+        return [warning("crds", some(newer), UPGRADE_HERE)]
     differences = crd_differences(live, rendered)
     if differences:
         text = f"{len(differences)} differences from this version and its plugins: {some(differences)}"

@@ -54,7 +54,9 @@ _CODES: Mapping[str, tuple[str, ...]] = {
     _CLAIMS: ("VolumePending", "VolumeMissing", "VolumeNotBound"),
     _SECRETS: ("CreateContainerConfigError", "FailedMount"),
     _QUOTAS: ("FailedCreate",),
-    _EVENTS: ("NoPods", "ProgressDeadlineExceeded", "WrapperFailed", "WrapperReset", "ReplicaFailure"),
+    _EVENTS: (
+        "NoPods", "ProgressDeadlineExceeded", "WrapperFailed", "WrapperReset", "ReplicaFailure", "NotAdopted",
+    ),
     _CONFIG: ("ConfigInvalid",),
     "kubectl get priorityclasses": ("PriorityClassNotFound",),
 }  # fmt: skip

@@ -55,11 +55,10 @@ def conditions(case: PlanContext) -> tuple[Condition, Condition]:
     copy = f"spec.{block} is a copy of it"
     if is_blank(workload.blocks.get(block)):
         copy = f"spec.{block} has no copy of it, which is too large or not allowed in a {workload.kind}"
-    adopted = Condition(
-        CONDITION, "True", CONDITION, f"{what} was adopted and runs as written; {copy}", generation
-    )
+    text = f"{what} was adopted and runs as written; {copy}"
+    adopted = Condition("Adopted", "True", "Adopted", text, generation)
     if workload.generation <= 1:
-        return adopted, Condition("SpecApplied", "True", CONDITION, "", generation)
+        return adopted, Condition("SpecApplied", "True", "Adopted", "", generation)
     text = (
         f"spec was changed; changes are not applied to an adopted {child}. Edit the {child} itself, or "
         f"delete the {workload.kind} and submit one of your own"

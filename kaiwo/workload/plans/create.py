@@ -41,14 +41,7 @@ def make(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None) -
     """Render the child, with ownership and the record on it, and its secondary resources."""
     if case.registry.contributions:
         resolved = with_settings(case, resolved)
-    inp = RenderInput(
-        workload=case.workload,
-        resolved=resolved,
-        queue=queue,
-        contributions=case.registry.contributions,
-        settings=case.facts.settings.get(case.backend.name),
-    )
-    rendered = plugin_calls.rendered(case.backend, inp)
+    rendered = render(case, resolved, queue)
     child = with_record(
         {**rendered.child, "metadata": owned(rendered.child["metadata"], case.workload)},
         case.workload,
@@ -62,6 +55,18 @@ def make(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None) -
         kind: secondary_resources.with_hash(obj, case.workload) for kind, obj in rendered.secondary.items()
     }
     return replace(rendered, child=child, secondary=secondary)
+
+
+def render(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None) -> Rendered:
+    """The child as the backend renders it."""
+    inp = RenderInput(
+        workload=case.workload,
+        resolved=resolved,
+        queue=queue,
+        contributions=case.registry.contributions,
+        settings=case.facts.settings.get(case.backend.name),
+    )
+    return plugin_calls.rendered(case.backend, inp)
 
 
 def _contributors(rendered: Rendered) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ ADOPTION = Adoption(
     pod_template=("spec", "template"),
     pods=("spec", "parallelism"),
     held_by=("spec", "suspend"),
+    pod_label="batch.kubernetes.io/controller-uid",
     left_out=(
         ("spec", "selector"),
         ("spec", "suspend"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.controller import Watch
+from kaiwo.workload.labels import ADOPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,9 @@ class Demand:
         pair: tuple[str, str] | None = None
         if event.new is not None and event.new.part("status", "status") not in TERMINAL:
             queue = event.new.part("spec", "clusterQueue")
-            pair = (entry.namespace, queue if isinstance(queue, str) else "")
+            # An adopted object is in the queue that it names itself, and in no default one.
+            if queue or ADOPTED not in entry.labels:
+                pair = (entry.namespace, queue if isinstance(queue, str) else "")
         before = self._pair_of.get(entry.uid)
         if pair == before:
             return

@@ -9,6 +9,7 @@ import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.store import Cache, CacheEvent
+from kaiwo.workload.labels import ADOPTED
 from kaiwo_kueue.demand import Demand
 
 if TYPE_CHECKING:
@@ -37,22 +38,30 @@ def see(demand: Demand, handlers: list[Callable[[CacheEvent], None]]) -> Callabl
     """Let the cache report a workload: ``see("a", queue="q")``; without a status word it has not ended."""
     del demand
 
-    def report(name: str, *, queue: str | None = None, word: str = "", deleted: bool = False) -> None:
-        entry = cached(name, queue, word)
+    def report(
+        name: str, *, queue: str | None = None, word: str = "", deleted: bool = False, **labels: str
+    ) -> None:
+        entry = cached(name, queue, word, labels)
         type_ = "DELETED" if deleted else "MODIFIED"
         handlers[0](CacheEvent(cast("Any", type_), KAIWO_JOB, entry, None if deleted else entry))
 
     return report
 
 
-def cached(name: str, queue: str | None, word: str) -> CachedObject:
+def cached(name: str, queue: str | None, word: str, labels: dict[str, str]) -> CachedObject:
     """A KaiwoJob of the namespace "team" in a cache."""
     cache = Cache()
     cache.register(KAIWO_JOB).replace([], "1")
     obj: dict[str, Any] = {
         "apiVersion": KAIWO_JOB.api_version,
         "kind": "KaiwoJob",
-        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "resourceVersion": "2"},
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "resourceVersion": "2",
+            "labels": labels,
+        },
         "spec": {} if queue is None else {"clusterQueue": queue},
         "status": {"status": word},
     }
@@ -82,6 +91,14 @@ def test_without_a_name_it_is_the_default_queue(demand: Demand, see: Callable[..
     see("a")
     assert demand.pairs("main") == {("team", "main")}
     assert demand.pairs("renamed") == {("team", "renamed")}
+
+
+def test_an_adopted_object_is_in_no_default_queue(demand: Demand, see: Callable[..., None]) -> None:
+    """Only the queue that it names itself is wanted for it."""
+    see("a", **{ADOPTED: "uid-of-a-job"})
+    assert demand.pairs("main") == frozenset()
+    see("b", queue="q", **{ADOPTED: "uid-of-b-job"})
+    assert demand.pairs("main") == {("team", "q")}
 
 
 def test_listeners_are_called_when_a_queue_is_named_for_the_first_time(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import tarfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PARTS = ("crds", "rbac", "operator", "scheduler")
-CHART_LABELS = {"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "kaiwo-0.1.0"}
+CHART_LABELS = {"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": f"kaiwo-{version('kaiwo')}"}
 ALL = plugin_names()
 
 
@@ -38,7 +39,7 @@ class Choices:
     """What an administrator chooses, for both ways of installing."""
 
     plugins: tuple[str, ...] = ALL
-    parts: tuple[str, ...] = PARTS
+    parts: tuple[str, ...] = PARTS[1:]
     namespace: str = "ml-system"
     image: str = "registry.example.com/kaiwo:1"
     scheduler_image: str = "registry.example.com:5000/kube-scheduler@sha256:0123"
@@ -49,6 +50,10 @@ class Choices:
     ports: tuple[int, ...] = ()
     priority_class: str = "system-cluster-critical"
     pull_secrets: tuple[str, ...] = ()
+    webhooks: bool = False
+    enforce: bool = False
+    identity: str = "off"
+    certificates: str = ""
 
     def values(self) -> Object:
         """The values of the chart."""
@@ -61,6 +66,12 @@ class Choices:
             "restrict": list(self.restrict),
             "kaiwoConfig": {"plugins": self.settings} if self.settings else {},
             "networkPolicy": {"enabled": True, "apiServerPorts": list(self.ports)} if self.ports else {},
+            "webhooks": {
+                "enabled": self.webhooks,
+                "enforceGpuWorkloads": self.enforce,
+                "certificateSecret": self.certificates,
+            },
+            "identity": self.identity,
             "priorityClassName": self.priority_class,
             "imagePullSecrets": list(self.pull_secrets),
             **{part: {"enabled": part in self.parts} for part in PARTS},
@@ -76,6 +87,10 @@ class Choices:
             found += ["--restrict", name]
         for name in self.pull_secrets:
             found += ["--image-pull-secret", name]
+        found += ["--identity", self.identity]
+        found += ["--webhook-certificates", self.certificates] if self.certificates else []
+        found += ["--enforce-gpu-workloads"] if self.enforce else []
+        found += ["--webhooks"] if self.webhooks else []
         for port in self.ports:
             found += ["--api-server-port", str(port)]
         found += ["--priority-class", self.priority_class, *(["--network-policy"] if self.ports else [])]
@@ -109,7 +124,7 @@ def comparable(obj: Object) -> Object:
         labels.pop(name, None)
     if kept["kind"] == "CustomResourceDefinition":
         kept["metadata"].pop("labels", None)
-        kept["metadata"].pop("annotations", None)
+        kept["metadata"]["annotations"].pop("helm.sh/resource-policy", None)
     if "rules" in kept:
         kept["rules"] = sorted(rights(kept))
     return kept
@@ -160,10 +175,9 @@ def same(cli: Cli, helm: Path, tmp_path: Path) -> Callable[[Choices], dict[tuple
 
 
 TABLE = {
-    "all plugins": Choices(),
+    "everything": Choices(parts=PARTS),
     "no plugin": Choices(plugins=()),
     **{f"only {name}": Choices(plugins=(name,)) for name in ALL},
-    **{f"all but {name}": Choices(plugins=tuple(one for one in ALL if one != name)) for name in ALL},
     **{f"part {part}": Choices(parts=(part,)) for part in PARTS},
     "plugins in another order": Choices(plugins=("kueue", "batch_job")),
     "one watched namespace": Choices(watch=("team",)),
@@ -173,6 +187,15 @@ TABLE = {
     "a namespace that looks like a number": Choices(namespace="123", parts=("rbac", "operator")),
     "one pod": Choices(replicas=1),
     "network policies": Choices(ports=(443, 16443)),
+    "webhooks": Choices(webhooks=True),
+    "webhooks in watched namespaces": Choices(webhooks=True, enforce=True, watch=("b", "a")),
+    "webhooks with all choices": Choices(
+        webhooks=True, enforce=True, identity="set", certificates="given.example", ports=(443,)
+    ),
+    **{
+        f"webhooks of {plugins}": Choices(webhooks=True, enforce=True, identity="check", plugins=plugins)
+        for plugins in ((), ("gpu_amd",), ("gpu_nvidia",), ("kueue", "batch_job"))
+    },
     "pull secrets": Choices(pull_secrets=("one", "other.example")),
     "no priority class": Choices(priority_class=""),
     "another priority class": Choices(priority_class="high"),
@@ -185,8 +208,19 @@ def test_both_ways_install_the_same(same: Callable[[Choices], Any], choices: Cho
     assert same(choices) or not choices.parts
 
 
-@settings(max_examples=25)
+WEBHOOKS = st.fixed_dictionaries(
+    {
+        "webhooks": st.just(True),  # noqa: FBT003
+        "enforce": st.booleans(),
+        "identity": st.sampled_from(["off", "set", "check"]),
+        "certificates": st.sampled_from(["", "given"]),
+    }
+)
+
+
+@settings(max_examples=20)
 @given(
+    webhooks=st.just({}) | WEBHOOKS,
     choices=st.builds(
         Choices,
         plugins=st.sets(st.sampled_from(ALL)).map(lambda names: tuple(sorted(names))),
@@ -201,13 +235,13 @@ def test_both_ways_install_the_same(same: Callable[[Choices], Any], choices: Cho
         ports=st.sets(st.sampled_from([443, 6443])).map(lambda ports: tuple(sorted(ports))),
         priority_class=st.sampled_from(["", "high"]),
         pull_secrets=st.sets(st.sampled_from(["one", "other"])).map(lambda names: tuple(sorted(names))),
-    )
+    ),
 )
 def test_both_ways_install_the_same_for_random_choices(
-    same: Callable[[Choices], Any], choices: Choices
+    same: Callable[[Choices], Any], choices: Choices, webhooks: dict[str, Any]
 ) -> None:
     """Conditions in the templates hold for choices that nobody listed."""
-    same(choices)
+    same(replace(choices, **webhooks))
 
 
 @pytest.mark.parametrize(
@@ -221,6 +255,13 @@ def test_both_ways_install_the_same_for_random_choices(
         ("watchNamespaces={team,kube-system}", "/watchNamespaces/1"),
         ("watchNamespaces={team,default}", "the operator writes nothing to its own namespace"),
         ("restrict={queue}", "/restrict/0"),
+        ("identity=other", "/identity"),
+        ("imagePullSecrets={Registry}", "/imagePullSecrets/0"),
+        ("priorityClassName=High_1", "/priorityClassName"),
+        ("webhooks.certificateSecret=-", "/webhooks/certificateSecret"),
+        ("identity=set", "identity needs webhooks.enabled: true"),
+        ("webhooks.enforceGpuWorkloads=true", "webhooks.enforceGpuWorkloads needs webhooks.enabled: true"),
+        ("webhooks.certificateSecret=a", "webhooks.certificateSecret needs webhooks.enabled: true"),
         ("networkPolicy.apiServerPorts={https}", "/networkPolicy/apiServerPorts/0"),
         ("crds.enabled=maybe", "/crds/enabled"),
         ("operator.resource=1", "'resource' not allowed"),
@@ -284,7 +325,7 @@ def test_the_package_is_reproducible(helm: Path, tmp_path: Path) -> None:
         command = [helm, "package", CHART, "--destination", tmp_path / name]
         subprocess.run(command, capture_output=True, check=True)
         (archive,) = (tmp_path / name).glob("*.tgz")
-        assert archive.name == "kaiwo-0.1.0.tgz"
+        assert archive.name == f"kaiwo-{version('kaiwo')}.tgz"
         with tarfile.open(archive) as opened:
             members.append([(m.name, m.mode, opened.extractfile(m).read()) for m in opened])  # type: ignore[union-attr]  # files only
     assert members[0] == members[1]

@@ -24,6 +24,7 @@ from kaiwo.install.write_policy import write_policy
 from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.testing.admission import answer_to
+from kaiwo.testing.fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -174,7 +175,7 @@ class Webhooks:
         if obj not in self.objects:
             self.objects.append(obj)
 
-    def register(self, *, fail: bool = False, only: str = "workloads.validate", url: str = "") -> None:
+    def register(self, *, fail: bool = False, only: str = "workloads.", url: str = "") -> None:
         """Install Secret and configurations; the API server calls the Service on loopback.
 
         Args:
@@ -276,8 +277,22 @@ async def hooks(control_plane: Any, crds: None, namespace: str) -> AsyncIterator
         finally:
             for replica in made.replicas:
                 await replica.close()
-            made.remove()
+            await asyncio.to_thread(made.remove)
             control_plane.delete_namespace(made.namespace)
+
+
+@pytest.fixture
+async def account(control_plane: Any, hooks: Webhooks) -> AsyncIterator[FaultProxy]:
+    """A proxy that sends every request as the operator's service account, with the rendered rights."""
+    hooks.grant()
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{hooks.namespace}/serviceaccounts/kaiwo-operator/token"
+    token = control_plane.api.create(path, request)["status"]["token"]
+    connection = credentials.static(
+        control_plane.url, token=token, ca_file=control_plane.ca_file, namespace=hooks.namespace
+    )
+    async with FaultProxy(connection) as proxy:
+        yield proxy
 
 
 @pytest.fixture(autouse=True)

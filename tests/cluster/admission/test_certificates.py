@@ -17,13 +17,12 @@ from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import SECRET as SECRETS
-from kaiwo.testing.fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from kaiwo.engine.resource import Object
+    from kaiwo.testing.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster
 
@@ -237,20 +236,6 @@ def write(folder: Path, given: Certificates) -> None:
     """Write the files of a certificate folder."""
     for name, value in given.files().items():
         (folder / name).write_bytes(value)
-
-
-@pytest.fixture
-async def account(control_plane: Any, hooks: Any) -> AsyncIterator[FaultProxy]:
-    """A proxy that sends every request as the operator's service account."""
-    hooks.grant()
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/{hooks.namespace}/serviceaccounts/kaiwo-operator/token"
-    token = control_plane.api.create(path, request)["status"]["token"]
-    connection = credentials.static(
-        control_plane.url, token=token, ca_file=control_plane.ca_file, namespace=hooks.namespace
-    )
-    async with FaultProxy(connection) as proxy:
-        yield proxy
 
 
 async def test_the_rendered_rights_suffice_and_no_others_are_used(

@@ -61,12 +61,15 @@ class Version:
 
     def kaiwo(self, *args: str, kubeconfig: Path) -> str:
         """Run its command line; what it prints."""
+        return self.python(_MAIN, *args, KUBECONFIG=str(kubeconfig))
+
+    def python(self, code: str, *args: str, **env: str) -> str:
+        """Run a program with its code; what it prints."""
         done = subprocess.run(
-            [sys.executable, "-c", _MAIN, *args],
-            env={**os.environ, **self.env, "KUBECONFIG": str(kubeconfig)},
-            capture_output=True, text=True, check=False,
+            [sys.executable, "-c", code, *args],
+            env={**os.environ, **self.env, **env}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, f"kaiwo {' '.join(args)} of {self.name}: {done.stderr}"
+        assert done.returncode == 0, f"{args} of {self.name}: {done.stderr}"
         return done.stdout
 
 
@@ -118,7 +121,10 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Version:
         ],
         check=True,
     )
-    return Version(f"commit {commit[:12]}", {"PYTHONPATH": str(installed)})
+    # Without PYTHONSAFEPATH the working directory, which may be this version's, comes first.
+    version = Version(f"commit {commit[:12]}", {"PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"})
+    assert version.python("import kaiwo; print(kaiwo.__path__[0])").strip() == str(installed / "kaiwo")
+    return version
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ as in any cluster. It listens on the link to the node only.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import sys
@@ -14,7 +13,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from kaiwo_sandbox.real_node.images.store import MANIFEST, MANIFEST_TYPE
+from kaiwo_sandbox.real_node.images import store
 
 _MANIFEST = re.compile(r"/v2/(?P<name>[a-z0-9][a-z0-9/._-]*)/manifests/(?P<reference>[A-Za-z0-9_.:-]+)")
 _BLOB = re.compile(r"/v2/(?P<name>[a-z0-9][a-z0-9/._-]*)/blobs/sha256:(?P<digest>[0-9a-f]{64})")
@@ -37,21 +36,22 @@ def _tags(root: Path, name: str) -> list[Path]:
     return [each for each in repository.iterdir() if each.is_symlink()] if repository.is_dir() else []
 
 
-def find_manifest(root: Path, name: str, reference: str) -> bytes | None:
-    """The manifest of a tag or a digest."""
+def find_manifest(root: Path, name: str, reference: str) -> tuple[str, bytes] | None:
+    """The manifest of a tag or a digest, after its digest."""
     for tag in _tags(root, name):
-        manifest = tag / MANIFEST
-        if not manifest.is_file():
+        if not (tag / "index.json").is_file():
             continue
-        content = manifest.read_bytes()
-        if reference in {tag.name, _DIGEST + hashlib.sha256(content).hexdigest()}:
-            return content
+        digest = store.digest(tag)
+        if reference in {tag.name, digest}:
+            return digest, store.blob(tag, digest).read_bytes()
     return None
 
 
 def find_blob(root: Path, name: str, digest: str) -> Path | None:
     """The file of a layer or a configuration."""
-    return next((blob for tag in _tags(root, name) if (blob := tag / "blobs" / digest).is_file()), None)
+    return next(
+        (blob for tag in _tags(root, name) if (blob := store.blob(tag, _DIGEST + digest)).is_file()), None
+    )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -73,16 +73,18 @@ class _Handler(BaseHTTPRequestHandler):
             if body:
                 self.wfile.write(b"{}")
         elif (match := _MANIFEST.fullmatch(path)) and (
-            manifest := find_manifest(self.root, match["name"], match["reference"])
+            found := find_manifest(self.root, match["name"], match["reference"])
         ):
-            digest = hashlib.sha256(manifest).hexdigest()
-            self._head(HTTPStatus.OK, len(manifest), MANIFEST_TYPE, digest)
+            digest, manifest = found
+            self._head(HTTPStatus.OK, len(manifest), store.MANIFEST_TYPE, digest)
             if body:
                 self.wfile.write(manifest)
         elif (match := _BLOB.fullmatch(path)) and (
             blob := find_blob(self.root, match["name"], match["digest"])
         ):
-            self._head(HTTPStatus.OK, blob.stat().st_size, "application/octet-stream", match["digest"])
+            self._head(
+                HTTPStatus.OK, blob.stat().st_size, "application/octet-stream", _DIGEST + match["digest"]
+            )
             if body:
                 with blob.open("rb") as content:
                     shutil.copyfileobj(content, self.wfile, 1 << 20)
@@ -94,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(length))
         if digest:
-            self.send_header("Docker-Content-Digest", f"{_DIGEST}{digest}")
+            self.send_header("Docker-Content-Digest", digest)
         self.end_headers()
 
 

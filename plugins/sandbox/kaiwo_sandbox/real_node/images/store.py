@@ -1,4 +1,4 @@
-"""Images on disk: one directory per image in the cache, with its manifest and its blobs."""
+"""Images on disk: one OCI image layout per image in the cache."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from kaiwo_sandbox.real_node.images.layers import Tree
 
-FORMAT = "1"
+FORMAT = "2"
 """Raise it when the same files make another image."""
 
-MANIFEST = "manifest.json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
+_INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 _CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 _LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -40,7 +40,8 @@ class Image:
         trees: the files of each layer, the lowest first.
         entrypoint: the command, before `arguments`.
         arguments: default arguments.
-        environment: environment variables besides PATH.
+        environment: environment variables; PATH has a default.
+        labels: what the image says of itself.
         user: user and group, empty for root.
         directory: the working directory.
     """
@@ -50,6 +51,7 @@ class Image:
     entrypoint: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     user: str = ""
     directory: str = "/"
 
@@ -67,7 +69,7 @@ def ensure(image: Image) -> Path:
             root.mkdir(exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="new-", dir=root) as temporary:
                 fresh = Path(temporary, "image")
-                _write(image, configuration, fresh)
+                write(image, fresh)
                 fresh.rename(target)
             for older in root.glob(f"{stem}-*"):
                 if older != target:
@@ -77,7 +79,13 @@ def ensure(image: Image) -> Path:
 
 def digest(directory: Path) -> str:
     """The digest of the image in this directory, which is that of its manifest."""
-    return f"sha256:{hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()}"
+    index = json.loads((directory / "index.json").read_bytes())
+    return str(index["manifests"][0]["digest"])
+
+
+def blob(directory: Path, digest: str) -> Path:
+    """The file with this digest in the directory of an image."""
+    return directory / "blobs" / digest.replace(":", "/")
 
 
 def _configuration(image: Image) -> dict[str, Any]:
@@ -92,11 +100,14 @@ def _configuration(image: Image) -> dict[str, Any]:
         config["Cmd"] = list(image.arguments)
     if image.user:
         config["User"] = image.user
+    if image.labels:
+        config["Labels"] = dict(image.labels)
     return config
 
 
-def _write(image: Image, configuration: dict[str, Any], target: Path) -> None:
-    blobs = target / "blobs"
+def write(image: Image, target: Path) -> str:
+    """Write the image as an OCI image layout into a new directory; its digest."""
+    blobs = target / "blobs" / "sha256"
     blobs.mkdir(parents=True)
     digests = []
     descriptors = []
@@ -106,21 +117,32 @@ def _write(image: Image, configuration: dict[str, Any], target: Path) -> None:
         temporary.rename(blobs / content)
         digests.append(f"sha256:{content}")
         descriptors.append({"mediaType": _LAYER_TYPE, "digest": f"sha256:{content}", "size": size})
-    config = json.dumps(
-        {
-            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
-            "os": "linux",
-            "created": "1970-01-01T00:00:00Z",
-            "config": configuration,
-            "rootfs": {"type": "layers", "diff_ids": digests},
-        }
-    ).encode()
-    config_digest = hashlib.sha256(config).hexdigest()
-    (blobs / config_digest).write_bytes(config)
+    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    config = {
+        "architecture": architecture,
+        "os": "linux",
+        "created": "1970-01-01T00:00:00Z",
+        "config": _configuration(image),
+        "rootfs": {"type": "layers", "diff_ids": digests},
+    }
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST_TYPE,
-        "config": {"mediaType": _CONFIG_TYPE, "digest": f"sha256:{config_digest}", "size": len(config)},
+        "config": _add_document(blobs, config, _CONFIG_TYPE),
         "layers": descriptors,
     }
-    (target / MANIFEST).write_text(json.dumps(manifest))
+    described = _add_document(blobs, manifest, MANIFEST_TYPE)
+    described["platform"] = {"architecture": architecture, "os": "linux"}
+    described["annotations"] = {"org.opencontainers.image.ref.name": image.name.rpartition(":")[2]}
+    index = {"schemaVersion": 2, "mediaType": _INDEX_TYPE, "manifests": [described]}
+    (target / "index.json").write_text(json.dumps(index))
+    (target / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    return str(described["digest"])
+
+
+def _add_document(blobs: Path, document: dict[str, Any], media_type: str) -> dict[str, Any]:
+    """Write a document as a blob; its descriptor."""
+    content = json.dumps(document).encode()
+    name = hashlib.sha256(content).hexdigest()
+    (blobs / name).write_bytes(content)
+    return {"mediaType": media_type, "digest": f"sha256:{name}", "size": len(content)}

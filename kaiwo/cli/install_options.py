@@ -1,0 +1,120 @@
+"""Reads the options of ``kaiwo manifests`` that say how Kaiwo is installed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kaiwo.cli.failures import USAGE, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kaiwo.install.pod_options import PodOptions
+    from kaiwo.install.render import InstallOptions
+    from kaiwo.install.webhooks import Identity, WebhookOptions
+
+_LONGEST_NAME = 253  # characters of an object's name
+
+_IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
+
+
+def installation_options(
+    namespace: str | None, watch_namespaces: Sequence[str], image: str | None, scheduler_image: str | None
+) -> InstallOptions:
+    """Where Kaiwo is installed and from what.
+
+    Raises:
+        Failure: a name is none, or a namespace cannot be watched.
+    """
+    from kaiwo.api.name_rules import PLAIN
+    from kaiwo.host.settings import MOST_NAMESPACES
+    from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
+    from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
+    from kaiwo.install.write_policy import SYSTEM_NAMESPACE
+
+    watched = sorted({name for part in watch_namespaces for name in part.replace(" ", "").split(",") if name})
+    for option, name in (("--namespace", namespace), *(("--watch-namespace", name) for name in watched)):
+        if name and (problem := PLAIN.problem(name)):
+            raise Failure(f"{option}: {problem}", "give the name of a namespace", code=USAGE)
+    if len(watched) > MOST_NAMESPACES:
+        raise Failure(
+            f"--watch-namespace: at most {MOST_NAMESPACES} namespaces can be watched one by one, got "
+            f"{len(watched)}",
+            "leave the option out to watch all",
+            code=USAGE,
+        )
+    own = namespace or DEFAULT_NAMESPACE
+    if reserved := sorted({SYSTEM_NAMESPACE, own}.intersection(watched)):
+        raise Failure(
+            f"--watch-namespace: the operator writes nothing to {reserved[0]}",
+            "name the namespaces in which users work",
+            code=USAGE,
+        )
+    for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
+        if value is not None and not _IMAGE.fullmatch(value):
+            raise Failure(
+                f"{option}: expected the name of an image, got {value!r}",
+                "write for example registry.example.com/kaiwo/operator:1.0",
+                code=USAGE,
+            )
+    return InstallOptions(
+        own,
+        image or OPERATOR_IMAGE,
+        scheduler_image or SCHEDULER_IMAGE,
+        tuple(watched),
+    )
+
+
+def pod_options(priority_class: str | None, pull_secrets: tuple[str, ...]) -> PodOptions:
+    """Options of the pods; names are those of Kubernetes objects."""
+    from kaiwo.install.deployment import PRIORITY_CLASS
+    from kaiwo.install.pod_options import PodOptions
+
+    named = [("--image-pull-secret", name) for name in pull_secrets]
+    named += [("--priority-class", priority_class)] if priority_class else []
+    for option, name in named:
+        if problem := _problem(name):
+            raise Failure(f"{option}: {problem}", "give the name of an object", code=USAGE)
+    return PodOptions(PRIORITY_CLASS if priority_class is None else priority_class, pull_secrets)
+
+
+def api_server_ports_of(network_policy: bool, ports: tuple[int, ...]) -> tuple[int, ...]:
+    """Ports of the API server for NetworkPolicies; the usual ones when none is given."""
+    from kaiwo.install.network_policy import API_SERVER_PORTS
+
+    if ports and not network_policy:
+        raise Failure("--api-server-port needs --network-policy", "add --network-policy", code=USAGE)
+    return tuple(dict.fromkeys(ports)) or API_SERVER_PORTS
+
+
+def webhook_options(
+    on: bool,
+    enforce: bool,
+    identity: Identity | None,
+    certificates: str | None,
+) -> WebhookOptions | None:
+    """What the webhooks do; None for none."""
+    from kaiwo.install.webhooks import WebhookOptions
+
+    given = {
+        "--enforce-gpu-workloads": enforce,
+        "--identity": identity not in (None, "off"),
+        "--webhook-certificates": certificates is not None,
+    }
+    if not on:
+        for option, used in given.items():
+            if used:
+                raise Failure(f"{option} needs --webhooks", "add --webhooks", code=USAGE)
+        return None
+    if certificates is not None and (problem := _problem(certificates)):
+        raise Failure(f"--webhook-certificates: {problem}", "give the name of a Secret", code=USAGE)
+    return WebhookOptions(enforce, identity or "off", certificates or "")
+
+
+def _problem(name: str) -> str | None:
+    """Why a name is none of a Kubernetes object; None when it is one."""
+    from kaiwo.api.name_rules import NameRule
+    from kaiwo.api.scalars import PATTERN_WORDS, SUBDOMAIN
+
+    return NameRule(_LONGEST_NAME, SUBDOMAIN, PATTERN_WORDS[SUBDOMAIN]).problem(name)
