@@ -206,7 +206,7 @@ def fuzzed(rng: random.Random) -> bytes:
     if rng.random() < 0.4:
         old = mutated(rng, obj, rng.choice((0.0, rate)))
     if isinstance(old, dict) and rng.random() < 0.5:
-        old["status"] = mutated(rng, rng.choice(STATUSES), rate)
+        old = {**old, "status": mutated(rng, rng.choice(STATUSES), rate)}
     body = admission_review(obj, dry_run=rng.random() < 0.3, subresource=rng.choice(("", "", "", "status")))
     document = msgspec.json.decode(body)
     document["request"] |= {"object": mutated(rng, obj, rate), "oldObject": old}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,12 @@ import pytest
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 from kaiwo.admission.names import VALIDATE_WORKLOADS
+from kaiwo.admission.review import review
 from kaiwo.api.validate import Validator
+from kaiwo.host.plugin_timeout import TimeLimit
+from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.testing import job, plugins, service
+from kaiwo.testing.admission import admission_review, answered
 
 if TYPE_CHECKING:
     from conftest import Webhooks
@@ -270,6 +275,31 @@ def test_a_plugin_that_fails_is_a_warning(webhooks: Webhooks) -> None:
     (warning,) = warnings(broken, JOB)
     assert "PluginError" in warning
     assert "spec.gpus" in refusal(broken, job(gpus=-1))
+
+
+def test_a_plugin_that_hangs_is_a_warning_within_the_time_limit(webhooks: Webhooks) -> None:
+    """Neither its function nor its model holds up the API server; the operator's own limit ends them."""
+
+    class Hanging(BackendBase):
+        allocate = render = observe = None  # type: ignore[assignment]  # never called
+
+        def validate(self, workload: object) -> None:
+            while workload:
+                pass
+
+    registry = webhooks.registry
+    backends = [dataclasses.replace(backend, implementation=Hanging) for backend in registry.backends]
+    hanging = webhooks.of(webhooks.plugins, dataclasses.replace(registry, backends=tuple(backends)))
+    began = time.monotonic()
+    with TimeLimit(0.1) as limit:
+        limited = limit.wrap("webhooks", "review", review)
+        body = admission_review(job(image="i", job={"spec": {}}))
+        response = answered(limited(body, hanging.reviewers, VALIDATE_WORKLOADS))
+    assert time.monotonic() - began < 5
+    assert response["allowed"]
+    (warning,) = response["warnings"]
+    assert warning.startswith("plugin batch_job failed to check this workload: PluginHung")
+    assert warning.endswith("the operator tries it again")
 
 
 def test_a_failure_outside_of_plugins_lets_the_object_pass(webhooks: Webhooks) -> None:

@@ -166,23 +166,6 @@ class SnapshotReader:
             progress.text if progress is not None else "",
         )
 
-    def shared_facts(self, now: datetime) -> Facts:
-        """What all workloads share: the configuration and the nodes, nothing of queues and priorities.
-
-        A webhook judges by it an object that is not stored yet; what is not among the facts counts as not
-        known.
-
-        Args:
-            now: the time, UTC.
-        """
-        return Facts(
-            now=now,
-            config=self._config.current,
-            nodes=self._cluster.nodes,
-            missing_queue=self._config.missing_queue,
-            settings=self._settings_of(),
-        )
-
     def read(
         self,
         entry: CachedObject,
