@@ -30,7 +30,13 @@ _UNRELEASED: Final = "## [Unreleased]\n"
 
 def pages() -> list[Path]:
     """Guides and recipes of images, which name images and distributions by version."""
-    patterns = ("README.md", "docs/*.md", "examples/*/README.md", "deploy/*/Containerfile")
+    patterns = (
+        "README.md",
+        "docs/*.md",
+        "examples/*/README.md",
+        "deploy/*/Containerfile",
+        "charts/generate/pages.py",
+    )
     return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
 
 

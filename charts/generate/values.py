@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from charts.generate.switches import plugin_names, settings
+from kaiwo.api.scalars import SUBDOMAIN
 from kaiwo.host.settings import MOST_NAMESPACES
 from kaiwo.install.deployment import PRIORITY_CLASS
 from kaiwo.install.network_policy import API_SERVER_PORTS
@@ -25,6 +26,7 @@ _NEEDS_MORE: Final = frozenset({"kueue", "ray_job", "ray_service", "node_pools"}
 _ON: Final = True
 _OFF: Final = False
 _PATTERN_OF_NAMESPACES: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+_NAME_OR_NOTHING: Final = f"^$|{SUBDOMAIN}"
 _PATTERN_OF_IMAGES: Final = "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$"
 
 
@@ -150,7 +152,7 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value(
             "webhooks.certificateSecret",
             "",
-            {"type": "string"},
+            _string(_NAME_OR_NOTHING),
             "Secret with tls.crt, tls.key and ca.crt. Empty: the operator signs its own certificates. Needs "
             "webhooks.enabled.",
             "--webhook-certificates",
@@ -180,14 +182,14 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value(
             "priorityClassName",
             PRIORITY_CLASS,
-            {"type": "string"},
+            _string(_NAME_OR_NOTHING),
             "Priority class of operator and scheduler; empty for none.",
             "--priority-class",
         ),
         Value(
             "imagePullSecrets",
             [],
-            {**distinct, "items": {"type": "string", "minLength": 1}},
+            {**distinct, "items": _string(SUBDOMAIN)},
             "Names of Secrets with credentials for the images.",
             "--image-pull-secret",
         ),

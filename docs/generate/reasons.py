@@ -27,6 +27,7 @@ WORKLOADS = (
 )
 CONFIG = (
     "kaiwo/host/kaiwoconfig.py",
+    "kaiwo/host/crd_check.py",
     "kaiwo/host/rights_condition.py",
     "kaiwo/host/config_warnings.py",
 )

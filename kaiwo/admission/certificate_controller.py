@@ -34,7 +34,7 @@ from kaiwo.admission.names import (
     configurations_name,
     server_names,
 )
-from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound
+from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound, NotLeading
 from kaiwo.engine.resource import SECRET as SECRETS
 
 if TYPE_CHECKING:
@@ -50,13 +50,16 @@ INTERVAL: Final = 10.0
 """Seconds between two readings while all is well."""
 
 _UNSETTLED: Final = 1.0
-"""Seconds between two readings while something is not as it shall be."""
+"""Seconds between two readings while something is not as it shall be, for a start."""
+
+_SOON: Final = 60.0
+"""Seconds after which that, too, is read every `INTERVAL`: somebody has to do something first."""
 
 PROPAGATION: Final = 10.0
 """Seconds from the moment that the configurations trust a certificate until it is used: every API server has
 seen the change by then."""
 
-_PATIENCE: Final = 30.0
+_UNTRUSTED_TIMEOUT: Final = 30.0
 """Seconds after which a process without any certificate serves with one that the configurations do not trust:
 somebody else may write them, in a way that is not known here."""
 
@@ -131,7 +134,7 @@ class CertificateController:
         self._names = server_names(namespace)
         self._serving: Certificates | None = None
         self._unserved: ServingState | None = None
-        self._began = clock()
+        self._began = self._settled = clock()
         self._trusted: tuple[bytes, float] | None = None
         self._given: Certificates | None = None
         self._given_before: list[tuple[bytes, float]] = []
@@ -147,7 +150,11 @@ class CertificateController:
                 _log.exception("webhook certificates: reading them failed")
                 state, settled = self._failed("CertificateFailed", f"internal error: {error!r}"), False
             self._report(state)
-            await asyncio.sleep(INTERVAL if settled else _UNSETTLED)
+            clock = self._clock()
+            if settled:
+                self._settled = clock
+            soon = not settled and clock - self._settled < _SOON
+            await asyncio.sleep(_UNSETTLED if soon else INTERVAL)
 
     def _report(self, state: ServingState) -> None:
         if state == self.state:
@@ -162,7 +169,15 @@ class CertificateController:
     async def step(self) -> tuple[ServingState, bool]:
         """Bring everything one step further; the state, and whether nothing is left to do soon."""
         try:
+            return await self._step()
+        except NotLeading:  # the Lease was lost a moment ago: the next step only reads
+            return self.state, False
+
+    async def _step(self) -> tuple[ServingState, bool]:
+        try:
             stored = await self._stored()
+        except NotLeading:
+            raise
         except EngineError as error:
             return self._failed(*_explain(error, f"Secret {self._namespace}/{SECRET}")), False
         except OSError as error:
@@ -170,21 +185,7 @@ class CertificateController:
         fault = fault_of(stored, self._names, self._now())
         if fault is not None:
             return self._failed(fault.reason, f"{self._origin}: {fault.message}"), False
-        problem: ServingState | None = None
-        found: list[Object] = []
-        for kind in CONFIGURATIONS:
-            try:
-                found.append(await self._configuration(kind, self._wanted(stored)))
-            except NotFound:
-                continue
-            except EngineError as error:
-                what = f"{kind.kind} {configurations_name(self._namespace)}"
-                problem = problem or self._failed(*_explain(error, what))
-        if not found and problem is None:
-            name = configurations_name(self._namespace)
-            problem = self._failed(
-                "NotRegistered", f"no webhook configuration {name}: apply kaiwo manifests --webhooks"
-            )
+        found, problem = await self._configurations(stored)
         trusted = not stored.authorities or trusted_by(found, stored.certificate)
         settled = await self._serve(stored, trusted=trusted)
         if problem is None and not trusted:
@@ -249,6 +250,27 @@ class CertificateController:
 
     # -- what the API server trusts
 
+    async def _configurations(self, stored: Certificates) -> tuple[list[Object], ServingState | None]:
+        """The configurations that there are, and what is wrong with one."""
+        problem: ServingState | None = None
+        found: list[Object] = []
+        for kind in CONFIGURATIONS:
+            try:
+                found.append(await self._configuration(kind, self._wanted(stored)))
+            except NotFound:
+                continue
+            except NotLeading:
+                raise
+            except EngineError as error:
+                what = f"{kind.kind} {configurations_name(self._namespace)}"
+                problem = problem or self._failed(*_explain(error, what))
+        if not found and problem is None:
+            name = configurations_name(self._namespace)
+            problem = self._failed(
+                "NotRegistered", f"no webhook configuration {name}: apply kaiwo manifests --webhooks"
+            )
+        return found, problem
+
     def _wanted(self, stored: Certificates) -> bytes:
         """The authorities to be trusted: the stored ones, and for a while those of files that were replaced.
 
@@ -298,7 +320,7 @@ class CertificateController:
         usable = current is not None and fault_of(current, self._names, self._now()) is None
         if usable and (self._trusted is None or clock - self._trusted[1] < PROPAGATION):
             return False
-        if current is None and not trusted and clock - self._began < _PATIENCE:
+        if current is None and not trusted and clock - self._began < _UNTRUSTED_TIMEOUT:
             return False
         try:
             await self._use(stored)

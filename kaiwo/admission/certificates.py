@@ -60,7 +60,7 @@ class Certificates:
         return {CERTIFICATE: self.certificate, KEY: self.key, AUTHORITIES: self.authorities}
 
 
-class Fault(NamedTuple):
+class CertificateFault(NamedTuple):
     """Why certificates cannot be used.
 
     Attributes:
@@ -79,27 +79,35 @@ class Change(NamedTuple):
     certificates: Certificates
 
 
-def fault_of(given: Certificates, names: Iterable[str], now: datetime) -> Fault | None:
+def fault_of(given: Certificates, names: Iterable[str], now: datetime) -> CertificateFault | None:
     """Why certificates cannot be used for these names now; None when they can."""
     if not given.certificate or not given.key:
         missing = [name for name, value in ((CERTIFICATE, given.certificate), (KEY, given.key)) if not value]
-        return Fault("CertificateMissing", f"{' and '.join(missing)} missing")
+        return CertificateFault("CertificateMissing", f"{' and '.join(missing)} missing")
     chain = _read(given.certificate)
     if not chain:
-        return Fault("CertificateInvalid", f"{CERTIFICATE} has no readable certificate")
+        return CertificateFault("CertificateInvalid", f"{CERTIFICATE} has no readable certificate")
     leaf = chain[0]
     if now >= leaf.not_valid_after_utc:
-        return Fault("CertificateExpired", f"the certificate expired at {_shown(leaf.not_valid_after_utc)}")
+        return CertificateFault(
+            "CertificateExpired", f"the certificate expired at {_shown(leaf.not_valid_after_utc)}"
+        )
     if now < leaf.not_valid_before_utc:
         until = _shown(leaf.not_valid_before_utc)
-        return Fault("CertificateNotYetValid", f"the certificate is not valid before {until}")
+        return CertificateFault("CertificateNotYetValid", f"the certificate is not valid before {until}")
     valid_for = _names(leaf)
     if lacking := [name for name in names if not _covers(valid_for, name)]:
-        return Fault("CertificateWrongName", f"the certificate is not valid for {', '.join(lacking)}")
+        return CertificateFault(
+            "CertificateWrongName", f"the certificate is not valid for {', '.join(lacking)}"
+        )
     if not _is_key_of(leaf, given.key):
-        return Fault("CertificateInvalid", f"{KEY} is not the key of {CERTIFICATE}, or cannot be read")
+        return CertificateFault(
+            "CertificateInvalid", f"{KEY} is not the key of {CERTIFICATE}, or cannot be read"
+        )
     if given.authorities and not is_trusted(given.certificate, given.authorities):
-        return Fault("CertificateUntrusted", f"no authority in {AUTHORITIES} signed the certificate")
+        return CertificateFault(
+            "CertificateUntrusted", f"no authority in {AUTHORITIES} signed the certificate"
+        )
     return None
 
 
@@ -130,7 +138,7 @@ def next_certificates(
     """
     fault = fault_of(stored, names, now)
     if fault is None and not stored.authorities:
-        fault = Fault("CertificateUntrusted", f"{AUTHORITIES} missing")
+        fault = CertificateFault("CertificateUntrusted", f"{AUTHORITIES} missing")
     if fault is not None:
         why = f"{fault.reason}: {fault.message}"
     else:

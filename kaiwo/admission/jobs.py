@@ -21,15 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import TypeAlias
 
+    from pydantic import BaseModel
+
     from kaiwo.admission.request import Request
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.adoption import Adoption
     from kaiwo.workload.model import Registry
 
     Reviewer: TypeAlias = Callable[[Request], Answer]
-
-KUEUE: Final = "system:serviceaccount:kueue-system:kueue-controller-manager"
-"""Kueue's service account in the usual installation. It writes the resources that it admitted."""
 
 _ALLOWED: Final = Answer(allowed=True)
 
@@ -44,7 +43,7 @@ class JobRules:
         default_queue: returns the name of the default queue in force.
         excluded: namespaces in which nothing is adopted: kube-system and the operator's own.
         operator: user name of the operator. Its own requests pass as they are.
-        queue_accounts: user names that may change the GPU requests of managed Jobs.
+        settings: returns the settings of plugins by declaration.
     """
 
     registry: Registry
@@ -52,7 +51,7 @@ class JobRules:
     default_queue: Callable[[], str]
     excluded: Collection[str]
     operator: str
-    queue_accounts: Collection[str] = (KUEUE,)
+    settings: Callable[[], Mapping[str, BaseModel]] = dict
 
     def adoption(self, request: Request) -> Adoption | None:
         """How objects of the kind of a request are adopted; None where it is not for these reviews."""
@@ -64,6 +63,13 @@ class JobRules:
             if (backend.child.group, backend.child.kind) == (request.group, request.kind) and backend.built:
                 return backend.adoption
         return None
+
+    def may_change_gpus(self, user: str) -> bool:
+        """Whether a user may change the GPU requests of managed objects: the queue system's controller."""
+        queue = self.registry.queue
+        if queue is None or queue.writers is None:
+            return False
+        return user in queue.writers(self.settings().get(queue.name))
 
     def requests_gpus(self, obj: Object, adoption: Adoption) -> bool:
         """Whether a pod of an object requests GPUs of any loaded vendor."""
@@ -139,12 +145,11 @@ class JobValidator:
             return _ALLOWED
         if lenient_map(new.get("metadata")).get("deletionTimestamp") or not _is_kept(old):
             return _ALLOWED
-        if request.user.username in self._rules.queue_accounts:
-            return _ALLOWED
         what = f"{request.kind} {request.name or name_of(new)}"
         if request.unreadable:
             return Answer(allowed=False, message=f"{request.unreadable}; its GPU requests cannot be read")
-        if changed := self._changed(old, new, adoption):
+        changed = self._changed(old, new, adoption)
+        if changed and not self._rules.may_change_gpus(request.user.username):
             text = (
                 f"{changed}: GPU requests of {what} cannot change, because Kaiwo manages it. "
                 "Delete it and create it again"

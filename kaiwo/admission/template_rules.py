@@ -84,6 +84,12 @@ SPEC_RULE: Final = TemplateRule(("priorityClass",), (), RULES[-1].expected)
 """The rule for the workload's own ``spec``, whose priority class goes to every pod."""
 
 
+FOREIGN_NAMESPACE: Final = (
+    "metadata.namespace of an embedded object: must be the namespace of the workload; remove it"
+)
+"""Objects of a workload are in its own namespace, so another one in an embedded object is never meant."""
+
+
 def written(path: Iterable[str]) -> str:
     """A path as messages write it: ``volumes[*].hostPath``."""
     return ".".join(path).replace(".*", "[*]")
@@ -109,6 +115,18 @@ def broken_rules(kind: str, spec: object, backends: Iterable[Backend]) -> list[s
     if any(map(SPEC_RULE.breaks, _values(spec, SPEC_RULE.path))):
         found.append(f"spec.{SPEC_RULE.field}: {SPEC_RULE.message}")
     return list(dict.fromkeys(found))
+
+
+def names_foreign_namespace(kind: str, spec: object, backends: Iterable[Backend], namespace: str) -> bool:
+    """Whether an embedded object or pod template names another namespace than that of the workload."""
+    paths = [
+        (*path, "metadata", "namespace")
+        for backend in backends
+        if backend.kind == kind
+        for path in ((backend.block,), *backend.pod_templates)
+    ]
+    found = (value for path in paths for value in _values(spec, path))
+    return any(isinstance(value, str) and value not in ("", namespace) for value in found)
 
 
 def _values(value: object, path: tuple[str, ...]) -> Iterator[object]:

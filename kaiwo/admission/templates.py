@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.admission.answer import FORBIDDEN, Answer
-from kaiwo.admission.template_rules import broken_rules
+from kaiwo.admission.template_rules import FOREIGN_NAMESPACE, broken_rules, names_foreign_namespace
 from kaiwo.api.workload import GROUP
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ class TemplateReviewer:
             return Answer(allowed=True)
         if request.unreadable:
             return Answer(allowed=False, message=f"{request.unreadable}; make it smaller")
-        broken = broken_rules(request.kind, request.object.get("spec"), self._backends)
+        spec = request.object.get("spec")
+        broken = broken_rules(request.kind, spec, self._backends)
+        if names_foreign_namespace(request.kind, spec, self._backends, request.namespace):
+            broken.append(FOREIGN_NAMESPACE)
         if broken:
             return Answer(allowed=False, message="; ".join(broken), code=FORBIDDEN)
         return Answer(allowed=True)

@@ -7,3 +7,11 @@ SINGLETON = "kaiwo"
 
 DEFAULT_SCHEDULER = "kaiwo-scheduler"
 """The scheduler of generated pods, unless KaiwoConfig names another one."""
+
+WATCH_VARIABLE = "KAIWO_WATCH_NAMESPACE"
+"""Environment variable of the operator with the only namespaces whose workloads run, separated by commas."""
+
+
+def watched_namespaces(value: str) -> tuple[str, ...]:
+    """The namespaces in the value of that variable, sorted; none for all."""
+    return tuple(sorted({part.strip() for part in value.split(",")} - {""}))

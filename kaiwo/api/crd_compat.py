@@ -65,6 +65,36 @@ def crd_differences(live: Iterable[Object], rendered: Iterable[Object]) -> list[
     return found_differences
 
 
+def undeclared_fields(
+    live: Iterable[Object], rendered: Iterable[Object]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Kind and path of each field that live definitions have and rendered ones of the same name do not.
+
+    Args:
+        live: definitions as the API server has them.
+        rendered: those of the selected plugins alone.
+    """
+    wanted = {crd["metadata"]["name"]: dict(_schemas(crd)) for crd in rendered}
+    return [
+        (crd["spec"]["names"]["kind"], path)
+        for crd in live
+        for version, schema in _schemas(crd)
+        if version in wanted.get(crd["metadata"]["name"], {})
+        for path in _undeclared(schema, wanted[crd["metadata"]["name"]][version], ())
+    ]
+
+
+def _undeclared(live: Object, wanted: Object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if wanted.get(_PRESERVE):
+        return
+    known = wanted.get("properties") or {}
+    for name, part in (live.get("properties") or {}).items():
+        if name in known:
+            yield from _undeclared(part, known[name], (*path, name))
+        else:
+            yield (*path, name)
+
+
 def max_items(crd: Object, version: str, path: Iterable[str]) -> int:
     """``maxItems`` of a list in one version of a live definition; 0 where it sets none.
 

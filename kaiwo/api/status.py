@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
@@ -101,3 +101,7 @@ class WorkloadStatus(Model):
     def terminal(self) -> bool:
         """Whether the workload has ended for good."""
         return self.status in TERMINAL
+
+
+STATUS_FIELDS: Final = frozenset(info.alias or name for name, info in WorkloadStatus.model_fields.items())
+"""Fields of the status of a workload that this version of Kaiwo writes."""

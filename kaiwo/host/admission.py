@@ -66,7 +66,7 @@ def all_reviewers(
     if settings.enforce_kaiwo_on_gpu_workloads:
         rules = JobRules(
             registry=registry, enforcing=True, default_queue=default_queue,
-            excluded=excluded, operator=account,
+            excluded=excluded, operator=account, settings=lambda: facts().settings,
         )  # fmt: skip
         found |= job_reviewers(rules)
     return found

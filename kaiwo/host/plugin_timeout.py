@@ -208,7 +208,9 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
         plain,
         backends=tuple(_limited_backend(backend, limit, owners[id(backend)]) for backend in plain.backends),
         vendors=each(plain.vendors, "recognise"),
-        queue=guard(plain.queue, "assign", "admission", "manages", "queues") if plain.queue else None,
+        queue=guard(plain.queue, "assign", "admission", "manages", "queues", "writers")
+        if plain.queue
+        else None,
         contributions=each(plain.contributions, "contribute"),
         sources=tuple(_limited_source(source, limit, owners[id(source)]) for source in plain.sources),
         diagnosis=each(plain.diagnosis, "diagnose"),

@@ -1,4 +1,4 @@
-"""Runs the operator process: kopf's loop with its start-up, clean-up and signals.
+"""Runs the operator process: its limits, kopf's loop with its start-up, clean-up and signals.
 
 kopf has no resource handlers here, so it reads and writes nothing. Its login handler never returns
 credentials, therefore it sends no request at all. Without that it would scan the API groups even without
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 _KOPF_GRACE = 0.2  # seconds
+
+OPEN_FILES = 8192
+"""Open files that the process needs at most. With 64 watched namespaces each kind has 64 watches, each a
+connection; the usual soft limit of a container is 1,024."""
+
+
+def raise_open_file_limit() -> None:
+    """Raise the soft limit of open files, as far as the hard one allows, as programs in Go do."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:

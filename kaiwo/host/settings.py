@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from kaiwo.api.config_names import WATCH_VARIABLE
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
 from kaiwo.api.suggestion import did_you_mean
@@ -246,7 +247,7 @@ class Settings:
     )
     watch_namespace: tuple[str, ...] = _setting(
         "watchNamespace",
-        "KAIWO_WATCH_NAMESPACE",
+        WATCH_VARIABLE,
         _namespaces,
         "the only namespaces whose workloads are reconciled, comma-separated (default: all)",
         default=(),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from kaiwo.api.config_names import WATCH_VARIABLE
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
 from kaiwo.install.webhooks import CERTIFICATES, PORT, PORT_NAME, webhook_variables
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
 
 _PORT = 8080
-
-WATCH_VARIABLE: Final = "KAIWO_WATCH_NAMESPACE"
-"""Names the only namespaces whose workloads run, separated by commas."""
 
 
 def operator_deployment(

@@ -244,15 +244,13 @@ def _validating(plugins: Plugins, namespace: str, where: Object, options: Webhoo
         {"key": ALLOW_PRIVILEGED, "operator": "NotIn", "values": ["true"]},
     ]
     found = [
-        _webhook("workloads.validate", VALIDATE_WORKLOADS, namespace, where, workloads),
-        _webhook(
-            "templates.validate", VALIDATE_TEMPLATES, namespace, {"matchExpressions": restricted}, workloads
-        ),
-        _webhook("configurations.validate", VALIDATE_CONFIGURATIONS, namespace, where, configurations),
+        _webhook("workloads", VALIDATE_WORKLOADS, namespace, where, workloads),
+        _webhook("templates", VALIDATE_TEMPLATES, namespace, {"matchExpressions": restricted}, workloads),
+        _webhook("configurations", VALIDATE_CONFIGURATIONS, namespace, where, configurations),
     ]
     if options.enforce_gpu_workloads:
         for kind, _ in _adopted(plugins):
-            name, kept = f"{kind.plural}.validate", [("managed", f"{_LABELLED} || {_OWNED}")]
+            name, kept = kind.plural, [("managed", f"{_LABELLED} || {_OWNED}")]
             changes = _rules([kind], "UPDATE")
             found.append(_webhook(name, VALIDATE_JOBS, namespace, where, changes, conditions=kept))
     return found
@@ -262,17 +260,17 @@ def _mutating(plugins: Plugins, namespace: str, where: Object, options: WebhookO
     found = []
     if options.identity != "off":
         rules = _rules(WORKLOADS.values(), "CREATE", "UPDATE")
-        found.append(_webhook("workloads.mutate", MUTATE_WORKLOADS, namespace, where, rules))
+        found.append(_webhook("identity", MUTATE_WORKLOADS, namespace, where, rules))
     if options.enforce_gpu_workloads:
         keys = [key for vendor in plugins.vendors for key in vendor.resource_keys]
         for kind, template in _adopted(plugins):
             gpus = _requests_gpus(template, keys)
             required = _webhook(
-                f"gpu-{kind.plural}.mutate", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE"),
+                f"gpu-{kind.plural}", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE"),
                 conditions=[("gpus", gpus)],
             )  # fmt: skip
             others = _webhook(
-                f"{kind.plural}.mutate", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE", "UPDATE"),
+                f"managed-{kind.plural}", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE", "UPDATE"),
                 conditions=[
                     ("managed", f"{_LABELLED} || {_REQUESTED}"),
                     ("not-a-new-gpu-workload", f"!(request.operation == 'CREATE' && {gpus})"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.admission.template_rules import (
     ALLOW_PRIVILEGED,
+    FOREIGN_NAMESPACE,
     LISTS,
     RULES,
     SPEC_RULE,
@@ -107,7 +108,13 @@ def workload_policy(
                 "message": f"spec.{SPEC_RULE.field}: {SPEC_RULE.message}",
                 "reason": "Forbidden",
             },
-            *restriction_validations(_embedded_labels(chosen)),
+            {
+                "expression": f"({_embedded_metadata(chosen, 'namespace')}).all(n, "
+                "type(n) != string || n == '' || n == request.namespace)",
+                "message": FOREIGN_NAMESPACE,
+                "reason": "Forbidden",
+            },
+            *restriction_validations(_embedded_metadata(chosen, "labels")),
         ],
     }
     return denying_policy(name, spec, app="kaiwo", installation=installation)
@@ -176,15 +183,15 @@ def _pods(templates: Sequence[tuple[str, tuple[str, ...]]]) -> str:
     return f"variables.privileged && !variables.restrict_priority_classes ? [] : {' + '.join(found) or '[]'}"
 
 
-def _embedded_labels(backends: Sequence[Backend]) -> str:
-    """Expression of a list with the labels of all embedded objects and of their pod templates."""
-    found = [_steps(_start(backend.kind), (backend.block, "metadata", "labels")) for backend in backends]
+def _embedded_metadata(backends: Sequence[Backend], name: str) -> str:
+    """Expression of a list with one field of the metadata of all embedded objects and pod templates."""
+    found = [_steps(_start(backend.kind), (backend.block, "metadata", name)) for backend in backends]
     for kind, path in [(backend.kind, path) for backend in backends for path in backend.pod_templates]:
         start, after = _start(kind), path
         if "*" in path:
             group = _TemplateList(kind, path)
             start, after = group.items, group.after
-        found.append(_steps(start, (*after, "metadata", "labels")))
+        found.append(_steps(start, (*after, "metadata", name)))
     return " + ".join(found) or "[]"
 
 

@@ -107,6 +107,9 @@ class QueueSystem:
         admission: pure function: the admission of a live child; None when nothing is known yet.
         queue_label: key of the label by which an object names its queue; empty for a queue system without
             one, which then queues no adopted objects.
+        writers: pure function from its settings: the user names under which its own controller writes to
+            objects. It may change the GPU requests of managed objects; None for a queue system that never
+            does.
         reads: kinds it needs in the cache.
         owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
         urgent: types of the ``status.conditions`` of objects in ``owned`` whose coming or going people wait
@@ -134,6 +137,7 @@ class QueueSystem:
     assign: Callable[[Workload, QueueFacts], QueueAssignment | Blocked]
     admission: Callable[[Object, QueueFacts], Admission | None]
     queue_label: str = ""
+    writers: Callable[[BaseModel | None], tuple[str, ...]] | None = None
     reads: tuple[Resource, ...] = ()
     owned: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ import kaiwo_gpu_amd.plugin
 import kaiwo_gpu_nvidia.plugin
 import kaiwo_kueue.plugin
 from kaiwo.admission.answer import FORBIDDEN
-from kaiwo.admission.jobs import KUEUE, JobRules, job_reviewers
+from kaiwo.admission.jobs import JobRules, job_reviewers
 from kaiwo.admission.names import MUTATE_JOBS, VALIDATE_JOBS
 from kaiwo.admission.request import Request
 from kaiwo.admission.review import review
@@ -25,8 +25,10 @@ from kaiwo.testing import plugins
 from kaiwo.testing.admission import admission_review, answered
 from kaiwo.workload.labels import MANAGED, REQUESTED_BY
 from kaiwo.workload.model import Registry
+from kaiwo_kueue.settings import KueueSettings
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
 OPERATOR = "system:serviceaccount:kaiwo-system:kaiwo-operator"
 QUEUED = Registry.of(
     plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin, kaiwo_gpu_nvidia.plugin, kaiwo_kueue.plugin)
@@ -285,6 +287,15 @@ def test_gpu_requests_of_a_managed_job_cannot_change(old: Any, new: Any, field: 
 def test_these_changes_are_allowed(old: Any, new: Any, user: str) -> None:
     """Kueue, the operator, other fields, and Jobs that nobody adopts."""
     assert changed(old, new, user=user) == {"uid": changed(old, new, user=user)["uid"], "allowed": True}
+
+
+def test_the_account_of_kueue_is_a_setting() -> None:
+    """Another name is allowed then, the usual one is not; without Kueue nobody may."""
+    more = job(TWO, labels={MANAGED: "true"})
+    elsewhere = replace(RULES, settings=lambda: {"kueue": KueueSettings(controller_account="admin")})
+    assert changed(MANAGED_JOB, more, elsewhere, user="admin")["allowed"]
+    assert not changed(MANAGED_JOB, more, elsewhere, user=KUEUE)["allowed"]
+    assert not changed(MANAGED_JOB, more, WITHOUT_QUEUES, user=KUEUE)["allowed"]
 
 
 def test_taking_the_label_away_is_refused_for_gpu_jobs_in_enforcing_mode() -> None:

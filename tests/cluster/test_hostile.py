@@ -268,6 +268,30 @@ async def test_jobs_that_are_just_not_too_large_leave_others_their_turn(
     assert not {"SpecTooLarge", "PluginError"} & found
 
 
+async def test_a_thousand_invalid_jobs_hold_up_no_other_tenant(
+    everywhere: OperatorProcess, lab: Any, neighbour: Any
+) -> None:
+    """Another tenant's job gets its Job while they are worked on; each gets a status and no Job."""
+    names = [f"invalid-{number}" for number in range(1000)]
+    at_once = asyncio.Semaphore(16)
+
+    async def attack(name: str) -> None:
+        async with at_once:
+            await create(lab, name, priorityClass="no-such-class")
+
+    async with observed(everywhere, lab):
+        attacks = asyncio.gather(*(attack(name) for name in names))
+        while len(await reasons(lab)) < len(names) // 10:
+            await asyncio.sleep(0.2)
+        await require_next_job(everywhere, neighbour, "mine")
+        behind = len(names) - len(await reasons(lab))
+        await attacks
+        found = set(await refusals(lab, names))
+    assert behind > len(names) // 10, "nothing was left to be done when the other tenant's job came"
+    assert len(found) == 1
+    assert await lab.jobs() == []
+
+
 def peak(process: OperatorProcess) -> int:
     """The most memory that a process had at once, in kB."""
     status = Path(f"/proc/{process.pid}/status").read_text()

@@ -46,6 +46,6 @@ def test_every_metric_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     registry = CollectorRegistry()
     made = operator_module.Metrics(registry=registry)
     monkeypatch.setattr(operator_module, "Metrics", lambda **_: made)
-    Operator(Settings(kubeconfig=kubeconfig), first_party())
+    Operator(Settings(kubeconfig=kubeconfig, webhooks=True), first_party())
     described = {name for name, _ in _ROW.findall((DOCS / "metrics.md").read_text(encoding="utf-8"))}
     assert described == names(registry)

@@ -91,3 +91,20 @@ def test_work_that_fails_fails_the_process() -> None:
         _, err = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "the engine failed" in err
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected"), [(256, 512, 512), (256, 10_000, 8192), (9_000, 10_000, 9_000)]
+)
+def test_the_limit_of_open_files_is_raised(soft: int, hard: int, expected: int) -> None:
+    """Watches of 64 namespaces are about a thousand connections, and containers often start with 1,024 files."""
+    program = f"""
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+        from kaiwo.host import process
+        process.raise_open_file_limit()
+        print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.split() == [str(expected), str(hard)]

@@ -72,13 +72,13 @@ def test_what_webhooks_add_to_an_installation(plugins: Plugins, name: str, optio
 def test_only_what_is_used_is_registered(plugins: Plugins) -> None:
     """No mutation without identity, and no Job without enforcing mode."""
     assert set(hooks_of(plugins, WebhookOptions())) == {
-        "workloads.validate",
-        "templates.validate",
-        "configurations.validate",
+        "workloads",
+        "templates",
+        "configurations",
     }
     kinds = [obj["kind"] for obj in rendered(plugins, WebhookOptions())]
     assert "MutatingWebhookConfiguration" not in kinds
-    assert set(hooks_of(plugins, WebhookOptions(identity="check"))) >= {"workloads.mutate"}
+    assert set(hooks_of(plugins, WebhookOptions(identity="check"))) >= {"identity"}
     assert not any("jobs" in name for name in hooks_of(plugins, WebhookOptions(identity="set")))
 
 
@@ -86,8 +86,8 @@ def test_a_failure_stops_new_gpu_jobs_in_enforcing_mode_and_nothing_else(plugins
     """Everything else is written while the operator is away."""
     found = hooks_of(plugins, EVERY_WEBHOOK)
     failing = {name for name, hook in found.items() if hook["failurePolicy"] == "Fail"}
-    assert failing == {"gpu-jobs.mutate"}
-    condition = found["gpu-jobs.mutate"]["matchConditions"][1]["expression"]
+    assert failing == {"gpu-jobs"}
+    condition = found["gpu-jobs"]["matchConditions"][1]["expression"]
     for key in ("'amd.com/gpu'", "'nvidia.com/gpu'", "initContainers", "startsWith('nvidia.com/mig-')"):
         assert key in condition
 

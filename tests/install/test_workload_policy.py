@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import json
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -12,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.admission.template_rules import ALLOW_PRIVILEGED, broken_rules
+from kaiwo.admission.template_rules import (
+    ALLOW_PRIVILEGED,
+    FOREIGN_NAMESPACE,
+    broken_rules,
+    names_foreign_namespace,
+)
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE, WORKLOADS, render_crds
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.scalars import Opaque
@@ -257,6 +264,30 @@ ESCALATIONS: dict[str, tuple[tuple[str, Object], str]] = {
     ),
 }
 
+ELSEWHERE = {"metadata": {"name": "x", "namespace": "kube-system"}}
+
+FOREIGN: dict[str, tuple[str, Object]] = {
+    "Job": ("KaiwoJob", {"job": {**ELSEWHERE, "spec": {"template": template()}}}),
+    "pods of a Job": ("KaiwoJob", {"job": {"spec": {"template": {**template(), **ELSEWHERE}}}}),
+    "Deployment": ("KaiwoService", {"deployment": {**ELSEWHERE, "spec": {"template": template()}}}),
+    "pods of a Deployment": (
+        "KaiwoService", {"deployment": {"spec": {"template": {**template(), **ELSEWHERE}}}}
+    ),
+    "RayJob": ("KaiwoJob", {"rayJob": {**ray("rayClusterSpec"), **ELSEWHERE}}),
+    "head of a RayJob": ("KaiwoJob", {"rayJob": ray("rayClusterSpec", {**template(), **ELSEWHERE})}),
+    "submitter of a RayJob": (
+        "KaiwoJob", {"rayJob": ray("rayClusterSpec", submitterPodTemplate={**template(), **ELSEWHERE})}
+    ),
+    "RayService": ("KaiwoService", {"rayService": {**ray("rayClusterConfig"), **ELSEWHERE}}),
+    "second workers of a RayService": (
+        "KaiwoService", {"rayService": ray("rayClusterConfig", None, template(), {**template(), **ELSEWHERE})}
+    ),
+    "a third party's object": ("KaiwoJob", {"acmeRun": {**ELSEWHERE, "steps": []}}),
+    "item of a third party's list": (
+        "KaiwoJob", {"acmeRun": {"steps": [{"job": {"template": {**template(), **ELSEWHERE}}}]}}
+    ),
+}  # fmt: skip
+
 LEGAL: dict[str, tuple[str, Object]] = {
     "nothing": ("KaiwoJob", {}),
     "service without block": ("KaiwoService", {"image": "registry.example/serve:1", "replicas": 2}),
@@ -307,6 +338,49 @@ async def test_an_embedded_template_gives_no_privileges(what: str, owner: Client
     assert f"{ALLOW_PRIVILEGED}=true" in str(refused.value)
     (offline,) = broken_rules(kind, spec, BACKENDS)
     assert offline in str(refused.value), "the same words as without a cluster"
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+async def test_an_embedded_object_names_no_other_namespace(
+    what: str, owner: Client, tenants: Tenants
+) -> None:
+    """Nowhere, whatever the namespace allows; its own one may be named, as in what kubectl prints."""
+    kind, spec = FOREIGN[what]
+    for namespace in (tenants.plain, tenants.labelled):
+        with pytest.raises(Forbidden, match=re.escape(FOREIGN_NAMESPACE)):
+            await owner.create(WORKLOADS[kind], workload(kind, namespace, **spec))
+        assert names_foreign_namespace(kind, spec, BACKENDS, namespace)
+    own = json.loads(json.dumps(spec).replace("kube-system", tenants.plain))
+    assert not names_foreign_namespace(kind, own, BACKENDS, tenants.plain)
+    await owner.create(WORKLOADS[kind], workload(kind, tenants.plain, **own))
+
+
+async def test_a_reference_of_a_download_names_no_other_namespace(owner: Client, tenants: Tenants) -> None:
+    """A Secret, a ConfigMap or a volume of another namespace cannot be named: nothing of it is stored."""
+    reference = {"file": "a", "secretName": "creds", "secretKey": "token"}
+    foreign = {**reference, "namespace": "kube-system"}
+    buckets = [{"name": "bucket", "files": [{"path": "a", "targetPath": "a"}]}]
+    download = {
+        "git": [{"repository": "https://git.example.com/r.git", "token": foreign, "targetPath": "r"}],
+        "s3": [
+            {
+                "endpointUrl": "https://s3.example.com",
+                "accessKeyId": foreign,
+                "secretKey": foreign,
+                "buckets": buckets,
+            }
+        ],
+        "gcs": [{"applicationCredentials": foreign, "buckets": buckets}],
+        "azureBlob": [{"connectionString": foreign, "containers": buckets}],
+    }
+    data = {"storageSize": "1Gi", "namespace": "kube-system", "download": download}
+    volume = {"name": "s", "secretName": "creds", "mountPath": "/s", "namespace": "kube-system"}
+    asked = workload(
+        "KaiwoJob", tenants.plain, storage={"storageEnabled": True, "data": data}, secretVolumes=[volume]
+    )
+    made = (await owner.create(KAIWO_JOB, asked))["spec"]
+    assert "kube-system" not in json.dumps(made)
+    assert made["storage"]["data"]["download"]["git"][0]["token"] == reference
 
 
 @pytest.mark.parametrize("what", ESCALATIONS)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
+_DEPLOY = _ROOT / "deploy"
 _MOST_SECONDS = 600
 _COMMAND_SECONDS = 180
 _OWN_NODES = frozenset({"test_demo.py", "test_machine.py"})
@@ -138,19 +139,21 @@ def _environment(name: str, projects: list[Path], requirements: list[str]) -> Pa
 
 @pytest.fixture(scope="session")
 def operator_image(real_node: Sandbox) -> str:
-    """The operator's image, made by the steps of its recipe from this working tree."""
+    """The operator's image, made of wheels of this working tree and started as its recipe says."""
     plugins = sorted(path.parent for path in _ROOT.glob("plugins/*/pyproject.toml"))
     projects = [_ROOT, *(each for each in plugins if each.name != "sandbox")]
     names = [tomllib.loads((each / "pyproject.toml").read_text())["project"]["name"] for each in projects]
-    return real_node.add_image(recipes.operator(_environment("operator", projects, names)))
+    environment = _environment("operator", projects, names)
+    return real_node.add_image(recipes.operator(environment, _DEPLOY / "operator/Containerfile"))
 
 
 @pytest.fixture(scope="session")
 def download_image(real_node: Sandbox) -> str:
-    """The image of download pods, made by the steps of its recipe from this working tree."""
+    """The image of download pods, made of wheels of this working tree and started as its recipe says."""
     storage = _ROOT / "plugins" / "storage_s3_gcs_azure_git_hf"
     requirements = ["kaiwo-storage-s3-gcs-azure-git-hf[download]"]
-    return real_node.add_image(recipes.downloader(_environment("download", [_ROOT, storage], requirements)))
+    environment = _environment("download", [_ROOT, storage], requirements)
+    return real_node.add_image(recipes.downloader(environment, _DEPLOY / "downloader/Containerfile"))
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kaiwo.cli import kit
+from kaiwo.cli import cluster_installation, kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files import crd_files
 from kaiwo.cli.install_options import (
@@ -183,19 +183,13 @@ def manifests(
     A field that was once installed must stay, or the API server drops its values from live objects: on an
     upgrade, or with other plugins than before, give --from-cluster or --previous.
     """
+    from kaiwo.install.render import PARTS as RENDERED
     from kaiwo.install.render import REPLICAS
 
     if UNINSTALL in parts and len(set(parts)) > 1:
         raise Failure("the part uninstall is printed alone", "kaiwo manifests uninstall", code=USAGE)
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
-    if previous and from_cluster:
-        raise Failure("--previous and --from-cluster exclude each other", "give one of them", code=USAGE)
-    if previous and "crds" not in chosen:
-        raise Failure("--previous needs the part crds", "add crds, or leave --previous out", code=USAGE)
-    if from_cluster and chosen == {"operator"}:
-        raise Failure(
-            "--from-cluster changes nothing of the part operator", "leave --from-cluster out", code=USAGE
-        )
+    _require_use(chosen, previous, from_cluster=from_cluster)
     installation = replace(
         installation_options(namespace or kit.settings().namespace, watch_namespaces, image, scheduler_image),
         replicas=replicas or REPLICAS,
@@ -211,17 +205,21 @@ def manifests(
         return
     before: Sequence[Object] = crd_files.read_crds(previous) if previous else ()
     config = crd_files.read_kaiwo_config(kaiwoconfig) if kaiwoconfig else None
-    if from_cluster:
-        found = _read_cluster()
+    found = cluster_installation.read_installation(installation.namespace) if from_cluster else None
+    if found:
         before = found.crds if "crds" in chosen else ()
         config = config or found.config
         if "scheduler" in chosen:
-            _warn_of_version(installation.scheduler_image, found.version)
+            cluster_installation.warn_of_version(installation.scheduler_image, found.version)
     installation = replace(installation, plugin_settings=_plugin_settings(config))
     loaded = _plugins(names)
     crds = loaded.crds(before) if "crds" in chosen else []
-    _require_not_newer(before, crds)
+    cluster_installation.require_not_newer(before, crds)
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
+    if found:
+        cluster_installation.warn_of_left_out(found, loaded)
+        if chosen >= set(RENDERED):
+            cluster_installation.warn_of_leftovers(found, [manifest.obj for manifest in rest])
     match kit.settings().output:
         case None | "yaml":
             _print(crds, rest)
@@ -229,61 +227,20 @@ def manifests(
             kit.emit([*crds, *(manifest.obj for manifest in rest)], _COLUMNS)
 
 
-@dataclass(frozen=True, slots=True)
-class _ClusterState:
-    """What of a cluster decides what is rendered for it.
-
-    Attributes:
-        crds: all CRDs.
-        config: the KaiwoConfig, None where there is none.
-        version: of the API server.
-    """
-
-    crds: Sequence[Object]
-    config: Object | None
-    version: str
-
-
-def _read_cluster() -> _ClusterState:
-    from kaiwo.api.config_names import SINGLETON
-    from kaiwo.api.crds import KAIWO_CONFIG
-    from kaiwo.engine.errors import NotFound
-    from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
-
-    with kit.cluster() as cluster:
-        try:
-            config: Object | None = cluster.get(KAIWO_CONFIG, None, SINGLETON)
-        except NotFound:
-            config = None
-        return _ClusterState(
-            cluster.list(CUSTOM_RESOURCE_DEFINITION),
-            config,
-            str(cluster.get_json("/version").get("gitVersion", "")),
-        )
-
-
-def _require_not_newer(before: Sequence[Object], crds: Sequence[Object]) -> None:
-    """Definitions of a later version are not replaced by earlier ones.
+def _require_use(chosen: set[str], previous: str | None, *, from_cluster: bool) -> None:
+    """Options that change nothing are mistakes.
 
     Raises:
-        Failure: the definitions that are installed come from a later version.
+        Failure: --previous or --from-cluster has no use here.
     """
-    from kaiwo.api.crd_versions import newer_definitions
-
-    if newer := newer_definitions(before, crds):
+    if previous and from_cluster:
+        raise Failure("--previous and --from-cluster exclude each other", "give one of them", code=USAGE)
+    if previous and "crds" not in chosen:
+        raise Failure("--previous needs the part crds", "add crds, or leave --previous out", code=USAGE)
+    if from_cluster and chosen == {"operator"}:
         raise Failure(
-            "the installed CRDs are of a later version of Kaiwo:\n" + "\n".join(newer),
-            "install that version here; to go back to this one leave the CRDs as they are: "
-            "kaiwo manifests rbac operator scheduler",
+            "--from-cluster changes nothing of the part operator", "leave --from-cluster out", code=USAGE
         )
-
-
-def _warn_of_version(image: str, server: str) -> None:
-    from kaiwo.install.scheduler import version_problem
-
-    if problem := version_problem(image, server):
-        kit.say(f"warning: {problem}")
-        kit.say("hint: name another image with --scheduler-image")
 
 
 def _plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:

@@ -120,6 +120,7 @@ def _run(settings: Settings) -> None:
         raise Failure(str(error), "kaiwo plugins") from None
 
     async def main() -> None:
+        process.raise_open_file_limit()
         await process.run(Operator(settings, loaded).run)
 
     # Modules live as long as the process, and reconciling leaves no reference cycles behind: collecting

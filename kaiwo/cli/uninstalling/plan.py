@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kaiwo.api.config_names import WATCH_VARIABLE, watched_namespaces
 from kaiwo.api.crd_compat import GROUPS
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
@@ -16,7 +17,6 @@ from kaiwo.cli.uninstalling.rights import READING, needed, require
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from kaiwo.install.inventory import ROLE_BINDING, installed_objects
-from kaiwo.install.operator import WATCH_VARIABLE
 from kaiwo.install.rendered_manifest import INSTANCE, NAME, OPERATOR, PART_OF, SCHEDULER, installed_name
 from kaiwo.install.roles import WORKLOAD_ROLE
 from kaiwo.plugin.removals import Removal
@@ -204,7 +204,7 @@ def operator_fact(deployment: Object) -> OperatorFact:
     containers = deployment["spec"]["template"]["spec"]["containers"]
     env = {entry["name"]: entry.get("value", "") for entry in containers[0].get("env", ())}
     names = [PluginReference.parse(part).name for part in env.get(NAMES_VARIABLE, "").split(",") if part]
-    watched = tuple(part.strip() for part in env.get(WATCH_VARIABLE, "").split(",") if part.strip())
+    watched = watched_namespaces(env.get(WATCH_VARIABLE, ""))
     return OperatorFact(deployment["metadata"]["namespace"], watched, tuple(names))
 
 

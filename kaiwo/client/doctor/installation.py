@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from kaiwo.api.config_names import SINGLETON
+from kaiwo.api.config_names import SINGLETON, WATCH_VARIABLE, watched_namespaces
 from kaiwo.api.crd_compat import crd_differences
 from kaiwo.api.crd_versions import newer_definitions
 from kaiwo.api.crds import KAIWO_CONFIG
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 APPLY_CRDS = "as an administrator: kaiwo manifests crds --from-cluster | kubectl apply --server-side -f -"
 UPGRADE_HERE = "install that version of kaiwo and its plugins here, and upgrade the operator: docs/upgrade.md"
 INSTALL = "as an administrator: kaiwo manifests | kubectl apply --server-side -f -"
+
+_RENDER = "as an administrator: kaiwo manifests rbac operator --watch-namespace NAMES"
 
 CATEGORY = "kaiwo"
 """Category of all rendered kinds; a definition without it was made by another program."""
@@ -116,7 +118,8 @@ async def check_operator(api: Client, scope: DoctorScope) -> list[DoctorCheck]:
             deployments = []
     leader = await _check_leader(api, scope, deployments)
     if deployments:
-        return [*(judge_deployment(obj, scope.operator) for obj in deployments), leader]
+        judged = [judge_deployment(obj, scope.operator) for obj in deployments]
+        return [*judged, *judge_namespaces(deployments, scope.namespace, whole=not denied), leader]
     if leader.state == "ok":
         return [ok("operator", "runs outside of a Deployment, by its Lease"), leader]
     if denied:
@@ -155,6 +158,35 @@ def judge_deployment(obj: Object, operator: str) -> DoctorCheck:
     if ready < wanted:
         return warning("operator", message, f"kubectl -n {namespace} describe deployment {name}")
     return ok("operator", message)
+
+
+def judge_namespaces(deployments: list[Object], namespace: str, *, whole: bool) -> list[DoctorCheck]:
+    """Whether exactly one operator runs the workloads of a namespace; nothing where that goes without saying.
+
+    Args:
+        deployments: of operators.
+        namespace: of the workloads.
+        whole: whether no other operator is in the cluster.
+    """
+    watched = {obj["metadata"]["namespace"]: _watched(obj) for obj in deployments}
+    running = sorted(name for name, chosen in watched.items() if not chosen or namespace in chosen)
+    if len(running) > 1:
+        text = f"several run the workloads of namespace {namespace}: those in {', '.join(running)}"
+        return [failed("operator", text, f"{_RENDER}, with namespaces that no other installation has")]
+    if not running and whole:
+        chosen = "; ".join(f"{name}: {', '.join(names)}" for name, names in sorted(watched.items()))
+        text = f"none runs the workloads of namespace {namespace}, but those of other namespaces ({chosen})"
+        return [failed("operator", text, f"{_RENDER}, with {namespace} added; or choose another one with -n")]
+    return []
+
+
+def _watched(deployment: Object) -> tuple[str, ...]:
+    """The only namespaces whose workloads an operator runs; none for all."""
+    template = lenient_map(lenient_map(deployment.get("spec")).get("template"))
+    containers = lenient_maps(lenient_map(template.get("spec")).get("containers"))
+    variables = [entry for one in containers for entry in lenient_maps(one.get("env"))]
+    values = (entry.get("value") for entry in variables if entry.get("name") == WATCH_VARIABLE)
+    return watched_namespaces(str(next(values, "") or ""))
 
 
 def judge_leader(leases: list[Object], now: datetime) -> DoctorCheck:

@@ -7,6 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kaiwo.api.status import STATUS_FIELDS
 from kaiwo.engine.errors import ApiError
 from kaiwo.engine.timestamps import format_time
 from kaiwo.host.workload.ownership import is_made_by_kaiwo
@@ -177,7 +178,8 @@ class PlanExecutor:
             if latest.resource_version != version:
                 raise StaleSnapshot(f"{self._kind} {entry.name} changed between two statuses")
             before: Object = latest.part("status") or {}
-            complete: Object = {**dict.fromkeys(before), **status}
+            # A field that this version does not know belongs to a later one, which may lead again soon.
+            complete: Object = {**dict.fromkeys(before.keys() & STATUS_FIELDS), **status}
             written = await self._manager.writer.patch_status(latest, complete, own_conditions=OWN_CONDITIONS)
             version = str(written.live["metadata"].get("resourceVersion") or "")
             self._report_transition(entry, before.get("status") or "", status, now)

@@ -16,6 +16,8 @@ from kaiwo_kueue import kinds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pydantic import BaseModel
+
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
@@ -103,6 +105,14 @@ def queues(facts: QueueFacts) -> frozenset[str] | None:
     return read_queues(facts)
 
 
+def writers(settings: BaseModel | None) -> tuple[str, ...]:
+    """The user name of Kueue's controller."""
+    from kaiwo_kueue.settings import KueueSettings
+
+    found = settings if isinstance(settings, KueueSettings) else KueueSettings()
+    return (found.controller_account,)
+
+
 def usage(facts: UsageFacts) -> QueueUsage:
     """The quota of all queues, its holders and who waits."""
     from kaiwo_kueue.usage import usage as read_usage
@@ -143,6 +153,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             assign=assign,
             admission=admission,
             queue_label=kinds.QUEUE_LABEL,
+            writers=writers,
             manages=manages,
             queues=queues,
             usage=usage,

@@ -21,6 +21,16 @@ class KueueSettings(Model):
         ),
     ] = True
 
+    controller_account: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=512,
+            description="User name of Kueue's controller. It may change the GPU requests of Jobs that Kaiwo "
+            "manages, as it does when it admits a part of one.",
+        ),
+    ] = "system:serviceaccount:kueue-system:kueue-controller-manager"
+
     integrations: Annotated[
         tuple[str, ...] | None,
         Field(

@@ -12,7 +12,18 @@ import yaml
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.client import Client
 from kaiwo.engine.errors import Forbidden
-from kaiwo.engine.resource import DEPLOYMENT, JOB, LEASE, NAMESPACE, POD, SECRET, SERVICE
+from kaiwo.engine.resource import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    JOB,
+    LEASE,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    SECRET,
+    SERVICE,
+    Resource,
+)
 from kaiwo.testing.operator import until
 from kaiwo.workload.labels import RUN_ID
 
@@ -35,6 +46,21 @@ def kube_scheduler(control_plane: Any) -> Path:
 
     assert control_plane.url
     return binaries.ensure()["kube-scheduler"]
+
+
+POD_TEMPLATE: Object = {
+    "metadata": {"labels": {"app": "a"}},
+    "spec": {"containers": [{"name": "a", "image": "a"}]},
+}
+MADE: dict[Resource, Object] = {
+    CONFIG_MAP: {"data": {}},
+    SERVICE: {"spec": {"ports": [{"port": 80}]}},
+    DEPLOYMENT: {"spec": {"selector": {"matchLabels": {"app": "a"}}, "template": POD_TEMPLATE}},
+    PERSISTENT_VOLUME_CLAIM: {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    },
+}
+"""What the operator makes for workloads, beside Jobs."""
 
 
 def with_port(port: int | None = 8000) -> Object:
@@ -144,7 +170,7 @@ async def test_the_operators_account_may_not_do_more(site: Any) -> None:
 
 
 async def test_the_operators_account_writes_neither_to_kube_system_nor_beside_itself(site: Any) -> None:
-    """Its token makes no Job there and changes no label of these namespaces; elsewhere it does its work."""
+    """Its token makes nothing there and changes no label of these namespaces; elsewhere it does its work."""
     job = {
         "apiVersion": JOB.api_version,
         "kind": JOB.kind,
@@ -158,8 +184,14 @@ async def test_the_operators_account_writes_neither_to_kube_system_nor_beside_it
     async with Client(site.connection("kaiwo-operator")) as client:
         await _until_forbidden(client, JOB, "kube-system", job)
         for namespace in ("kube-system", site.namespace):
-            with pytest.raises(Forbidden, match=denied):
-                await client.create(JOB, {**job, "metadata": {**job["metadata"], "namespace": namespace}})
+            head = {"name": "intruder", "namespace": namespace, "labels": {RUN_ID: "u"}}
+            for kind, content in {JOB: job, **MADE}.items():
+                obj = {"apiVersion": kind.api_version, "kind": kind.kind, **content, "metadata": head}
+                with pytest.raises(Forbidden, match=denied):
+                    await client.create(kind, obj)
+            for labels in ({"kueue-managed": "true"}, {"pod-security.kubernetes.io/enforce": "privileged"}):
+                with pytest.raises(Forbidden):
+                    await client.merge_patch(NAMESPACE, None, namespace, {"metadata": {"labels": labels}})
         own = {"name": "own", "namespace": site.team, "labels": {RUN_ID: "u"}}
         created = await client.create(JOB, {**job, "metadata": own})
         assert created["metadata"]["uid"]

@@ -22,7 +22,13 @@ from kaiwo.client.doctor.addons import (
 )
 from kaiwo.client.doctor.api_server import judge_clock, judge_version
 from kaiwo.client.doctor.cluster import judge_gpus, judge_namespace, judge_storage, namespace_labels
-from kaiwo.client.doctor.installation import judge_config, judge_crds, judge_deployment, judge_leader
+from kaiwo.client.doctor.installation import (
+    judge_config,
+    judge_crds,
+    judge_deployment,
+    judge_leader,
+    judge_namespaces,
+)
 from kaiwo.client.doctor.metrics import judge_metrics, metrics_port
 from kaiwo.client.doctor.result import not_allowed
 from kaiwo.client.doctor.rights import judge_rights, needed_rights, useful_rights
@@ -111,6 +117,36 @@ def test_a_deployment_without_ready_pods_fails(ready: int, state: str) -> None:
     check = judge_deployment(obj, "kaiwo-operator")
     assert check.state == state
     assert check.message == f"kaiwo-system/kaiwo-operator: {ready} of 2 pods ready, op:1"
+
+
+def operator_of(installation: str, watched: str) -> Any:
+    """The Deployment of an operator."""
+    env = [{"name": "KAIWO_WATCH_NAMESPACE", "value": watched}, {"name": "X", "valueFrom": {}}]
+    return {
+        "metadata": {"namespace": installation, "name": "kaiwo-operator"},
+        "spec": {"template": {"spec": {"containers": [{"image": "op:1", "env": env if watched else None}]}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("operators", "whole", "expected"),
+    [
+        ({"kaiwo-a": ""}, True, ""),
+        ({"kaiwo-a": "team,x", "kaiwo-b": "y"}, True, ""),
+        ({"kaiwo-a": "x", "kaiwo-b": "y, z"}, True, "none runs the workloads of namespace team"),
+        ({"kaiwo-a": "x"}, False, ""),
+        ({"kaiwo-a": "x,team", "kaiwo-b": ""}, True, "several run the workloads of namespace team"),
+        ({"kaiwo-a": "team", "kaiwo-b": "team"}, False, "those in kaiwo-a, kaiwo-b"),
+    ],
+)
+def test_one_operator_runs_the_workloads_of_a_namespace(
+    operators: dict[str, str], whole: bool, expected: str
+) -> None:
+    """None leaves them waiting, two both write to them; who may not list all operators is not alarmed."""
+    deployments = [operator_of(name, watched) for name, watched in operators.items()]
+    found = judge_namespaces(deployments, "team", whole=whole)
+    assert [check.state for check in found] == (["failed"] if expected else [])
+    assert all(expected in check.message and "--watch-namespace" in check.fix for check in found)
 
 
 def test_conditions_and_plugins_of_the_configuration_are_reported() -> None:

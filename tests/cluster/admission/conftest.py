@@ -175,7 +175,7 @@ class Webhooks:
         if obj not in self.objects:
             self.objects.append(obj)
 
-    def register(self, *, fail: bool = False, only: str = "workloads.validate", url: str = "") -> None:
+    def register(self, *, fail: bool = False, only: str = "workloads.", url: str = "") -> None:
         """Install Secret and configurations; the API server calls the Service on loopback.
 
         Args:

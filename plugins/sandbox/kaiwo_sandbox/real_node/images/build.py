@@ -93,16 +93,7 @@ class ImageBuilder:
             last = number == len(self._recipe.stages) - 1
             state = self._run(stage, root, given, host, keep_layers=last)
             self._built[stage.name or str(number)] = root
-        return Image(
-            name,
-            [tree_of(self._base), *state.layers],
-            entrypoint=state.entrypoint,
-            arguments=state.command,
-            environment=state.environment,
-            labels=state.labels,
-            user=state.user,
-            directory=state.directory,
-        )
+        return _image(name, [tree_of(self._base), *state.layers], state)
 
     def _run(
         self, stage: RecipeStage, root: Path, given: Mapping[str, str], host: Path, *, keep_layers: bool
@@ -117,28 +108,15 @@ class ImageBuilder:
 
     def _step(self, step: Instruction, state: _Stage, given: Mapping[str, str], host: Path) -> None:
         match step.name:
-            case "ARG":
-                name, default = containerfile.argument(step)
-                state.arguments[name] = given.get(name, default)
-            case "ENV":
-                state.environment |= containerfile.pairs(step, state.variables)
-            case "LABEL":
-                state.labels |= containerfile.pairs(step, state.variables)
-            case "USER":
-                state.user = containerfile.expand(step.text, state.variables)
-            case "WORKDIR":
-                state.directory = containerfile.expand(step.text, state.variables)
-            case "ENTRYPOINT":
-                state.entrypoint = containerfile.command(step)
-            case "CMD":
-                state.command = containerfile.command(step)
             case "COPY":
                 self._copy(step, state)
-            case _:
+            case "RUN":
                 environment = {**_network(), **state.variables}
                 cache = make_private(cache_dir() / "pip")
                 words = ["/bin/sh", "-c", step.text]
                 chroot.run_step(state.root, words, environment, host=host, cache=cache)
+            case _:
+                _configure(step, state, given)
 
     def _copy(self, step: Instruction, state: _Stage) -> None:
         words = containerfile.expand(step.text, state.variables).split()
@@ -160,6 +138,49 @@ class ImageBuilder:
                 shutil.copy2(source, into)
             else:
                 _copy_directory(source, place, origin, ignored)
+
+
+def image_with(trees: Sequence[Tree], name: str, recipe: Path) -> Image:
+    """An image of other files, which is started as the recipe says; no step runs."""
+    read = containerfile.parse(recipe.read_text(encoding="utf-8"), file=str(recipe))
+    state = _Stage(Path("/"), {"PATH": _PATH}, {})
+    for step in read.stages[-1].steps:
+        if step.name not in ("COPY", "RUN"):
+            _configure(step, state, read.arguments)
+    return _image(name, trees, state)
+
+
+def _image(name: str, trees: Sequence[Tree], state: _Stage) -> Image:
+    return Image(
+        name,
+        trees,
+        entrypoint=state.entrypoint,
+        arguments=state.command,
+        environment=state.environment,
+        labels=state.labels,
+        user=state.user,
+        directory=state.directory,
+    )
+
+
+def _configure(step: Instruction, state: _Stage, given: Mapping[str, str]) -> None:
+    """Do a step that runs nothing and copies nothing."""
+    match step.name:
+        case "ARG":
+            name, default = containerfile.argument(step)
+            state.arguments[name] = given.get(name, default)
+        case "ENV":
+            state.environment |= containerfile.pairs(step, state.variables)
+        case "LABEL":
+            state.labels |= containerfile.pairs(step, state.variables)
+        case "USER":
+            state.user = containerfile.expand(step.text, state.variables)
+        case "WORKDIR":
+            state.directory = containerfile.expand(step.text, state.variables)
+        case "ENTRYPOINT":
+            state.entrypoint = containerfile.command(step)
+        case _:
+            state.command = containerfile.command(step)
 
 
 def _copy_directory(source: Path, place: Path, origin: Path, ignored: Sequence[str]) -> None:

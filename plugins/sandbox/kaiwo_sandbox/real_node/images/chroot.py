@@ -25,7 +25,7 @@ mount --bind "$cache" "$root/run/cache"
 if [ -f "$host/resolv.conf" ]; then mount --bind "$root/run/host/resolv.conf" "$root/etc/resolv.conf"; fi
 exec chroot "$root" "$@"
 """
-"""In /run are the machine's name servers, settings of its pip, and a cache of downloads. No layer has them."""
+"""In /run are the machine's name servers and settings of pip, and a cache of downloads; no layer has them."""
 
 _CONTAINER: Final = """\
 set -e

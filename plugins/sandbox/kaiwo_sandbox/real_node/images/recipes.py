@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo_sandbox.real_node.images import machine, pause
+from kaiwo_sandbox.real_node.images import build, machine, pause
 from kaiwo_sandbox.real_node.images.layers import Text
 from kaiwo_sandbox.real_node.images.store import Image
 
@@ -21,35 +21,18 @@ PYTHON = f"{REGISTRY}/python:3"
 
 
 _VENV = "opt/kaiwo"
-_KAIWO_ENVIRONMENT = {
-    "PATH": "/opt/kaiwo/bin:/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/tmp",  # noqa: S108  a path in the image
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
 
 
-def operator(environment: Path) -> Image:
-    """The image of `deploy/operator/Containerfile`, from an environment with Kaiwo and its plugins."""
-    return Image(
-        "kaiwo-operator:1",
-        [_base(), machine.environment(environment, _VENV)],
-        entrypoint=("kaiwo",),
-        arguments=("operator", "run"),
-        environment=_KAIWO_ENVIRONMENT,
-        user="65532:65532",
-    )
+def operator(environment: Path, recipe: Path) -> Image:
+    """The operator's image from an environment with Kaiwo and its plugins, started as its recipe says."""
+    trees = [_base(), machine.environment(environment, _VENV)]
+    return build.image_with(trees, "kaiwo-operator:1", recipe)
 
 
-def downloader(environment: Path) -> Image:
-    """The image of `deploy/downloader/Containerfile`, from an environment with the download program."""
-    return Image(
-        "kaiwo-downloader:1",
-        [_base() | machine.git(), machine.environment(environment, _VENV)],
-        entrypoint=("kaiwo-download",),
-        arguments=("/config/config.yaml",),
-        environment=_KAIWO_ENVIRONMENT,
-        user="1000:1000",
-    )
+def downloader(environment: Path, recipe: Path) -> Image:
+    """The image of download pods from an environment with the program, started as its recipe says."""
+    trees = [_base() | machine.git(), machine.environment(environment, _VENV)]
+    return build.image_with(trees, "kaiwo-downloader:1", recipe)
 
 
 _WGET = b"""#!/bin/sh
