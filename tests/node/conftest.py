@@ -47,6 +47,7 @@ _DEPLOY = _ROOT / "deploy"
 _MOST_SECONDS = 600
 _COMMAND_SECONDS = 180
 _OWN_NODES = frozenset({"test_demo.py", "test_machine.py"})
+_OWN_CRDS = "test_chart.py"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RAY_VERSION = "2.60.0"
 SMALL = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "2", "memory": "256Mi"}}
@@ -57,9 +58,16 @@ _log = logging.getLogger(__name__)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests here need the real node, and wait for containers.
 
-    Those that start a node of their own come first: a machine runs one, and the others share one.
+    Those that start a node of their own come first: a machine runs one, and the others share one. Then come
+    those that install the CRDs and remove them.
     """
-    items.sort(key=lambda item: item.path.is_relative_to(_HERE) and item.path.name not in _OWN_NODES)
+
+    def turn(item: pytest.Item) -> int:
+        if not item.path.is_relative_to(_HERE) or item.path.name in _OWN_NODES:
+            return 0
+        return 1 if item.path.name == _OWN_CRDS else 2
+
+    items.sort(key=turn)
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.node)

@@ -91,7 +91,11 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
 
 
 def apiserver(binary: Path, layout: Layout) -> list[str]:
-    """The command of kube-apiserver. Aggregator routing lets Services without pods lead to webhooks."""
+    """The command of kube-apiserver.
+
+    Without a real node nothing routes the addresses of Services, so aggregator routing leads from a Service
+    to its endpoints. With one, webhooks are called at the Service's address as in an ordinary cluster.
+    """
     pki = layout.pki
     certificate = certificates.API_SERVER if layout.real_node else "apiserver"
     return [
@@ -122,7 +126,7 @@ def apiserver(binary: Path, layout: Layout) -> list[str]:
         f"--proxy-client-cert-file={pki / 'front-proxy-client.crt'}",
         f"--proxy-client-key-file={pki / 'front-proxy-client.key'}",
         "--kubelet-preferred-address-types=InternalIP",
-        "--enable-aggregator-routing=true",
+        f"--enable-aggregator-routing={str(not layout.real_node).lower()}",
         "--profiling=false",
     ]
 
