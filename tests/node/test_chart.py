@@ -167,9 +167,10 @@ def test_the_api_server_asks_the_replicas_through_their_service(
 ) -> None:
     """A mistake is refused with its field, and a workload belongs to whoever the API server knows."""
     with pytest.raises(
-        SandboxApiError, match=r"admission webhook .* denied the request: spec\.gpus"
+        SandboxApiError,
+        match=r"admission webhook .* denied the request: spec\.image: .*not an image reference",
     ) as refused:
-        bare_lab.submit("wrong", entrypoint="true", gpus=-1)
+        bare_lab.submit("wrong", image="Image One")
     service = real_node.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{SERVICE}")
     assert connected(service["spec"]["clusterIP"], 443)
     assert refused.value.status == 422

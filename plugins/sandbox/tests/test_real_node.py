@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from kaiwo_sandbox import control_plane
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.real_node import cgroups, configuration, network, requirements, volumes
 from kaiwo_sandbox.sandbox import Sandbox
@@ -121,3 +122,12 @@ def test_nothing_of_the_node_listens_outside_of_its_namespace() -> None:
     assert kubelet["authentication"]["anonymous"] == {"enabled": False}
     assert yaml.safe_load(files["kube-proxy.yaml"])["nodePortAddresses"] == [f"{network.NODE}/32"]
     assert 'stream_server_address = "127.0.0.1"' in files["containerd.toml"]
+
+
+@pytest.mark.parametrize("real_node", [False, True])
+def test_only_a_real_node_routes_the_addresses_of_services(tmp_path: Path, *, real_node: bool) -> None:
+    """Without one the API server calls the endpoints of a webhook's Service itself."""
+    ports = dict.fromkeys(control_plane.PORT_NAMES, 1)
+    layout = control_plane.Layout(tmp_path, ports, real_node=real_node)
+    command = control_plane.apiserver(tmp_path / "kube-apiserver", layout)
+    assert f"--enable-aggregator-routing={str(not real_node).lower()}" in command
