@@ -360,6 +360,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "NotTheSingleton": "Only the object named `kaiwo` is used; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",
+    "Newer": "The installed CRDs are of a later version of Kaiwo: upgrade the operator.",
     "Forbidden": "The operator lacks rights; the message has the API server's words and what stops. "
     "Apply `kaiwo manifests rbac` again.",
     "UnknownPlugin": "Settings under `plugins` of a plugin that is not loaded, or that has no settings.",

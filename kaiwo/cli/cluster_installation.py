@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaiwo.cli import kit
 from kaiwo.cli.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
@@ -53,8 +53,9 @@ def read_installation(namespace: str) -> ClusterInstallation:
 
     async def more(client: Client) -> tuple[list[tuple[InstalledObject, Object]], list[Object]]:
         from kaiwo.cli.uninstalling.live_objects import labelled
+        from kaiwo.install.inventory import COMPARED_KINDS
 
-        objects = [pair async for pair in labelled(client, namespace)]
+        objects = [pair async for pair in labelled(client, namespace, COMPARED_KINDS)]
         return objects, [obj async for obj in _workloads(client)]
 
     with kit.cluster() as cluster:
@@ -92,6 +93,14 @@ def _plugins_of(objects: Sequence[tuple[InstalledObject, Object]]) -> tuple[str,
 
     found = [obj for item, obj in objects if (item.resource, item.name) == (DEPLOYMENT, OPERATOR)]
     return operator_fact(found[0]).plugins if found else ()
+
+
+def plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:
+    """``spec.plugins`` of a KaiwoConfig; what has another shape there counts as absent."""
+    from kaiwo.workload.json_access import lenient_map
+
+    sections = lenient_map(lenient_map((config or {}).get("spec")).get("plugins"))
+    return {name: lenient_map(section) for name, section in sections.items()}
 
 
 def require_not_newer(before: Sequence[Object], crds: Sequence[Object]) -> None:

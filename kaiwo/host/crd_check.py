@@ -7,13 +7,13 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.api.conditions import Condition
 from kaiwo.engine.errors import EngineError, NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.api.conditions import Truth
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
@@ -35,18 +35,19 @@ class CrdReport:
     newer: tuple[str, ...] = ()
 
 
-def crds_current(report: CrdReport) -> tuple[Truth, str, str]:
-    """Status, reason and message of the condition ``CRDsCurrent``.
+def crds_condition(report: CrdReport, generation: int) -> Condition:
+    """The condition ``CRDsCurrent``.
 
     Args:
         report: how the definitions compare.
+        generation: of the KaiwoConfig that carries it.
     """
     if report.newer:
-        text = _some(report.newer)
-        return "False", "Newer", f"{text}; upgrade the operator, see docs/upgrade.md"
+        text = f"{_some(report.newer)}; upgrade the operator, see docs/upgrade.md"
+        return Condition("CRDsCurrent", "False", "Newer", text, generation)
     if report.differences:
-        return "False", "Drift", _some(report.differences)
-    return "True", "Current", ""
+        return Condition("CRDsCurrent", "False", "Drift", _some(report.differences), generation)
+    return Condition("CRDsCurrent", "True", "Current", "", generation)
 
 
 class CrdCheck:

@@ -25,7 +25,7 @@ from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
-from kaiwo.host.crd_check import crds_current
+from kaiwo.host.crd_check import crds_condition
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
 from kaiwo.workload.json_access import lenient_maps
 
@@ -291,7 +291,7 @@ class ConfigController:
         facts = self._facts(config.default_cluster_queue_name)
         conditions = [
             self._ready(entry),
-            Condition("CRDsCurrent", *crds_current(report), entry.generation),
+            crds_condition(report, entry.generation),
             *self._taint_ignored(entry),
             *self._rights(entry),
             *self._recreated_condition(entry),

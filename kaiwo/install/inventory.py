@@ -53,6 +53,9 @@ _KINDS: Final = {
 LABELLED_KINDS: Final = tuple(_KINDS.values())
 """Kinds of objects that belong to an installation by their labels, programs first."""
 
+COMPARED_KINDS: Final = tuple(kind for kind in LABELLED_KINDS if kind != SECRET)
+"""Those that are read for a comparison alone, for which nobody should need a right to Secrets."""
+
 
 @dataclass(frozen=True, slots=True)
 class InstalledObject:

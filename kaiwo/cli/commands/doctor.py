@@ -39,6 +39,7 @@ def doctor(ctx: click.Context, *, problems: bool, config: str | None) -> None:
     """
     options.one_namespace()
     options.use_configured_namespace(user_config.load(config))
+    from kaiwo.cli.doctor_installation import check_installed
     from kaiwo.client.doctor.result import DoctorScope
     from kaiwo.client.doctor.run import check_cluster
     from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, OPERATOR
@@ -47,7 +48,9 @@ def doctor(ctx: click.Context, *, problems: bool, config: str | None) -> None:
     kit.warn_broken(loaded)
     with kit.cluster() as cluster:
         scope = DoctorScope(loaded, cluster.namespace, operator=OPERATOR, installation=DEFAULT_NAMESPACE)
-        report = cluster.run(lambda client: check_cluster(client, scope))
+        report = cluster.run(
+            lambda client: check_cluster(client, scope, more=[("installed", check_installed)])
+        )
     write(report, problems=problems)
     if report.failed:
         ctx.exit(FAILED)

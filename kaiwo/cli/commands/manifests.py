@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,7 +19,7 @@ from kaiwo.cli.install_options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
     from kaiwo.install.render import InstallOptions, Part
@@ -211,7 +211,7 @@ def manifests(
         config = config or found.config
         if "scheduler" in chosen:
             cluster_installation.warn_of_version(installation.scheduler_image, found.version)
-    installation = replace(installation, plugin_settings=_plugin_settings(config))
+    installation = replace(installation, plugin_settings=cluster_installation.plugin_settings(config))
     loaded = _plugins(names)
     crds = loaded.crds(before) if "crds" in chosen else []
     cluster_installation.require_not_newer(before, crds)
@@ -241,14 +241,6 @@ def _require_use(chosen: set[str], previous: str | None, *, from_cluster: bool) 
         raise Failure(
             "--from-cluster changes nothing of the part operator", "leave --from-cluster out", code=USAGE
         )
-
-
-def _plugin_settings(config: Object | None) -> Mapping[str, Mapping[str, Any]]:
-    """``spec.plugins`` of a KaiwoConfig; what has another shape there counts as absent."""
-    from kaiwo.workload.json_access import lenient_map
-
-    sections = lenient_map(lenient_map((config or {}).get("spec")).get("plugins"))
-    return {name: lenient_map(section) for name, section in sections.items()}
 
 
 def _plugins(names: str | None) -> Plugins:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 HELM = "Helm"
@@ -94,15 +94,18 @@ async def read_objects(
     )
 
 
-async def labelled(client: Client, installation: str) -> AsyncIterator[tuple[InstalledObject, Object]]:
+async def labelled(
+    client: Client, installation: str, kinds: Iterable[Resource] = LABELLED_KINDS
+) -> AsyncIterator[tuple[InstalledObject, Object]]:
     """Objects with the labels of an installation, programs first.
 
     Args:
         client: of the cluster.
         installation: its namespace.
+        kinds: of the objects.
     """
     selector = f"{PART_OF}=kaiwo,{INSTANCE}={installation}"
-    for resource in LABELLED_KINDS:
+    for resource in kinds:
         try:
             async for obj in client.list(resource, label_selector=selector):
                 metadata = obj["metadata"]

@@ -155,7 +155,7 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
             operator is not loaded here.
     """
     await require(client, READING)
-    operators = [operator_fact(obj) for obj in await _operators(client)]
+    operators = [operator_fact(obj) for obj in await read_operators(client)]
     here = next((item for item in operators if item.namespace == request.namespace), None)
     # Also those that were taken from the list: applying roles anew deletes none.
     bound = await _bound_namespaces(client, request.namespace)
@@ -220,7 +220,8 @@ async def marks(client: Client, plugins: Plugins) -> list[Removal]:
     return found
 
 
-async def _operators(client: Client) -> list[Object]:
+async def read_operators(client: Client) -> list[Object]:
+    """The Deployments of all operators in a cluster."""
     selector = f"{NAME}={OPERATOR},{PART_OF}=kaiwo"
     return [obj async for obj in client.list(DEPLOYMENT, label_selector=selector)]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.removals import Removal
 
 
-class Right(NamedTuple):
+class RemovalRight(NamedTuple):
     """A right that an uninstallation needs.
 
     Attributes:
@@ -38,13 +38,14 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource} {where}"
 
 
-READING: tuple[Right, ...] = tuple(
-    Right("list", kind) for kind in (*LABELLED_KINDS, *WORKLOADS.values(), CUSTOM_RESOURCE_DEFINITION, POD)
+READING: tuple[RemovalRight, ...] = tuple(
+    RemovalRight("list", kind)
+    for kind in (*LABELLED_KINDS, *WORKLOADS.values(), CUSTOM_RESOURCE_DEFINITION, POD)
 )
 """What is read before it is known what there is."""
 
 
-async def require(client: Client, rights: Iterable[Right]) -> None:
+async def require(client: Client, rights: Iterable[RemovalRight]) -> None:
     """Ask the API server for rights.
 
     Args:
@@ -64,14 +65,15 @@ async def require(client: Client, rights: Iterable[Right]) -> None:
         )
 
 
-def needed(removals: Iterable[Removal]) -> list[Right]:
+def needed(removals: Iterable[Removal]) -> list[RemovalRight]:
     """The rights that removals need."""
     return [
-        Right("delete" if item.patch is None else "patch", item.resource, item.namespace) for item in removals
+        RemovalRight("delete" if item.patch is None else "patch", item.resource, item.namespace)
+        for item in removals
     ]
 
 
-async def _allowed(client: Client, right: Right) -> bool:
+async def _allowed(client: Client, right: RemovalRight) -> bool:
     resource = client.in_use(right.resource)
     attributes = {
         "verb": right.verb, "group": resource.group, "version": resource.version,

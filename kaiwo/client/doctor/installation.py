@@ -10,6 +10,7 @@ from kaiwo.api.crd_compat import crd_differences
 from kaiwo.api.crd_versions import newer_definitions
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.client.doctor.result import failed, not_allowed, ok, some, unknown, warning
+from kaiwo.client.doctor.versions import judge_versions
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, LEASE
 from kaiwo.engine.timestamps import parse_time
@@ -226,8 +227,9 @@ def _judge_lease(lease: Object, now: datetime) -> DoctorCheck:
 
 async def check_config(api: Client, scope: DoctorScope) -> list[DoctorCheck]:
     """What the operator reports in KaiwoConfig: conditions and plugins."""
-    del scope
-    return judge_config(await _get(api, KAIWO_CONFIG, None, SINGLETON))
+    config = await _get(api, KAIWO_CONFIG, None, SINGLETON)
+    here = {plugin.name: plugin.version for plugin in scope.plugins.loaded}
+    return [*judge_config(config), *judge_versions(config, here)]
 
 
 def judge_config(config: Object | None) -> list[DoctorCheck]:

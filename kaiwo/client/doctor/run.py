@@ -16,10 +16,14 @@ from kaiwo.client.doctor.rights import check_rights
 from kaiwo.engine.errors import ConnectionBroken, EngineError, Forbidden, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import TypeAlias
 
     from kaiwo.client.doctor.result import DoctorCheck, DoctorScope
     from kaiwo.engine.client import Client
+
+    NamedCheck: TypeAlias = tuple[str, Callable[[Client, DoctorScope], Awaitable[list[DoctorCheck]]]]
+    """A check with its name."""
 
 TIMEOUT = 10.0
 """Seconds for each check."""
@@ -27,12 +31,19 @@ TIMEOUT = 10.0
 _UNAUTHORIZED = 401
 
 
-async def check_cluster(api: Client, scope: DoctorScope, *, timeout: float = TIMEOUT) -> DoctorReport:  # noqa: ASYNC109  for each check
+async def check_cluster(
+    api: Client,
+    scope: DoctorScope,
+    *,
+    more: Sequence[NamedCheck] = (),
+    timeout: float = TIMEOUT,  # noqa: ASYNC109  for each check
+) -> DoctorReport:
     """Check a cluster and the installation in it.
 
     Args:
         api: how to reach the cluster.
         scope: whose plugins and namespace.
+        more: names and functions of checks of the caller's own.
         timeout: seconds for each check; they run at the same time.
     """
     first = await _server(api, scope, timeout)
@@ -51,6 +62,7 @@ async def check_cluster(api: Client, scope: DoctorScope, *, timeout: float = TIM
         ("webhooks", partial(check_webhooks, api, [one.group for one in groups])),
         ("storage-classes", partial(check_storage, api, scope)),
         ("gpus", partial(check_gpus, api, scope)),
+        *((name, partial(check, api, scope)) for name, check in more),
     ]
     results = await asyncio.gather(*(_bounded(name, check, timeout) for name, check in checks))
     return _report([*first, *(check for found in results for check in found)])

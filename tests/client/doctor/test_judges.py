@@ -32,6 +32,7 @@ from kaiwo.client.doctor.installation import (
 from kaiwo.client.doctor.metrics import judge_metrics, metrics_port
 from kaiwo.client.doctor.result import not_allowed
 from kaiwo.client.doctor.rights import judge_rights, needed_rights, useful_rights
+from kaiwo.client.doctor.versions import judge_versions
 from kaiwo.engine.errors import Forbidden
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin.loader import load
@@ -326,3 +327,21 @@ def test_an_endpoint_with_other_metrics_fails() -> None:
 def test_the_kinds_that_are_rendered_are_those_of_the_api(plugins: Any) -> None:
     """One function renders the CRDs for the operator, the command line and the checks."""
     assert str(KAIWO_JOB) in {crd["metadata"]["name"] for crd in plugins.crds()}
+
+
+def test_plugins_of_other_versions_than_the_operators_are_named() -> None:
+    """Both versions, or the plugin that is missing here; what is loaded here alone is nobody's mistake."""
+    plugins = [
+        {"name": "batch_job", "version": "2.0", "state": "loaded"},
+        {"name": "acme", "version": "1.0", "state": "loaded"},
+        {"name": "gone", "version": "1.0", "state": "broken"},
+    ]
+    config = {"status": {"plugins": plugins}}
+    other, missing = judge_versions(config, {"batch_job": "1.0", "local": "1.0"})
+    assert (other.state, other.message) == (
+        "warning",
+        "the operator runs other versions: batch_job 2.0, here 1.0",
+    )
+    assert missing.message.startswith("the operator runs plugins that are not loaded here: acme 1.0")
+    assert [check.state for check in judge_versions(config, {"batch_job": "2.0", "acme": "1.0"})] == ["ok"]
+    assert judge_versions(None, {}) == judge_versions({}, {}) == []

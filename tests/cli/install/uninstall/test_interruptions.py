@@ -89,7 +89,7 @@ async def test_an_uninstallation_that_loses_every_answer_ends_clean_when_it_is_r
     codes = []
     async with FaultProxy(load(control_plane.kubeconfig)) as proxy:
         monkeypatch.setenv("KUBECONFIG", str(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")))
-        lost = proxy.lose_answer(method="DELETE", times=None)
+        fault = proxy.lose_answer(method="DELETE", times=None)
         for _ in range(MOST_RUNS):
             result = await uninstalled(cli, namespace, "--yes", "--workloads=delete")
             codes.append(result.code)
@@ -97,7 +97,7 @@ async def test_an_uninstallation_that_loses_every_answer_ends_clean_when_it_is_r
                 break
     assert "no installation of Kaiwo found" in result.err
     assert codes == [*([FAILED] * (len(codes) - 1)), NOT_FOUND]
-    assert lost.struck >= len(codes) - 1 > 15
+    assert fault.struck >= len(codes) - 1 > 15
     assert await becomes(control_plane, before) == {}
 
 

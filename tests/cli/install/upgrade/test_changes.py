@@ -67,9 +67,38 @@ def kaiwo(cli: Any, control_plane: Any, namespace: str, monkeypatch: pytest.Monk
     return call
 
 
+async def it_is_said_before(kaiwo: Any, admin: Client, namespace: str, team: str) -> None:
+    """Rendering for the second plugins says what they leave out, and the doctor what is not as rendered."""
+    obsolete = f"kaiwo-obsolete.{namespace}"
+    labels = {"app.kubernetes.io/part-of": "kaiwo", "app.kubernetes.io/instance": namespace}
+    empty = {"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "rules": []}
+    await admin.create(CLUSTER_ROLE, {**empty, "metadata": {"name": obsolete, "labels": labels}})
+    said = await kaiwo("manifests", "--from-cluster", "--plugins", SECOND)
+    assert said.code == 0, said.err
+    assert "plugins of the operator are left out: deployment, ray_job" in said.err
+    assert f"no chosen plugin declares KaiwoService spec.deployment; {team}/web have it" in said.err
+    assert f"hint: kubectl delete clusterroles.rbac.authorization.k8s.io {obsolete}" in said.err
+    assert said.err.count("hint: kubectl delete") == 1
+    doctor = await kaiwo("doctor")
+    assert "plugins that are not loaded here: deployment 0.1.0; ray_job 0.1.0" in doctor.out
+    role = f"clusterroles.rbac.authorization.k8s.io {obsolete}"
+    assert f"objects of another version are left in the installation {namespace}: {role}" in doctor.out
+    assert f"kubectl delete {role}" in doctor.out
+    assert f"roles of {namespace} are as this version renders them" in doctor.out
+    await admin.delete(CLUSTER_ROLE, None, obsolete)
+    view = f"kaiwo-view.{namespace}"
+    await admin.merge_patch(CLUSTER_ROLE, None, view, {"rules": []})
+    doctor = await kaiwo("doctor")
+    assert (
+        f"not as this version renders them for the operator in {namespace}: ClusterRole {view}" in doctor.out
+    )
+    assert "objects of another version" not in doctor.out
+
+
 async def test_workloads_outlive_the_plugins_that_ran_them(
-    present: Any, installation: Any, admin: Client, team: str, recorded: Any, kaiwo: Any, namespace: str
-) -> None:
+    present: Any, installation: Any, admin: Client, team: str, recorded: Any, kaiwo: Any, namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """One plugin comes and two go: children, pods, statuses and stored fields stay, and it is said before.
 
     With the first plugins again everything goes on; nothing was lost. An object that is not rendered any more
@@ -89,17 +118,8 @@ async def test_workloads_outlive_the_plugins_that_ran_them(
     before = await recorded(admin, KINDS, team)
     specs = {name: (await admin.get(kind, team, name))["spec"] for kind, name in LIVE}
 
-    obsolete = f"kaiwo-obsolete.{namespace}"
-    labels = {"app.kubernetes.io/part-of": "kaiwo", "app.kubernetes.io/instance": namespace}
-    role = {"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "rules": []}
-    await admin.create(CLUSTER_ROLE, {**role, "metadata": {"name": obsolete, "labels": labels}})
-    said = await kaiwo("manifests", "--from-cluster", "--plugins", SECOND)
-    assert said.code == 0, said.err
-    assert "plugins of the operator are left out: deployment, ray_job" in said.err
-    assert f"no chosen plugin declares KaiwoService spec.deployment; {team}/web have it" in said.err
-    assert f"hint: kubectl delete clusterroles.rbac.authorization.k8s.io {obsolete}" in said.err
-    assert said.err.count("hint: kubectl delete") == 1
-    await admin.delete(CLUSTER_ROLE, None, obsolete)
+    monkeypatch.setenv("KAIWO_PLUGINS", SECOND)
+    await it_is_said_before(kaiwo, admin, namespace, team)
 
     await installation.apply(present, "--from-cluster", "--plugins", SECOND)
     async with installation.operating(present):
