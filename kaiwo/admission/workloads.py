@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kaiwo.admission.answer import Answer
 from kaiwo.admission.immutable_fields import immutable_change
 from kaiwo.api.errors import UNKNOWN_FIELD, InvalidWorkload, Problem, render
+from kaiwo.api.metadata_checks import generated
 from kaiwo.api.validate import Validation, Validator
 from kaiwo.api.workload import GROUP, SPECS, Workload
 from kaiwo.plugin.facts import Blocked
@@ -115,6 +116,8 @@ class WorkloadReviewer:
         registry, facts = self._registry, self._facts()
         status = old.get("status") if old is not None else None
         workload = Workload.from_object({**obj, "status": status})
+        if not workload.name:
+            workload = replace(workload, name=generated(str(obj["metadata"].get("generateName"))))
         if ADOPTED in workload.labels:
             return  # it is only observed
         if workload.status.terminal:

@@ -20,6 +20,7 @@ from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import EngineError, NotFound
+from kaiwo.engine.repeated_report import RepeatedReport
 from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
@@ -186,6 +187,7 @@ class ConfigController:
         self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
         self._own_conditions = (*_OF_CONFIG, *self._types.values())
         self._webhooks = webhooks
+        self._repeated = RepeatedReport(f"KaiwoConfig {SINGLETON}")
         self._manager = manager
         self._live = live
         self._plugins = plugins
@@ -231,8 +233,8 @@ class ConfigController:
             return await self._create()
         self._was_there = True
         problem = problem or await self._keep(entry)
-        await self._write(entry, await self._status(entry, problem))
-        return _HISTORY_RETRY if problem else _CRD_CHECK
+        wait = await self._write(entry, await self._status(entry, problem))
+        return wait or (_HISTORY_RETRY if problem else _CRD_CHECK)
 
     async def _read_history(self) -> str:
         """Read the last specs; why that failed, empty when it did not."""
@@ -356,11 +358,16 @@ class ConfigController:
         )
         return [missing] if missing is not None else []
 
-    async def _write(self, entry: CachedObject, status: Object) -> None:
+    async def _write(self, entry: CachedObject, status: Object) -> float:
+        """Write a status that differs; seconds until it may be written, 0 when it is as it should be."""
         before = entry.part("status") or {}
         if any(before.get(key) != value for key, value in status.items()):
+            if wait := self._repeated.wait(entry.uid, status, self._own_conditions):
+                return wait
             await self._manager.writer.patch_status(entry, status, own_conditions=self._own_conditions)
+            self._repeated.written(entry.uid, status, self._own_conditions)
         self._reporter.report(entry, _conditions(entry), status["conditions"])
+        return 0.0
 
 
 def _conditions(entry: CachedObject) -> list[Object]:

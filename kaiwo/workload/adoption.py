@@ -47,7 +47,7 @@ _RESERVE = 100  # values of the workload beside the copy: user, queue, labels
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AdoptionCandidate:
     """An object that may be adopted.
 
     Attributes:
@@ -65,7 +65,7 @@ class Candidate:
     controller: str = ""
 
     @classmethod
-    def of(cls, entry: CachedObject) -> Candidate:
+    def of(cls, entry: CachedObject) -> AdoptionCandidate:
         """The candidate that a cached object is."""
         owner = entry.controller
         return cls(
@@ -77,7 +77,7 @@ class Candidate:
         )
 
     @classmethod
-    def of_live(cls, obj: Object) -> Candidate:
+    def of_live(cls, obj: Object) -> AdoptionCandidate:
         """The candidate that an object is, as the API server answered it."""
         metadata = obj["metadata"]
         owner = controller_of(obj)
@@ -138,7 +138,7 @@ def is_managed(labels: Mapping[str, str]) -> bool:
     return labels.get(MANAGED) == MANAGED_VALUE
 
 
-def decide(candidate: Candidate | None, workload: Adopter | None, backend: Backend) -> Step:
+def decide(candidate: AdoptionCandidate | None, workload: Adopter | None, backend: Backend) -> Step:
     """What to do about one name: the object of a user's, and the workload.
 
     Args:
@@ -166,7 +166,7 @@ def decide(candidate: Candidate | None, workload: Adopter | None, backend: Backe
     return "create"
 
 
-def _of_adopter(candidate: Candidate | None, workload: Adopter) -> Step:
+def _of_adopter(candidate: AdoptionCandidate | None, workload: Adopter) -> Step:
     if workload.deleting:
         return "nothing"
     if candidate is None or candidate.uid != workload.adopted:

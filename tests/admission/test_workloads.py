@@ -63,6 +63,16 @@ def test_an_ordinary_job_passes_without_a_word(webhooks: Webhooks) -> None:
     assert warnings(webhooks, JOB) == []
 
 
+def test_a_name_that_is_generated_is_judged_with_what_is_added(webhooks: Webhooks) -> None:
+    """The API server adds five characters, and cuts what is in front of them."""
+
+    def named(base: str, **spec: Any) -> Object:
+        return job(image="i", **spec) | {"metadata": {"generateName": base, "namespace": "team"}}
+
+    assert warnings(webhooks, named("train-")) == []
+    assert "may have at most 47 characters" in refusal(webhooks, named("x" * 43, ray=True, entrypoint="a.py"))
+
+
 @pytest.mark.parametrize(
     ("obj", "message"),
     [

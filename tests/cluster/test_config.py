@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -212,3 +213,20 @@ async def test_an_edit_starts_waiting_workloads_and_changes_no_existing_child(
     jobs = {job["metadata"]["name"]: job for job in await lab.jobs()}
     assert jobs["waits"]["spec"]["template"]["spec"]["schedulerName"] == "another-scheduler"
     assert jobs["runs"]["spec"] == before["spec"]
+
+
+async def test_operators_that_disagree_about_its_status_do_not_write_without_an_end(
+    operator: Start, client: Client
+) -> None:
+    """Two installations with other plugins write ever less often, and say what to do."""
+    await operator(env={"KAIWO_PLUGINS": "batch_job"})
+    await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready(1))
+    other = await operator(env={"KAIWO_PLUGINS": "batch_job,deployment"})
+    config = await client.get(KAIWO_CONFIG, None, "kaiwo")
+    version, writes = config["metadata"]["resourceVersion"], 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(10):
+            async for _ in client.watch(KAIWO_CONFIG, resource_version=version):
+                writes += 1
+    assert 1 <= writes <= 20
+    await asyncio.to_thread(other.wait_log, "the same version and plugins")

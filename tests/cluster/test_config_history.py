@@ -51,7 +51,7 @@ async def clear(client: Client, namespace: str) -> None:
 def condition(obj: Object | None, kind: str) -> Object:
     """A condition of a KaiwoConfig; empty without one."""
     found = ((obj or {}).get("status") or {}).get("conditions", ())
-    return next((item for item in found if item["type"] == kind), {})
+    return next((item for item in found if item["type"].rpartition("/")[2] == kind), {})
 
 
 def is_ready(obj: Object | None) -> bool:

@@ -212,5 +212,5 @@ def missing(config: Object | None) -> str:
     """The message of KaiwoConfig's condition about missing rights, empty without it."""
     with contextlib.suppress(StopIteration):
         conditions = ((config or {}).get("status") or {}).get("conditions", [])
-        return str(next(item for item in conditions if item["type"] == "RightsComplete")["message"])
+        return str(next(item for item in conditions if item["type"].endswith("RightsComplete"))["message"])
     return ""

@@ -97,7 +97,7 @@ def test_work_that_fails_fails_the_process() -> None:
     ("soft", "hard", "expected"), [(256, 512, 512), (256, 10_000, 8192), (9_000, 10_000, 9_000)]
 )
 def test_the_limit_of_open_files_is_raised(soft: int, hard: int, expected: int) -> None:
-    """Watches of 64 namespaces are about a thousand connections, and containers often start with 1,024 files."""
+    """Watches of 64 namespaces are a thousand connections, and containers often start with 1,024 files."""
     program = f"""
         import resource
         resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))

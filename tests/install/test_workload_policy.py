@@ -357,7 +357,7 @@ async def test_an_embedded_object_names_no_other_namespace(
 
 async def test_a_reference_of_a_download_names_no_other_namespace(owner: Client, tenants: Tenants) -> None:
     """A Secret, a ConfigMap or a volume of another namespace cannot be named: nothing of it is stored."""
-    reference = {"file": "a", "secretName": "creds", "secretKey": "token"}
+    reference = {"file": "/a", "secretName": "creds", "secretKey": "token"}
     foreign = {**reference, "namespace": "kube-system"}
     buckets = [{"name": "bucket", "files": [{"path": "a", "targetPath": "a"}]}]
     download = {

@@ -86,6 +86,7 @@ RUBBISH = [
     ("backends", "[backend(write='put')]", "write is 'put', expected create or apply"),
     ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any', expected dns1123 or dns1035"),
     ("backends", "[backend(max_name_length='63')]", "max_name_length is not a number"),
+    ("backends", "[backend(adoption='yes')]", "adoption is not an Adoption"),
     (
         "backends",
         "[backend(pod_templates=('acmeJob.template',))]",

@@ -18,7 +18,7 @@ from kaiwo.testing import plugins
 from kaiwo.workload.adoption import (
     MAX_REFERENCE_BYTES,
     Adopter,
-    Candidate,
+    AdoptionCandidate,
     NotAdopted,
     allocation_of,
     decide,
@@ -32,7 +32,7 @@ from kaiwo.workload.labels import ADOPTED, MANAGED, POD_LABEL, REQUESTED_BY
 PLUGINS = plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin, kaiwo_gpu_nvidia.plugin)
 [BACKEND] = PLUGINS.backends
 QUEUE = "kueue.x-k8s.io/queue-name"
-JOB = Candidate("job-uid", "train")
+JOB = AdoptionCandidate("job-uid", "train")
 MADE = Adopter("kaiwo-uid", adopted="job-uid")
 USERS = Adopter("kaiwo-uid")
 
@@ -55,26 +55,42 @@ def job(**metadata: Any) -> Any:
     [
         pytest.param(JOB, None, "create", id="new"),
         pytest.param(JOB, MADE, "own", id="its workload was created and is not its owner yet"),
-        pytest.param(Candidate("job-uid", "train", controller="kaiwo-uid"), MADE, "nothing", id="adopted"),
         pytest.param(
-            Candidate("job-uid", "train", managed=False, controller="kaiwo-uid"),
+            AdoptionCandidate("job-uid", "train", controller="kaiwo-uid"), MADE, "nothing", id="adopted"
+        ),
+        pytest.param(
+            AdoptionCandidate("job-uid", "train", managed=False, controller="kaiwo-uid"),
             MADE,
             "nothing",
             id="label removed",
         ),
-        pytest.param(Candidate("job-uid", "train", managed=False), None, "nothing", id="no label"),
+        pytest.param(AdoptionCandidate("job-uid", "train", managed=False), None, "nothing", id="no label"),
         pytest.param(
-            Candidate("job-uid", "train", managed=False), MADE, "delete", id="label removed in between"
+            AdoptionCandidate("job-uid", "train", managed=False),
+            MADE,
+            "delete",
+            id="label removed in between",
         ),
-        pytest.param(Candidate("job-uid", "train", deleting=True), None, "nothing", id="being deleted"),
-        pytest.param(Candidate("job-uid", "train", deleting=True), MADE, "nothing", id="deleted in between"),
-        pytest.param(Candidate("job-uid", "train", controller="cron"), None, "nothing", id="of a CronJob"),
         pytest.param(
-            Candidate("job-uid", "train", controller="cron"), USERS, "nothing", id="of a CronJob, taken"
+            AdoptionCandidate("job-uid", "train", deleting=True), None, "nothing", id="being deleted"
         ),
-        pytest.param(Candidate("job-uid", "train", controller="cron"), MADE, "delete", id="got a controller"),
+        pytest.param(
+            AdoptionCandidate("job-uid", "train", deleting=True), MADE, "nothing", id="deleted in between"
+        ),
+        pytest.param(
+            AdoptionCandidate("job-uid", "train", controller="cron"), None, "nothing", id="of a CronJob"
+        ),
+        pytest.param(
+            AdoptionCandidate("job-uid", "train", controller="cron"),
+            USERS,
+            "nothing",
+            id="of a CronJob, taken",
+        ),
+        pytest.param(
+            AdoptionCandidate("job-uid", "train", controller="cron"), MADE, "delete", id="got a controller"
+        ),
         pytest.param(None, MADE, "delete", id="the Job is gone"),
-        pytest.param(Candidate("new-uid", "train"), MADE, "delete", id="another Job of that name"),
+        pytest.param(AdoptionCandidate("new-uid", "train"), MADE, "delete", id="another Job of that name"),
         pytest.param(None, None, "nothing", id="both gone"),
         pytest.param(None, USERS, "nothing", id="a user's KaiwoJob"),
         pytest.param(None, Adopter("kaiwo-uid", "job-uid", deleting=True), "nothing", id="deleted already"),
@@ -83,7 +99,7 @@ def job(**metadata: Any) -> Any:
         ),
     ],
 )
-def test_what_is_done(candidate: Candidate | None, workload: Adopter | None, step: str) -> None:
+def test_what_is_done(candidate: AdoptionCandidate | None, workload: Adopter | None, step: str) -> None:
     """One row for each situation, whatever led to it."""
     assert decide(candidate, workload, BACKEND) == step
 
@@ -93,14 +109,14 @@ def test_what_is_left_alone_says_why_and_what_to_do() -> None:
     taken = decide(JOB, USERS, BACKEND)
     assert isinstance(taken, NotAdopted)
     assert taken.reason == "NameConflict"
-    dotted = decide(Candidate("job-uid", "train.v1"), None, BACKEND)
+    dotted = decide(AdoptionCandidate("job-uid", "train.v1"), None, BACKEND)
     assert isinstance(dotted, NotAdopted)
     assert dotted.reason == "InvalidName"
     assert 'for example "train-v1"' in dotted.message
 
 
 candidates = st.none() | st.builds(
-    Candidate,
+    AdoptionCandidate,
     uid=st.sampled_from(["a", "b"]),
     name=st.just("train"),
     managed=st.booleans(),
@@ -113,7 +129,9 @@ adopters = st.none() | st.builds(
 
 
 @given(candidate=candidates, workload=adopters)
-def test_nothing_of_others_is_ever_touched(candidate: Candidate | None, workload: Adopter | None) -> None:
+def test_nothing_of_others_is_ever_touched(
+    candidate: AdoptionCandidate | None, workload: Adopter | None
+) -> None:
     """Deleted is only a workload made for an object; owned only what asks for it and has no owner."""
     step = decide(candidate, workload, BACKEND)
     if step == "delete":

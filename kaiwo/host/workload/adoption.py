@@ -16,7 +16,7 @@ from kaiwo.engine.errors import AlreadyExists, Conflict, Forbidden, Invalid, Not
 from kaiwo.engine.workqueue import Key
 from kaiwo.workload.adoption import (
     Adopter,
-    Candidate,
+    AdoptionCandidate,
     NotAdopted,
     decide,
     is_managed,
@@ -149,7 +149,7 @@ class AdoptionController:
         entry = self._manager.cache.get(self._backend.child, key.namespace, key.name)
         found = self._manager.cache.get(self._workloads, key.namespace, key.name)
         step = decide(
-            Candidate.of(entry) if entry is not None else None,
+            AdoptionCandidate.of(entry) if entry is not None else None,
             Adopter.of(found) if found is not None else None,
             self._backend,
         )
@@ -252,7 +252,7 @@ class AdoptionController:
             return None  # the status of a forged one says that nothing was adopted for it
         live = await self._get(self._backend.child, key)
         if live is not None:
-            step = decide(Candidate.of_live(live), Adopter(found.uid, adopted), self._backend)
+            step = decide(AdoptionCandidate.of_live(live), Adopter(found.uid, adopted), self._backend)
             if step != "delete":
                 return STALE_RETRY
         await self._manager.writer.delete(found)

@@ -125,15 +125,16 @@ def _holder(facts: DiagnosisFacts) -> str:
 
 
 def _incomplete_rights(facts: DiagnosisFacts) -> str:
+    """What is missing for this workload; with several installations each has a condition of its own."""
     conditions = lenient_map(lenient_map(facts.config).get("status")).get("conditions")
-    return next(
-        (
-            one_line(item.get("message"))
-            for item in lenient_maps(conditions)
-            if item.get("type") == "RightsComplete" and item.get("status") == "False"
-        ),
-        "",
+    missing = (
+        one_line(item.get("message"))
+        for item in lenient_maps(conditions)
+        if lenient_text(item.get("type")).rpartition("/")[2] == "RightsComplete"
+        and item.get("status") == "False"
     )
+    own = f"namespace {lenient_text(facts.metadata.get('namespace'))}:"
+    return next((text for text in missing if own in text or not text.startswith("namespace ")), "")
 
 
 def _ago(facts: DiagnosisFacts, timestamp: float) -> str:

@@ -19,6 +19,7 @@ from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
+from kaiwo.engine.repeated_report import RepeatedReport
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.engine.workqueue import Key
 from kaiwo.workload.json_access import lenient_map
@@ -106,6 +107,7 @@ class QueueConfigController:
         self._draining: dict[Identity, Holders] = {}
         self._draining_names: frozenset[str] = frozenset()
         self._computed: Object | None = None
+        self._repeated = RepeatedReport(f"KaiwoQueueConfig {SINGLETON}")
         self._retry_after = 0.0
         watches = [
             Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),), QUEUE_CONFIG_PROJECTION),
@@ -338,11 +340,15 @@ class QueueConfigController:
     async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))
         if any(before.get(key) != value for key, value in document.items()):
+            if wait := self._repeated.wait(entry.uid, document, OWN):
+                self.controller.enqueue(Key("", entry.name), wait)
+                return
             try:
                 await self._host.manager.writer.patch_status(entry, document, own_conditions=OWN)
             except Conflict:
                 self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
                 return
+            self._repeated.written(entry.uid, document, OWN)
             new_status = document.get("status")
             if new_status != before.get("status"):
                 _log.info("KaiwoQueueConfig %s: %s", entry.name, new_status)

@@ -14,6 +14,7 @@ from kaiwo_sandbox import addons as addons_module
 from kaiwo_sandbox import binaries as binaries_module
 from kaiwo_sandbox import generations, teardown
 from kaiwo_sandbox import nodes as nodes_module
+from kaiwo_sandbox.binaries import sources
 from kaiwo_sandbox.failures import errors_as_failures
 from kaiwo_sandbox.sandbox import DEFAULT_NAME, Sandbox
 
@@ -196,6 +197,9 @@ def _print(each: SandboxStatus) -> None:
     for process in each.processes:
         memory = f"{process.memory >> 20} MiB" if process.alive else "exited"
         click.echo(f"  {process.name:<24} pid {process.pid:<8} {memory}")
+    click.echo("  where the programs came from")
+    for program, source in each.sources.items():
+        click.echo(f"    {program:<24} {source}")
 
 
 @sandbox.command()
@@ -225,14 +229,26 @@ def env(name: str) -> None:
 def build(
     addons: tuple[str, ...], *, generation: str, real_node: bool, helm: bool, binaries: Path | None
 ) -> None:
-    """Build the programs, or find them in the cache or in another source."""
+    """Find the programs in the cache, download or build them, and say where each came from.
+
+    With -o yaml it prints the images and their digests. This is a file for KAIWO_SANDBOX_IMAGES, which makes
+    the digests mandatory.
+    """
     found = binaries_module.ensure(
         addons, directory=binaries, generation=generation, real_node=real_node, progress=_progress
     )
     for program, path in sorted(found.programs.items()):
         _progress(f"{program:<24} {path}")
+        _progress(f"{'':<24} {sources.describe(program, path)}")
     if helm:
         _progress(f"{'helm':<24} {binaries_module.ensure_helm(_progress)}")
+    if kit.settings().output:
+        records = {
+            program: record
+            for program, path in sorted(found.programs.items())
+            if (record := sources.image_record(program, path)) is not None
+        }
+        kit.emit([{"kind": "SandboxImages", "metadata": {"name": generation}, "programs": records}], one=True)
 
 
 def _existing(name: str) -> Sandbox:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import addons as addons_module
@@ -12,6 +13,7 @@ from kaiwo_sandbox import certs, etcd_template, lifecycle, objects, process, rea
 from kaiwo_sandbox import nodes as nodes_module
 from kaiwo_sandbox import state as state_module
 from kaiwo_sandbox.api import ApiClient, SandboxApiError
+from kaiwo_sandbox.binaries import sources
 from kaiwo_sandbox.control_plane import PORT_NAMES
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.generations import NEWER
@@ -25,7 +27,6 @@ from kaiwo_sandbox.status import ProcessStatus, SandboxStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from kaiwo_sandbox.addons.base import Addon
     from kaiwo_sandbox.api import Object
@@ -166,6 +167,10 @@ class Sandbox:
             addons=self.addons,
             generation=self.generation,
             processes=processes,
+            sources={
+                program: sources.describe(program, Path(path))
+                for program, path in sorted(self._state.programs.items())
+            },
         )
 
     def add_node(self, node: Object, *, wait: bool = True) -> None:

@@ -21,7 +21,10 @@ class ProcessStatus:
 
 @dataclass(frozen=True, slots=True)
 class SandboxStatus:
-    """The status of a sandbox; `ready` if all processes run and the API server is ready."""
+    """The status of a sandbox; `ready` if all processes run and the API server is ready.
+
+    `sources` tells for each program where it came from.
+    """
 
     name: str
     ready: bool
@@ -31,3 +34,4 @@ class SandboxStatus:
     addons: tuple[str, ...]
     generation: str
     processes: tuple[ProcessStatus, ...]
+    sources: dict[str, str]

@@ -19,11 +19,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for variable in (
         "KUBEBUILDER_ASSETS",
-        "KAIWO_SANDBOX_IMAGES",
+        "GOPROXY",
+        "GOENV",
         "KAIWO_SANDBOX_REUSE",
         "KAIWO_SANDBOX_GENERATION",
     ):
         monkeypatch.delenv(variable, raising=False)
+    # A test that downloads programs has a registry of its own.
+    monkeypatch.setenv("KAIWO_SANDBOX_IMAGES", "off")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
 
 

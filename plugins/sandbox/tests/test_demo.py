@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -20,7 +21,7 @@ from rich.text import Text
 
 from kaiwo.cli import kit
 from kaiwo_sandbox.demo import download_servers
-from kaiwo_sandbox.demo.command import _require_plugins, demo
+from kaiwo_sandbox.demo.command import _require_plugins, _scenario, demo
 from kaiwo_sandbox.demo.display import shorten
 from kaiwo_sandbox.demo.scenario import (
     BARE,
@@ -295,6 +296,23 @@ def test_missing_plugins_are_reported_with_the_command_that_installs_them() -> N
     with pytest.raises(kit.Failure, match="plugins not installed: tpu, volcano") as failure:
         _require_plugins(replace(BARE, plugins=("batch_job", "tpu", "volcano")))
     assert "kaiwo-sandbox[demo]" in failure.value.next_step
+
+
+def test_without_go_and_a_module_proxy_the_demo_runs_without_addons(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says why, and what to set; with a proxy, it is the whole demo."""
+    del home
+    monkeypatch.delenv("KAIWO_SANDBOX_IMAGES")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with click.Context(demo, obj=kit.GlobalOptions()):
+        assert _scenario(bare=False, real_node=False) is BARE
+        shown = capsys.readouterr().err
+        assert "without kueue, kuberay, appwrapper: no Go module proxy is known" in shown
+        assert "hint: set GOPROXY" in shown
+        monkeypatch.setenv("GOPROXY", "https://modules.test")
+        assert _scenario(bare=False, real_node=False).addons == FULL.addons
+        assert capsys.readouterr().err == ""
 
 
 def test_the_extra_installs_the_plugins_of_the_demo() -> None:

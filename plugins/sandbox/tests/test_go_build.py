@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaiwo_sandbox.binaries import cache, ensure, go_build
-from kaiwo_sandbox.builds.binary_sets import CORE, KUBERAY
+from kaiwo_sandbox.builds.binary_sets import CORE, COREDNS, KUBERAY
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -149,11 +149,11 @@ def test_without_go_the_other_sources_are_named(home: Path, monkeypatch: pytest.
 
 
 def test_without_go_a_program_of_our_own_source_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of images does not help there, and must not be advised."""
+    """No image has it, so images must not be advised."""
+    del home
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setenv("KAIWO_SANDBOX_IMAGES", str(home / "images.yaml"))
-    with pytest.raises(SandboxError, match="appwrapper-controller is not in the cache") as caught:
-        ensure(["appwrapper"], progress=lambda _line: None)
+    with pytest.raises(SandboxError, match="coredns is not in the cache") as caught:
+        go_build.build([COREDNS], lambda _line: None)
     assert "KAIWO_SANDBOX_IMAGES" not in str(caught.value)
 
 

@@ -227,11 +227,16 @@ def test_the_chart_takes_over_what_manifests_installed(
 
 
 def test_kaiwo_uninstall_and_helm_uninstall_follow_each_other(
-    cli: Callable[..., Any], run_helm: Callable[..., str], installed: tuple[Object, ...], release: str
+    cli: Callable[..., Any],
+    run_helm: Callable[..., str],
+    installed: tuple[Object, ...],
+    release: str,
+    control_plane: Any,
 ) -> None:
     """Kaiwo removes what Helm does not know of; Helm then ends a release whose objects are gone."""
     assert installed
-    done = cli("uninstall", "--operator-only", "--yes", "--namespace", release)
+    options = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", release)
+    done = cli(*options, "uninstall", "--operator-only", "--yes")
     assert done.code == 0, done.err
     assert "deployment" in run_helm("get", "manifest", "kaiwo", "--namespace", release).lower()
     run_helm("uninstall", "kaiwo", "--namespace", release)

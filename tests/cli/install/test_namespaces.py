@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, KAIWO_SERVICE
-from kaiwo.engine.resource import NAMESPACE, Resource
+from kaiwo.engine.resource import DEPLOYMENT, NAMESPACE, Resource
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -118,6 +118,31 @@ def rights(config: Object | None) -> str:
     """The message about missing rights in a KaiwoConfig, empty without one."""
     conditions = ((config or {}).get("status") or {}).get("conditions") or []
     return next((one["message"] for one in conditions if one["type"].endswith("RightsComplete")), "")
+
+
+async def test_a_namespace_that_leaves_the_list_keeps_what_runs_in_it(
+    site: Any, install: Any, cli: Any, second_team: str, tmp_path: Path
+) -> None:
+    """Nothing there is read, changed or deleted any more; an uninstallation still finds the Role."""
+    teams = f"{site.team},{second_team}"
+    site = site.with_objects(await asyncio.to_thread(install, site.namespace, "--watch-namespace", teams))
+    async with site.operating(tmp_path):
+        await site.admin.create(KAIWO_SERVICE, site.workload("KaiwoService", "serve", namespace=second_team))
+        await site.reaches(KAIWO_SERVICE, "serve", "READY", second_team)
+    before = await site.admin.get(DEPLOYMENT, second_team, "serve")
+    site = site.with_objects(await asyncio.to_thread(install, site.namespace, "--watch-namespace", site.team))
+    async with site.operating(tmp_path, second_team) as requests:
+        await site.admin.merge_patch(KAIWO_SERVICE, second_team, "serve", {"spec": {"replicas": 2}})
+        await site.admin.create(KAIWO_JOB, site.workload("KaiwoJob", "train"))
+        await site.reaches(KAIWO_JOB, "train", "COMPLETE")
+    assert [path for _, path, _ in requests if f"/namespaces/{second_team}/" in path] == []
+    after = await site.admin.get(DEPLOYMENT, second_team, "serve")
+    assert (after["metadata"]["uid"], after["spec"]) == (before["metadata"]["uid"], before["spec"])
+    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{second_team}/roles"
+    assert site.control_plane.api.get(role)["items"], "applying the shorter list deletes nothing"
+    result = await asyncio.to_thread(cli, "uninstall", "-n", site.namespace, "--yes", "--operator-only")
+    assert result.code == 0, result.err
+    assert site.control_plane.api.get(role)["items"] == []
 
 
 async def test_two_installations_share_a_cluster(

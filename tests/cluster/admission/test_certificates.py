@@ -177,6 +177,24 @@ async def test_a_certificate_that_cannot_be_used_is_replaced_at_once(hooks: Any,
     assert (expiry(replica.used[-1].certificate) or datetime.now(UTC)) > datetime.now(UTC) + 80 * DAY
 
 
+async def test_a_certificate_that_is_not_trusted_is_said_and_stops_nobody(hooks: Any) -> None:
+    """While no process leads, nobody mends it; then it heals."""
+    hooks.register()
+    await store(hooks, issue(server_names(hooks.namespace), datetime.now(UTC)))
+    found = await hooks.configuration()
+    for webhook in found["webhooks"]:
+        webhook["clientConfig"]["caBundle"] = base64.b64encode(due(hooks).authorities).decode()
+    await hooks.client.replace(CONFIGURATIONS[0], found)
+    follower = hooks.replica(leads=False)
+    await hooks.until(lambda: follower.controller.state.reason == "NotTrusted")
+    await hooks.create()
+    assert not follower.reviews
+    assert not follower.controller.state.serving
+    follower.leads = True
+    await hooks.until(lambda: follower.controller.state.well)
+    await hooks.until_reviewed()
+
+
 async def test_an_edited_bundle_is_put_right_and_nothing_else_is_touched(hooks: Any) -> None:
     """Whoever edits another field of the configuration keeps it."""
     hooks.register(fail=True)

@@ -108,6 +108,20 @@ def _rights(c: Cluster) -> Object:
     return {"workload": c.workload(""), "config": {"status": {"conditions": [condition]}}}
 
 
+def _rights_of_an_installation(c: Cluster) -> Object:
+    namespace = c.workload("")["metadata"]["namespace"]
+    return _with_rights(c, f"namespace a: list jobs.batch: no; namespace {namespace}: list jobs.batch: no")
+
+
+def _rights_elsewhere(c: Cluster) -> Object:
+    return {**_with_rights(c, "namespace a: list jobs.batch: no"), "lease": None}
+
+
+def _with_rights(c: Cluster, message: str) -> Object:
+    condition = {"type": "kaiwo-b/RightsComplete", "status": "False", "message": message}
+    return {"workload": c.workload(""), "config": {"status": {"conditions": [condition]}}}
+
+
 def _unseen(c: Cluster) -> Object:
     return {"workload": c.workload("")}
 
@@ -176,6 +190,13 @@ CAUSES: dict[str, tuple[Callable[[Cluster], Object], str, str, str]] = {
     "operator gone": (_absent, "OperatorAbsent", "operator-1 has not renewed the Lease", "kaiwo doctor"),
     "no operator": (_no_lease, "OperatorAbsent", "there is no Lease kaiwo-operator", "kaiwo doctor"),
     "rights": (_rights, "OperatorForbidden", "cannot list jobs.batch", "kaiwo doctor"),
+    "rights of one installation": (
+        _rights_of_an_installation,
+        "OperatorForbidden",
+        "namespace a: list jobs.batch",
+        "kaiwo doctor",
+    ),
+    "rights elsewhere": (_rights_elsewhere, "OperatorAbsent", "there is no Lease", "kaiwo doctor"),
     "unseen": (_unseen, "NotObserved", "operator-1 holds its Lease", "kaiwo doctor"),
     "change": (_behind, "OperatorAbsent", "the last change (generation 2)", "kaiwo doctor"),
     "deletion": (_deleting, "Terminating", "it waits for foregroundDeletion", "kaiwo status job/train"),

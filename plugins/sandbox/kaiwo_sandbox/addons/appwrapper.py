@@ -1,16 +1,20 @@
-"""The addon AppWrapper, with the validating and mutating webhooks of its project.
+"""The addon AppWrapper, with the validating and mutating webhooks of its project if it was built with Go.
 
-The project's own program serves webhooks on all addresses of the machine at a fixed port. The program built
-from `builds/appwrapper.go` has the same controllers and webhooks on 127.0.0.1.
+The project's own program, which comes from an image, serves webhooks on all addresses of the machine at a
+fixed port. So it runs without them, and its manifests have no webhook configurations. The program built from
+`builds/appwrapper.go` has the same controllers, and webhooks on 127.0.0.1.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import yaml
+
 from kaiwo_sandbox import objects
 from kaiwo_sandbox.addons import probes, webhooks
 from kaiwo_sandbox.addons.base import Addon
+from kaiwo_sandbox.builds.official_images import PROJECT_APPWRAPPER
 from kaiwo_sandbox.ports import LOOPBACK
 
 if TYPE_CHECKING:
@@ -30,10 +34,31 @@ def _static_objects(manifests: Path) -> list[Object]:
 
 
 def _webhook_objects(manifests: Path, layout: Layout) -> list[Object]:
+    if not webhooks.paths(manifests):
+        return [_settings(layout)]
     return webhooks.configurations(manifests, layout, prefix="appwrapper", port=_WEBHOOK)
 
 
+def _settings(layout: Layout) -> Object:
+    """The configuration of the project's own program, which it reads from this ConfigMap."""
+    configuration = {
+        "webhooksEnabled": False,
+        "controllerManager": {
+            "health": {"bindAddress": f"{LOOPBACK}:{layout.ports[_HEALTH]}"},
+            "metrics": {"bindAddress": "0"},
+        },
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "appwrapper-operator-config", "namespace": NAMESPACE},
+        "data": {"config.yaml": yaml.safe_dump(configuration)},
+    }
+
+
 def _command(binary: Path, layout: Layout) -> list[str]:
+    if binary.name == PROJECT_APPWRAPPER:
+        return [str(binary)]
     return [
         str(binary),
         f"--webhook-host={LOOPBACK}",
@@ -44,8 +69,12 @@ def _command(binary: Path, layout: Layout) -> list[str]:
 
 
 def _ready(manifests: Path, layout: Layout) -> bool:
+    paths = webhooks.paths(manifests)
+    if not paths:
+        # A request for /readyz would make the project's own program start its webhook server.
+        return probes.is_ready(layout.ports[_HEALTH], "/healthz")
     return probes.is_ready(layout.ports[_HEALTH], "/readyz") and probes.serves_webhooks(
-        layout.ports[_WEBHOOK], webhooks.paths(manifests), layout.pki / webhooks.AUTHORITY
+        layout.ports[_WEBHOOK], paths, layout.pki / webhooks.AUTHORITY
     )
 
 
@@ -57,6 +86,6 @@ APPWRAPPER = Addon(
     webhook_objects=_webhook_objects,
     write_files=lambda layout: webhooks.write_certificates(layout, _CERTIFICATES),
     command=_command,
-    environment=lambda _layout: {},
+    environment=lambda _layout: {"NAMESPACE": NAMESPACE},
     ready=_ready,
 )

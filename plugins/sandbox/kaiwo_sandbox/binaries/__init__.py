@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kaiwo_sandbox.binaries.resolve import Binaries, ensure, ensure_helm
+from kaiwo_sandbox.binaries.resolve import Binaries, ensure, ensure_helm, why_no_addons
 
-__all__ = ["Binaries", "ensure", "ensure_helm"]
+__all__ = ["Binaries", "ensure", "ensure_helm", "why_no_addons"]

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from kaiwo_sandbox.builds.binary_sets import BinarySet
 
-_KEY_LENGTH = 16
-_KEY = re.compile(rf"[0-9a-f]{{{_KEY_LENGTH}}}")
+KEY_LENGTH = 16
+"""Digits of the key in the name of a cached directory."""
+
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
 
 
 def key(binary_set: BinarySet) -> str:
@@ -38,7 +40,7 @@ def key(binary_set: BinarySet) -> str:
     for part in parts:
         digest.update(len(part).to_bytes(8))
         digest.update(part)
-    return digest.hexdigest()[:_KEY_LENGTH]
+    return digest.hexdigest()[:KEY_LENGTH]
 
 
 def _candidates(binary_set: BinarySet) -> list[Path]:
@@ -73,18 +75,20 @@ def store(binary_set: BinarySet, prepared: Path) -> Path:
     Directories of earlier versions of the set are removed, except those that a sandbox uses.
     """
     target = _candidates(binary_set)[0]
-    shutil.rmtree(target, ignore_errors=True)
-    prepared.rename(target)
-    prune(binary_set)
+    replace(prepared, target, f"{binary_set.name}-")
     return target
 
 
-def prune(binary_set: BinarySet) -> None:
-    """Remove the set's directories of other keys, except those that a sandbox uses."""
-    used = set(_used_directories())
-    for directory in cache_dir().glob(f"{binary_set.name}-*"):
-        is_a_version = _KEY.fullmatch(directory.name.removeprefix(f"{binary_set.name}-"))
-        if is_a_version and directory not in {location(binary_set), *used}:
+def replace(prepared: Path, target: Path, prefix: str) -> None:
+    """Move a complete directory into the cache atomically.
+
+    Directories with the same prefix and another key are removed, except those that a sandbox uses.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    prepared.rename(target)
+    keep = {target, *_used_directories()}
+    for directory in cache_dir().glob(f"{prefix}*"):
+        if _KEY.fullmatch(directory.name.removeprefix(prefix)) and directory not in keep:
             shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -31,6 +31,11 @@ _GIBIBYTES_NEEDED = 6
 """Measured: 3.4 GB of compiler cache, 0.6 GB of binaries, and the modules."""
 
 
+def is_installed() -> bool:
+    """Whether there is a Go of any version."""
+    return shutil.which("go") is not None
+
+
 def _find_go(binary_set: BinarySet) -> str:
     go = shutil.which("go")
     if go is None and binary_set.source is not None:
@@ -39,7 +44,7 @@ def _find_go(binary_set: BinarySet) -> str:
             f"{program.name} is not in the cache, and go is not installed to build it",
             hint=(
                 "install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the program, "
-                "or start without what needs it; no container image has this program"
+                "or start without what needs it"
             ),
         )
     if go is None:
@@ -47,7 +52,7 @@ def _find_go(binary_set: BinarySet) -> str:
             "the control plane's programs are not in the cache, and go is not installed to build them",
             hint=(
                 "install Go 1.26 or newer, or set KUBEBUILDER_ASSETS to a directory with the programs, "
-                "or set KAIWO_SANDBOX_IMAGES to a list of images (see the sandbox's README)"
+                "or unset KAIWO_SANDBOX_IMAGES to download them from container images"
             ),
         )
     completed = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False)

@@ -1,28 +1,34 @@
 """A client for container registries (OCI distribution API) that needs no container engine.
 
-It requests all content by digest and verifies the digest.
+It verifies the digest of everything: of the manifest that a tag names, of the variant for this machine, of
+the image's configuration and of the layers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import http.client
-import ipaddress
 import json
 import platform
 import re
-import urllib.error
 import urllib.parse
-import urllib.request
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+from kaiwo_sandbox.binaries.transfer import TransferError
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-_REFERENCE = re.compile(r"(?P<host>[^/@\s]+)/(?P<name>[^@\s]+)@(?P<digest>sha256:[0-9a-f]{64})")
+    from kaiwo_sandbox.binaries.transfer import TransferSession
+
+_REFERENCE = re.compile(
+    r"(?P<host>[a-zA-Z0-9.-]+(:[0-9]+)?)/(?P<name>[a-z0-9._/-]+)"
+    r"(:(?P<tag>[\w][\w.-]{0,127}))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 _MANIFEST_TYPES = (
@@ -32,160 +38,208 @@ _MANIFEST_TYPES = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 _MAX_MANIFEST_BYTES = 4 << 20  # the distribution specification asks registries to accept this size
-_MAX_LAYER_BYTES = 1 << 30
-_CHUNK = 1 << 20
-_TIMEOUT_SECONDS = 60
+_MAX_LAYER_BYTES = 512 << 20
+_MAX_LAYERS = 128
 _GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    """An image by digest: ``HOST[:PORT]/NAME@sha256:DIGEST``."""
+    """An image by tag, by digest or by both: ``HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]``."""
 
     host: str
     name: str
-    digest: str
+    tag: str = ""
+    digest: str = ""
 
     def __str__(self) -> str:
         """Format the reference as users write it."""
-        return f"{self.host}/{self.name}@{self.digest}"
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{self.host}/{self.name}{tag}{digest}"
 
 
 def parse(text: str, *, field: str) -> ImageReference:
     """Parse an image reference; `field` is its place in the file, for error messages.
 
     Raises:
-        SandboxError: the registry or the digest is missing.
+        SandboxError: the registry is missing, or both the tag and the digest.
     """
     match = _REFERENCE.fullmatch(text)
-    if match is None:
+    if match is None or not (match["tag"] or match["digest"]):
         raise SandboxError(
-            f'{field}: expected an image by digest (HOST/NAME@sha256:DIGEST), got "{text}"',
-            hint="copy the digest that the project publishes for its release; tags can be moved",
+            f'{field}: expected an image (HOST/NAME:TAG, HOST/NAME@sha256:DIGEST or both), got "{text}"',
+            hint="with a digest, content of another digest is refused",
         )
-    return ImageReference(match["host"], match["name"], match["digest"])
+    return ImageReference(match["host"], match["name"], match["tag"] or "", match["digest"] or "")
+
+
+def architecture() -> str:
+    """The processor of this machine, as image indexes name it."""
+    return _GO_ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+class ImageError(Exception):
+    """An image cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The digest and the compressed size of a layer."""
+
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImageManifest:
+    """An image for this machine.
+
+    Attributes:
+        digest: of what the tag names, which may be an index of variants.
+        manifest: digest of the manifest for this machine.
+        config: digest of the configuration.
+        layers: lowest first.
+    """
+
+    digest: str
+    manifest: str
+    config: str
+    layers: tuple[Layer, ...]
 
 
 class ImageRegistryClient:
     """Anonymous read access to one image."""
 
-    def __init__(self, reference: ImageReference) -> None:
-        scheme = "http" if _is_loopback(reference.host) else "https"
+    def __init__(self, reference: ImageReference, transfer: TransferSession) -> None:
         self._reference = reference
-        self._base = f"{scheme}://{reference.host}/v2/{reference.name}"
-        self._token: str | None = None
+        self._transfer = transfer
+        self._base = f"https://{reference.host}/v2/{reference.name}"
+        self._token = ""
 
-    def layers(self) -> list[dict[str, Any]]:
-        """Read the descriptors of the image's layers for this machine, lowest first.
+    def resolve(self) -> ImageManifest:
+        """Read the manifest for this machine and verify its configuration.
 
         Raises:
-            SandboxError: the registry failed, or the image has no variant for this machine.
+            ImageError: a digest differs, or the image has no variant for this machine.
+            TransferError: the registry failed.
         """
-        document = self._manifest(self._reference.digest)
+        digest, document = self._manifest(self._reference.digest or self._reference.tag)
+        manifest = digest
         if "manifests" in document:
-            document = self._manifest(self._choose(document["manifests"]))
+            manifest, document = self._manifest(self._choose(document["manifests"]))
         layers = document.get("layers")
-        if not isinstance(layers, list) or not all(_is_descriptor(layer) for layer in layers):
-            raise self._error("its manifest lists no layers")
-        return layers
+        if not isinstance(layers, list) or not 0 < len(layers) <= _MAX_LAYERS:
+            raise ImageError("its manifest lists no layers, or too many")
+        config = _digest_of(document.get("config"))
+        self._check_platform(self._get("configuration", f"blobs/{config}", config))
+        return ImageManifest(digest, manifest, config, tuple(_layer(each) for each in layers))
 
-    def download(self, digest: str, target: Path) -> None:
-        """Download a blob to `target` and verify its digest.
+    def download(self, layer: Layer, target: Path) -> None:
+        """Download a layer to `target`, continue a part that is there, and verify its digest.
 
         Raises:
-            SandboxError: the registry failed, or the digest differs.
+            ImageError: the digest differs.
+            TransferError: the registry failed.
         """
-        checksum = hashlib.sha256()
-        size = 0
-        with self._open(f"{self._base}/blobs/{digest}", accept="*/*") as response, target.open("wb") as file:
-            while chunk := response.read(_CHUNK):
-                size += len(chunk)
-                if size > _MAX_LAYER_BYTES:
-                    raise self._error(f"layer {digest} is larger than {_MAX_LAYER_BYTES} bytes")
-                checksum.update(chunk)
-                file.write(chunk)
-        if f"sha256:{checksum.hexdigest()}" != digest:
-            raise self._error(f"layer {digest} has another checksum")
+        url = f"{self._base}/blobs/{layer.digest}"
+        self._authorized(
+            lambda headers: self._transfer.download(url, target, size=layer.size, headers=headers)
+        )
+        with target.open("rb") as file:
+            found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        if found != layer.digest:
+            target.unlink()
+            raise _another_digest("layer", layer.digest, found)
 
     def _choose(self, manifests: Any) -> str:
-        architecture = _GO_ARCHITECTURES.get(platform.machine(), platform.machine())
-        entries = (
-            [entry for entry in manifests if _is_descriptor(entry)] if isinstance(manifests, list) else []
-        )
-        for entry in entries:
-            variant = entry.get("platform") or {}
-            if (variant.get("os"), variant.get("architecture")) == ("linux", architecture):
-                return str(entry["digest"])
-        raise self._error(f"it has no variant for linux/{architecture}")
+        wanted = ("linux", architecture())
+        for entry in manifests if isinstance(manifests, list) else []:
+            variant = entry.get("platform") if isinstance(entry, dict) else None
+            if isinstance(variant, dict) and (variant.get("os"), variant.get("architecture")) == wanted:
+                return _digest_of(entry)
+        raise ImageError(f"it has no variant for {'/'.join(wanted)}")
 
-    def _manifest(self, digest: str) -> dict[str, Any]:
-        with self._open(f"{self._base}/manifests/{digest}", accept=", ".join(_MANIFEST_TYPES)) as response:
-            text = response.read(_MAX_MANIFEST_BYTES + 1)
-        if f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
-            raise self._error(f"manifest {digest} has another checksum")
+    def _check_platform(self, text: bytes) -> None:
+        """Check the configuration; an image without an index says there for which machine it is."""
+        config = _parse(text, "configuration")
+        found = f"{config.get('os')}/{config.get('architecture')}"
+        if found != f"linux/{architecture()}":
+            raise ImageError(f"it is for {found}; this machine is linux/{architecture()}")
+
+    def _manifest(self, name: str) -> tuple[str, dict[str, Any]]:
+        """The digest and the content of a manifest, by tag or digest."""
+        expected = name if _DIGEST.fullmatch(name) else ""
+        text = self._get("manifest", f"manifests/{name}", expected)
+        return f"sha256:{hashlib.sha256(text).hexdigest()}", _parse(text, "manifest")
+
+    def _get(self, what: str, path: str, digest: str) -> bytes:
+        """Read a manifest or a configuration; verify its digest unless that is not known yet."""
+        text = bytearray()
+
+        def read(headers: dict[str, str]) -> None:
+            headers = {**headers, "Accept": ", ".join((*_MANIFEST_TYPES, "*/*;q=0.1"))}
+            text[:] = self._transfer.get(f"{self._base}/{path}", limit=_MAX_MANIFEST_BYTES, headers=headers)
+
+        self._authorized(read)
+        found = f"sha256:{hashlib.sha256(text).hexdigest()}"
+        if digest and found != digest:
+            raise _another_digest(what, digest, found)
+        return bytes(text)
+
+    def _authorized(self, send: Callable[[dict[str, str]], None]) -> None:
+        """Send a request; after the response 401, get an anonymous token and send it once more."""
         try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise self._error("its manifest is not JSON") from error
-        if not isinstance(document, dict):
-            raise self._error("its manifest is not an object")
-        return document
+            send(self._authorization())
+        except TransferError as error:
+            if error.code != http.client.UNAUTHORIZED:
+                raise
+            self._token = self._fetch_token(error.challenge)
+            send(self._authorization())
 
-    def _open(self, url: str, *, accept: str) -> IO[bytes]:
-        """Open a URL; after the first response 401, request an anonymous token and try again."""
-        try:
-            return self._request(url, accept)
-        except urllib.error.HTTPError as error:
-            with error:
-                challenge = error.headers.get("WWW-Authenticate", "")
-                if error.code != http.client.UNAUTHORIZED or self._token is not None:
-                    raise self._error(f"GET {url}: {error.code} {error.reason}") from error
-        except (OSError, http.client.HTTPException) as error:
-            raise self._error(f"GET {url}: {error}") from error
-        self._token = self._fetch_token(challenge)
-        return self._open(url, accept=accept)
-
-    def _request(self, url: str, accept: str) -> IO[bytes]:
-        request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - http(s), see __init__
-        if self._token:
-            # The registry redirects blobs to other hosts, and those must not receive the token.
-            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
-        opened: IO[bytes] = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)  # noqa: S310 - as above
-        return opened
+    def _authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
     def _fetch_token(self, challenge: str) -> str:
         fields = dict(_CHALLENGE.findall(challenge))
         realm = fields.pop("realm", "")
-        secure = realm.startswith("https://")
-        local = realm.startswith("http://") and _is_loopback(urllib.parse.urlsplit(realm).netloc)
-        if not challenge.lower().startswith("bearer ") or not (secure or local):
-            raise self._error("the registry requires a login; only anonymous access is supported")
+        if not challenge.lower().startswith("bearer ") or not realm.startswith("https://"):
+            raise ImageError("the registry requires a login; only anonymous access is supported")
         query = {key: value for key, value in fields.items() if key in {"service", "scope"}}
         query.setdefault("scope", f"repository:{self._reference.name}:pull")
-        try:
-            with self._request(f"{realm}?{urllib.parse.urlencode(query)}", "application/json") as response:
-                document = json.loads(response.read(_MAX_MANIFEST_BYTES))
-            return str(document.get("token") or document["access_token"])
-        except (OSError, http.client.HTTPException, ValueError, KeyError, AttributeError) as error:
-            raise self._error("the registry's token service returned no token") from error
-
-    def _error(self, detail: str) -> SandboxError:
-        return SandboxError(
-            f"cannot read image {self._reference}",
-            detail=detail,
-            hint="check the reference and the connection, or unset KAIWO_SANDBOX_IMAGES to build with Go",
-        )
+        url = f"{realm}{'&' if '?' in realm else '?'}{urllib.parse.urlencode(query)}"
+        document = _parse(self._transfer.get(url, limit=_MAX_MANIFEST_BYTES), "token")
+        token = document.get("token") or document.get("access_token")
+        # It becomes a header, so a line break in it would add headers.
+        if not isinstance(token, str) or not token.isprintable() or not token.isascii():
+            raise ImageError("the registry's token service returned no token")
+        return token
 
 
-def _is_descriptor(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("digest"), str)
+def _layer(item: Any) -> Layer:
+    digest = _digest_of(item)
+    size = item.get("size")
+    if not isinstance(size, int) or not 0 < size <= _MAX_LAYER_BYTES:
+        raise ImageError(f"layer {digest} has the size {size}; expected at most {_MAX_LAYER_BYTES} bytes")
+    return Layer(digest, size)
 
 
-def _is_loopback(host: str) -> bool:
-    name = urllib.parse.urlsplit(f"//{host}").hostname or ""
-    if name == "localhost":
-        return True
+def _digest_of(item: Any) -> str:
+    digest = item.get("digest") if isinstance(item, dict) else None
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise ImageError("its manifest has a descriptor without a sha256 digest")
+    return digest
+
+
+def _parse(text: bytes, what: str) -> dict[str, Any]:
     try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ImageError(f"its {what} is not JSON") from error
+    if not isinstance(document, dict):
+        raise ImageError(f"its {what} is not an object")
+    return document
+
+
+def _another_digest(what: str, expected: str, found: str) -> ImageError:
+    return ImageError(f"its {what} has another digest: expected {expected}, got {found}")

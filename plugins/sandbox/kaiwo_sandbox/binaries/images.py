@@ -1,177 +1,241 @@
-"""Extract programs from container images, which a file lists by digest.
+"""Programs from container images: the official ones by tag, or those of a list.
 
-`KAIWO_SANDBOX_IMAGES` names the file. Users write it, because digests belong to releases::
+`KAIWO_SANDBOX_IMAGES` names the list, a YAML file; ``off`` uses no images. With a list, its digests are
+mandatory, and nothing else is tried when an image cannot be used::
 
     programs:
-      etcd: {image: registry.example/etcd@sha256:..., path: usr/local/bin/etcd}
+      etcd: {image: registry.example/etcd:3.6.8-0@sha256:..., path: usr/local/bin/etcd}
       kube-apiserver: {image: registry.example/kube-apiserver@sha256:...}
-    manifests:
-      kueue: /path/to/directory
 
-`path` is the path of the program in the image. Addons also need `manifests`: directories with the release
-manifests of their projects.
+What was read, with all digests, is recorded beside each program.
 """
 
 from __future__ import annotations
 
 import hashlib
-import posixpath
+import os
 import shutil
-import tarfile
+import subprocess
 import tempfile
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from kaiwo_sandbox.binaries import image_registry
+from kaiwo_sandbox.binaries import cache, layers
+from kaiwo_sandbox.binaries.image_registry import ImageError, ImageRegistryClient, architecture, parse
+from kaiwo_sandbox.binaries.sources import IMAGE_RECORD
+from kaiwo_sandbox.builds.binary_sets import ADDON_PROGRAMS, CORE_PROGRAMS
+from kaiwo_sandbox.builds.official_images import ProgramImage, file_name, official_image, path_in_image
 from kaiwo_sandbox.errors import SandboxError
-from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import cache_dir, make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from kaiwo_sandbox.binaries.image_registry import ImageManifest, ImageReference
+    from kaiwo_sandbox.binaries.transfer import TransferSession
+    from kaiwo_sandbox.builds.binary_sets import BinarySet
 
-    from kaiwo_sandbox.binaries.image_registry import ImageRegistryClient
-
-    Progress = Callable[[str], None]
-
-_DEFAULT_PATHS = {"kueue": "manager", "ray-operator": "manager"}
-"""Paths of programs in their projects' images, if not usr/local/bin."""
-
-_MAX_LINKS = 8
-_KEY_LENGTH = 16
+VARIABLE = "KAIWO_SANDBOX_IMAGES"
+_OFF = "off"
+_TRIAL_SECONDS = 10
+_NOT_EXECUTABLE = {126, 127}
 
 
-def ensure(file: Path, programs: Sequence[str], addons: Sequence[str], progress: Progress) -> Path:
-    """Put the programs and manifests into the cache and return the directory with ``bin`` and ``manifests``.
+@dataclass(frozen=True, slots=True)
+class ImageList:
+    """The images that programs come from.
+
+    Attributes:
+        file: the list that the user configured; None for the official images.
+        entries: image by program, from that file.
+        off: whether no images are used.
+    """
+
+    file: Path | None = None
+    entries: dict[str, ProgramImage] | None = None
+    off: bool = False
+
+    def find(self, binary_set: BinarySet, program: str) -> ProgramImage | None:
+        """Return the image of a program; None if it comes from no image.
+
+        Raises:
+            SandboxError: the file lacks the program.
+        """
+        official = official_image(binary_set, program)
+        if self.off or official is None or self.entries is None:
+            return None if self.off else official
+        if program not in self.entries:
+            raise _missing_field(self.file, f"programs.{program}.image", "an image")
+        return self.entries[program]
+
+
+def configured() -> ImageList:
+    """Read the setting, and the file that it names.
 
     Raises:
-        SandboxError: the file is invalid or incomplete, or an image cannot be read.
+        SandboxError: the file is invalid.
     """
-    text, document = _read(file)
-    directory = cache_dir() / f"images-{hashlib.sha256(text).hexdigest()[:_KEY_LENGTH]}"
-    with locked(make_private(cache_dir()) / f"{directory.name}.lock"):
-        for program in programs:
-            if not (directory / "bin" / program).is_file():
-                _download(program, _program_entry(document, file, program), directory / "bin", file, progress)
-        for addon in addons:
-            if not (directory / "manifests" / addon).is_dir():
-                _copy_manifests(addon, document, directory / "manifests", file)
-    return directory
+    setting = os.environ.get(VARIABLE, "")
+    if setting in {"", _OFF}:
+        return ImageList(off=setting == _OFF)
+    file = Path(setting)
+    known = (*CORE_PROGRAMS, *ADDON_PROGRAMS.values())
+    entries = {
+        program: _entry(file, program, entry) for program, entry in _read(file).items() if program in known
+    }
+    return ImageList(file, entries)
 
 
-def _read(file: Path) -> tuple[bytes, dict[str, Any]]:
+def _read(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_bytes()
-        document = yaml.safe_load(text)
-    except (OSError, yaml.YAMLError) as error:
+        document = yaml.safe_load(file.read_bytes())
+    except (OSError, yaml.YAMLError, RecursionError) as error:
         raise SandboxError(
-            f"cannot read {file} as YAML",
+            f"{VARIABLE}: cannot read {file} as YAML",
             detail=str(error),
-            hint="correct it, or unset KAIWO_SANDBOX_IMAGES to build with Go",
+            hint="correct it, or unset the variable to use the official images",
         ) from error
-    if not isinstance(document, dict) or not isinstance(document.get("programs"), dict):
+    programs = document.get("programs") if isinstance(document, dict) else None
+    if not isinstance(programs, dict):
         raise _missing_field(file, "programs", "a map of programs to images")
-    return text, document
+    return programs
 
 
-def _program_entry(document: dict[str, Any], file: Path, program: str) -> dict[str, Any]:
-    entry = document["programs"].get(program)
-    if not isinstance(entry, dict) or not isinstance(entry.get("image"), str):
-        raise _missing_field(file, f"programs.{program}.image", "an image by digest")
-    return entry
+def _entry(file: Path, program: str, entry: Any) -> ProgramImage:
+    image = entry.get("image") if isinstance(entry, dict) else None
+    if not isinstance(image, str):
+        raise _missing_field(file, f"programs.{program}.image", "an image")
+    parse(image, field=f"{file}: programs.{program}.image")
+    return ProgramImage(image, str(entry.get("path") or path_in_image(program)))
 
 
-def _missing_field(file: Path, field: str, expected: str) -> SandboxError:
+def _missing_field(file: Path | None, field: str, expected: str) -> SandboxError:
     return SandboxError(
         f"{file}: {field} is missing; expected {expected}",
-        hint="add it; the sandbox's README shows the whole file",
+        hint="add it; kaiwo sandbox build -o yaml prints a whole file once the programs came from images",
     )
 
 
-def _copy_manifests(addon: str, document: dict[str, Any], target: Path, file: Path) -> None:
-    configured = (document.get("manifests") or {}).get(addon)
-    source = file.parent / str(configured)
-    if not configured or not source.is_dir():
-        raise _missing_field(file, f"manifests.{addon}", "a directory with the addon's release manifests")
-    make_private(target)
-    shutil.copytree(source, target / addon)
+def location(binary_set: BinarySet, program: str, image: ProgramImage) -> Path:
+    """The program in the cache, which may not exist yet."""
+    parts = (image.reference, image.path, architecture())
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[: cache.KEY_LENGTH]
+    return cache_dir() / f"{_prefix(binary_set, program)}{key}" / "bin" / file_name(program)
 
 
-def _download(program: str, entry: dict[str, Any], target: Path, file: Path, progress: Progress) -> None:
-    reference = image_registry.parse(entry["image"], field=f"{file}: programs.{program}.image")
-    path = str(entry.get("path") or _DEFAULT_PATHS.get(program, f"usr/local/bin/{program}"))
-    progress(f"downloading {program} from {reference.host}/{reference.name}")
-    make_private(target)
-    client = image_registry.ImageRegistryClient(reference)
-    with tempfile.TemporaryDirectory(prefix="image-", dir=target.parent) as temporary:
-        layers = [str(layer["digest"]) for layer in client.layers()]
-        fresh = Path(temporary) / program
-        if not _extract(client, layers, path, fresh):
-            raise SandboxError(
-                f"image {reference} has no file {path}",
-                hint=f"set programs.{program}.path in {file} to the program's path in the image",
+def _prefix(binary_set: BinarySet, program: str) -> str:
+    return f"image-{binary_set.name}-{program}-"
+
+
+def fetch(binary_set: BinarySet, program: str, image: ProgramImage, transfer: TransferSession) -> str:
+    """Download a program into the cache and return a line that says so.
+
+    Raises:
+        ImageError: the image has another digest, lacks the program, or is not for this machine.
+        TransferError: the registry failed.
+    """
+    reference = parse(image.reference, field=program)
+    try:
+        _fetch(binary_set, program, image, reference, transfer)
+    except ImageError as error:
+        raise ImageError(f"image {reference}: {error}") from error
+    return f"  {program} downloaded from {reference.host}/{reference.name}"
+
+
+def _fetch(
+    binary_set: BinarySet,
+    program: str,
+    image: ProgramImage,
+    reference: ImageReference,
+    transfer: TransferSession,
+) -> None:
+    client = ImageRegistryClient(reference, transfer)
+    manifest = client.resolve()
+    blobs = downloads_directory()
+
+    def download(index: int) -> Path:
+        # A layer of two images at once must not be written by two threads.
+        blob = blobs / f"{program}-{manifest.layers[index].digest.removeprefix('sha256:')}"
+        if index not in verified:
+            client.download(manifest.layers[index], blob)
+            verified.add(index)
+        return blob
+
+    verified: set[int] = set()
+    try:
+        with tempfile.TemporaryDirectory(dir=blobs) as temporary:
+            prepared = Path(temporary) / "prepared"
+            target = prepared / "bin" / file_name(program)
+            target.parent.mkdir(parents=True)
+            layer = layers.extract(
+                [partial(download, index) for index in range(len(manifest.layers))], image.path, target
             )
-        fresh.chmod(0o755)
-        fresh.rename(target / program)
+            if layer is None:
+                raise ImageError(f"it has no file {image.path}")
+            target.chmod(0o755)
+            _try(target)
+            record = _record(program, image, manifest, manifest.layers[layer].digest, target)
+            (prepared / IMAGE_RECORD).write_text(yaml.safe_dump(record, sort_keys=False))
+            place = location(binary_set, program, image).parents[1]
+            cache.replace(prepared, place, _prefix(binary_set, program))
+    finally:
+        for each in verified:
+            download(each).unlink(missing_ok=True)
 
 
-def _extract(client: ImageRegistryClient, layers: Sequence[str], path: str, target: Path) -> bool:
-    """Write the file from the topmost layer with it to `target`, following links; False if there is none."""
-    path = _normalized(path)
-    for _ in range(_MAX_LINKS):
-        link = _extract_or_read_link(client, layers, path, target)
-        if link is None:
-            return target.is_file()
-        path = link
-    return False
+def downloads_directory() -> Path:
+    """The directory of the cache with what is being downloaded.
+
+    Its files are layers that arrived in part, which the next attempt continues. Directories are of use to the
+    process that made them only.
+    """
+    return make_private(cache_dir() / "downloads")
 
 
-def _extract_or_read_link(
-    client: ImageRegistryClient, layers: Sequence[str], path: str, target: Path
-) -> str | None:
-    """Write the file, or return the target of a link; do neither if the image has no such file."""
-    for number, digest in reversed(list(enumerate(layers))):
-        blob = target.with_name(f"layer-{number}")
-        if not blob.exists():
-            client.download(digest, blob)
-        try:
-            with tarfile.open(blob, "r:*") as archive:
-                members = {_normalized(member.name): member for member in archive}
-                member = members.get(path)
-                if member is None:
-                    if _is_deleted(path, members):
-                        return None
-                    continue
-                if member.issym():
-                    return _normalized(posixpath.join("/", posixpath.dirname(path), member.linkname))
-                if member.islnk():
-                    return _normalized(member.linkname)
-                stream = archive.extractfile(member)
-                if stream is not None:
-                    with stream, target.open("wb") as file:
-                        shutil.copyfileobj(stream, file)
-                return None
-        except tarfile.TarError as error:
-            raise SandboxError(
-                f"cannot unpack layer {digest}: expected a tar archive, plain or compressed with gzip",
-                hint="use an image with gzip layers, or unset KAIWO_SANDBOX_IMAGES to build with Go",
-            ) from error
-    return None
+def remove_partial_downloads(*, layers_too: bool) -> None:
+    """Remove what interrupted downloads left; the layers only when they are no longer needed."""
+    if layers_too:
+        shutil.rmtree(downloads_directory(), ignore_errors=True)
+        return
+    for path in downloads_directory().iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def _normalized(path: str) -> str:
-    return posixpath.normpath(posixpath.join("/", path)).lstrip("/")
+def _try(program: Path) -> None:
+    """Run the program once, because it may need another processor or C library than this machine's."""
+    try:
+        completed = subprocess.run(
+            [program, "--help"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return
+    except OSError as error:
+        raise ImageError(f"{program.name} does not run on this machine: {error.strerror}") from error
+    if completed.returncode in _NOT_EXECUTABLE:
+        raise ImageError(f"{program.name} does not run on this machine: exit code {completed.returncode}")
 
 
-def _is_deleted(path: str, members: dict[str, tarfile.TarInfo]) -> bool:
-    """Whether this layer deletes the file: by a whiteout of it or of a parent, or by an opaque directory."""
-    while path:
-        directory, name = posixpath.split(path)
-        if posixpath.join(directory, f".wh.{name}") in members:
-            return True
-        if directory and posixpath.join(directory, ".wh..wh..opq") in members:
-            return True
-        path = directory
-    return False
+def _record(
+    program: str, image: ProgramImage, manifest: ImageManifest, layer: str, file: Path
+) -> dict[str, Any]:
+    """What was read, in the format of a list of images."""
+    tagged = image.reference.partition("@")[0]
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    entry = {
+        "image": f"{tagged}@{manifest.digest}",
+        "path": image.path,
+        "manifest": manifest.manifest,
+        "config": manifest.config,
+        "layer": layer,
+        "program": f"sha256:{digest}",
+    }
+    return {"programs": {program: entry}}

@@ -1,8 +1,8 @@
 """Find each program of a sandbox in the first source that has it, or build it.
 
 1. A directory (the argument, else `KUBEBUILDER_ASSETS`), which may hold some of the programs.
-2. The cache of earlier builds.
-3. Container images by digest, if `KAIWO_SANDBOX_IMAGES` names a list of them.
+2. The cache of earlier builds and downloads.
+3. Container images, and Go module archives for the manifests of addons (see `binaries.images`).
 4. A Go build.
 """
 
@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import generations
-from kaiwo_sandbox.binaries import cache, go_build, images
+from kaiwo_sandbox.binaries import cache, downloads, go_build, images, module_archives
+from kaiwo_sandbox.binaries.downloads import Found, ProgramRequest
+from kaiwo_sandbox.binaries.module_archives import ModuleError
 from kaiwo_sandbox.builds.binary_sets import (
     ADDON_PROGRAMS,
     CORE,
@@ -23,7 +25,6 @@ from kaiwo_sandbox.builds.binary_sets import (
     HELM,
     NODE_PROGRAMS,
     SETS,
-    BinarySet,
 )
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.generations import NEWER
@@ -32,10 +33,11 @@ from kaiwo_sandbox.locks import locked
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kaiwo_sandbox.binaries.images import ImageList
+
     Progress = Callable[[str], None]
 
 DIRECTORY_VARIABLE = "KUBEBUILDER_ASSETS"
-IMAGES_VARIABLE = "KAIWO_SANDBOX_IMAGES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def ensure(
     programs = _find_in_directory(_explicit_directory(directory), needed)
     manifests: dict[str, Path] = {}
     keys = [f"{path}:{path.stat().st_mtime_ns}" for path in programs.values()]
-    required: list[tuple[BinarySet, list[str], list[str]]] = []
+    required: list[ProgramRequest] = []
     for binary_set in SETS:
         set_addons = [addon for addon in addons if addon_sets[addon] is binary_set]
         provided = [ADDON_PROGRAMS[addon] for addon in set_addons]
@@ -92,13 +94,11 @@ def ensure(
         provided += [name for name, its_set in node_programs.items() if its_set is binary_set]
         missing = [name for name in provided if name not in programs]
         if missing or set_addons:
-            required.append((binary_set, missing, set_addons))
-    _build([binary_set for binary_set, _, _ in required], progress)
-    for binary_set, missing, set_addons in required:
-        source = _source_directory(binary_set, missing, set_addons, progress)
-        programs.update({name: source / "bin" / name for name in missing})
-        manifests.update({addon: source / "manifests" / addon for addon in set_addons})
-        keys.append(source.name)
+            required.append(ProgramRequest(binary_set, tuple(missing), tuple(set_addons)))
+    for found in _provide(required, progress):
+        programs.update(found.programs)
+        manifests.update(found.manifests)
+        keys.extend(found.keys)
     return Binaries(programs=programs, manifests=manifests, key="+".join(keys))
 
 
@@ -113,25 +113,82 @@ def ensure_helm(progress: Progress = print) -> Path:
     found = _find_in_directory(_explicit_directory(None), (name,))
     if name in found:
         return found[name]
-    _build([HELM], progress)
-    return _source_directory(HELM, (name,), (), progress) / "bin" / name
+    (provided,) = _provide([ProgramRequest(HELM, (name,), ())], progress)
+    return provided.programs[name]
 
 
-def _build(sets: Sequence[BinarySet], progress: Progress) -> None:
-    """Build the sets that are neither in the cache nor in images."""
+def why_no_addons(addons: Sequence[str]) -> str:
+    """Return why no source can have the manifests of the addons of the newer generation; "" if one can.
 
-    def missing() -> list[BinarySet]:
-        return [each for each in sets if not cache.complete(each) and not _comes_from_images(each)]
+    It asks no network: without a known module proxy and without Go, only the cache can have them.
 
-    if missing():
-        waiting = "another process is building programs; waiting for it"
+    Raises:
+        SandboxError: the configured list of images is invalid.
+    """
+    if go_build.is_installed():
+        return ""
+    image_list = images.configured()
+    for addon in addons:
+        binary_set = generations.NEWER.addons[addon]
+        if _cached(ProgramRequest(binary_set, (ADDON_PROGRAMS[addon],), (addon,)), image_list):
+            continue
+        if image_list.off:
+            return f"{images.VARIABLE} is off and go is not installed"
+        try:
+            module_archives.proxies()
+        except ModuleError as error:
+            return str(error)
+    return ""
+
+
+def _provide(required: Sequence[ProgramRequest], progress: Progress) -> list[Found]:
+    """Find what is required in the cache; download or build the rest, while other processes wait."""
+    image_list = images.configured()
+    found = {each: _cached(each, image_list) for each in required}
+    if not all(found.values()):
+        waiting = "another process is downloading or building programs; waiting for it"
         with locked(cache.build_lock(), on_wait=lambda: progress(waiting)):
-            go_build.build(missing(), progress)
+            _fetch_or_build(
+                [each for each in required if not _cached(each, image_list)], image_list, progress
+            )
+            found = {each: _cached(each, image_list) for each in required}
+    return [each for each in found.values() if each is not None]
 
 
-def _comes_from_images(binary_set: BinarySet) -> bool:
-    """Whether images are configured and can have the set; none has a program of the sandbox's own source."""
-    return bool(os.environ.get(IMAGES_VARIABLE)) and binary_set.source is None
+def _fetch_or_build(missing: Sequence[ProgramRequest], image_list: ImageList, progress: Progress) -> None:
+    """Download what is in images, and build the rest.
+
+    Raises:
+        SandboxError: a program of a configured list cannot be downloaded, or the build failed.
+    """
+    failures = downloads.fetch(missing, image_list, progress) if missing else {}
+    to_build = [each.binary_set for each in missing if not downloads.find(each, image_list)]
+    if not to_build:
+        return
+    reasons = list(dict.fromkeys(failures.values()))
+    if failures and not go_build.is_installed():
+        raise downloads.unavailable(reasons)
+    if reasons:
+        minutes = sum(go_build.estimate(each) for each in to_build)
+        progress(
+            f"warning: cannot download programs: {'; '.join(reasons)}. "
+            f"Building them with Go instead, which takes about {minutes:.0f} minutes"
+        )
+    go_build.build(to_build, progress)
+    images.remove_partial_downloads(layers_too=True)
+
+
+def _cached(request: ProgramRequest, image_list: ImageList) -> Found | None:
+    """What the cache has for a request, from a build or from downloads; None unless it is complete."""
+    binary_set = request.binary_set
+    if downloads.is_mandatory(request, image_list) or not cache.complete(binary_set):
+        return downloads.find(request, image_list)
+    place = cache.location(binary_set)
+    return Found(
+        programs={name: place / "bin" / name for name in request.programs},
+        manifests={addon: place / "manifests" / addon for addon in request.addons},
+        keys=(place.name,),
+    )
 
 
 def _check_platform() -> None:
@@ -159,12 +216,3 @@ def _find_in_directory(directory: Path | None, needed: Sequence[str]) -> dict[st
     if directory is None:
         return {}
     return {name: directory / name for name in needed if os.access(directory / name, os.X_OK)}
-
-
-def _source_directory(
-    binary_set: BinarySet, programs: Sequence[str], addons: Sequence[str], progress: Progress
-) -> Path:
-    """The directory with ``bin`` and ``manifests`` of a set, in the cache of builds or of images."""
-    if not cache.complete(binary_set) and _comes_from_images(binary_set):
-        return images.ensure(Path(os.environ[IMAGES_VARIABLE]), programs, addons, progress)
-    return cache.location(binary_set)

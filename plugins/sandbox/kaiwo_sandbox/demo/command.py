@@ -13,7 +13,7 @@ import click
 import yaml
 
 from kaiwo.cli import kit
-from kaiwo_sandbox import teardown
+from kaiwo_sandbox import binaries, teardown
 from kaiwo_sandbox.demo import download_servers, texts
 from kaiwo_sandbox.demo.display import Display
 from kaiwo_sandbox.demo.environment import SANDBOX, DemoEnvironment
@@ -51,7 +51,7 @@ def demo(*, bare: bool, real_node: bool, keep: bool, stop: bool) -> int:
 
 
 def _scenario(*, bare: bool, real_node: bool) -> Scenario:
-    """The scenario that the options select.
+    """The scenario that the options select, without addons if no source can have these.
 
     Raises:
         SandboxError: this machine cannot run a real node.
@@ -60,6 +60,11 @@ def _scenario(*, bare: bool, real_node: bool) -> Scenario:
         requirements.check()
         return REAL
     if bare:
+        return BARE
+    reason = binaries.why_no_addons(FULL.addons)
+    if reason:
+        kit.say(f"warning: the demo runs without {', '.join(FULL.addons)}: {reason}")
+        kit.say("hint: set GOPROXY to a Go module proxy, or install Go 1.26 or newer")
         return BARE
     return FULL_WITH_DOWNLOADS if download_servers.available() else FULL
 

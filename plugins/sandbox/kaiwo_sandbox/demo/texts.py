@@ -22,14 +22,14 @@ _INTRODUCTION = (
     "This demo starts a real Kubernetes control plane on this machine (etcd, API server, scheduler){addons} "
     "and Kaiwo's operator. It submits {summary}. The GPU nodes are fake: they report GPUs and simulate "
     "kubelets. No container runs, nothing is computed, and no GPU is needed. {downloads}It takes about a "
-    "minute. The first time, it may have to build the programs of the control plane, and reports that."
+    "minute. The first time, it downloads the programs of the control plane or builds them, and reports that."
 )
 _REAL_INTRODUCTION = (
     "This demo starts a real Kubernetes control plane on this machine (etcd, API server, scheduler), Kueue, "
     "Kaiwo's operator, and a node on which containers really run (kubelet, containerd, kube-proxy). It "
     "submits {summary}. The 8 GPUs of the node are counted but do not exist, and the programs in the "
     "containers only pass the time. One node that joins later is simulated. It takes about a minute. The "
-    "first time, it may have to build the programs of the control plane and of the node, and reports that."
+    "first time, it downloads or builds the programs of the control plane and of the node, and reports that."
 )
 _ADDONS = ", the controllers of Kueue, KubeRay and AppWrapper,"
 _DOWNLOADS = (
