@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kaiwo.workload.model import Facts, Registry
 
 REVIEW_LIMIT: Final = 1.0
-"""Seconds for one review. It takes under a millisecond; the first one takes longer, because it imports plugins.
+"""Seconds for one review. It takes under a millisecond; the first one takes longer, since it imports plugins.
 A function of a plugin that hangs holds up the event loop for no longer than this."""
 
 ACCOUNT: Final = "kaiwo-operator"
