@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Facts, Registry
 
-REVIEW_LIMIT: Final = 0.5
-"""Seconds of computing for one review. It takes under a millisecond; a function of a plugin that hangs holds
-up the event loop for no longer than this."""
+REVIEW_LIMIT: Final = 1.0
+"""Seconds for one review. It takes under a millisecond; the first one takes longer, because it imports plugins.
+A function of a plugin that hangs holds up the event loop for no longer than this."""
 
 ACCOUNT: Final = "kaiwo-operator"
 """Name of the operator's service account."""
