@@ -63,13 +63,11 @@ def all_reviewers(
     """
     account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
     found = reviewers(plugins, registry, facts, identity=settings.identity, exempt=(account,))
-    if settings.enforce_kaiwo_on_gpu_workloads:
-        rules = JobRules(
-            registry=registry, enforcing=True, default_queue=default_queue,
-            excluded=excluded, operator=account, settings=lambda: facts().settings,
-        )  # fmt: skip
-        found |= job_reviewers(rules)
-    return found
+    rules = JobRules(
+        registry=registry, enforcing=settings.enforce_kaiwo_on_gpu_workloads, default_queue=default_queue,
+        excluded=excluded, operator=account, settings=lambda: facts().settings,
+    )  # fmt: skip
+    return found | job_reviewers(rules)
 
 
 class Webhooks:

@@ -1,4 +1,4 @@
-"""Plain GPU Jobs in enforcing mode, from the webhooks to their KaiwoJob."""
+"""Plain Jobs that are managed, from the webhooks to their KaiwoJob."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ ADMIN = "kaiwo-sandbox-admin"
 async def enforcing(hooks: Any, operator: Callable[..., Awaitable[OperatorProcess]]) -> OperatorProcess:
     """An operator that manages all GPU Jobs of the namespace."""
     hooks.register(only="", fail=True)
+    return await serving(hooks, operator, ENFORCE_KAIWO_ON_GPU_WORKLOADS="true")
+
+
+async def serving(
+    hooks: Any, operator: Callable[..., Awaitable[OperatorProcess]], **settings: str
+) -> OperatorProcess:
+    """An operator that serves the registered webhooks."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -37,8 +44,8 @@ async def enforcing(hooks: Any, operator: Callable[..., Awaitable[OperatorProces
         "KAIWO_WEBHOOKS": "true",
         "KAIWO_WEBHOOK_ADDRESS": f"127.0.0.1:{port}",
         "KAIWO_OPERATOR_NAMESPACE": hooks.namespace,
-        "ENFORCE_KAIWO_ON_GPU_WORKLOADS": "true",
         "KAIWO_IDENTITY": "set",
+        **settings,
     }
     process = await operator(plugins="batch_job,gpu_amd", env=env)
     await asyncio.to_thread(process.wait_log, "webhooks are served")
@@ -126,5 +133,23 @@ async def test_gpu_requests_of_a_suspended_managed_job_cannot_change(
     await hooks.client.create(JOB, job(hooks, "held", suspend=True))
     container = spec("2")["template"]["spec"]["containers"]
     patch = {"spec": {"template": {"spec": {"containers": container}}}}
+    with pytest.raises(ApiError, match="GPU requests of Job held cannot change"):
+        await hooks.client.merge_patch(JOB, hooks.workloads, "held", patch)
+
+
+async def test_without_enforcing_mode_only_labelled_jobs_are_managed(
+    hooks: Any, operator: Callable[..., Awaitable[OperatorProcess]]
+) -> None:
+    """Such a Job gets its user and keeps its GPU requests; others stay as they are."""
+    hooks.register(only="", fail=True, enforce=False)
+    await serving(hooks, operator)
+    plain = await hooks.client.create(JOB, job(hooks, "plain", suspend=True))
+    assert MANAGED not in (plain["metadata"].get("labels") or {})
+    labelled = {"labels": {MANAGED: "true"}}
+    made = await hooks.client.create(JOB, job(hooks, "held", metadata=labelled, suspend=True))
+    assert made["metadata"]["annotations"][REQUESTED_BY] == ADMIN
+    container = spec("2")["template"]["spec"]["containers"]
+    patch = {"spec": {"template": {"spec": {"containers": container}}}}
+    await hooks.client.merge_patch(JOB, hooks.workloads, "plain", patch)
     with pytest.raises(ApiError, match="GPU requests of Job held cannot change"):
         await hooks.client.merge_patch(JOB, hooks.workloads, "held", patch)
