@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Facts, Registry
 
-REVIEW_LIMIT: Final = 0.5
-"""Seconds of computing for one review. It takes under a millisecond; a function of a plugin that hangs holds
-up the event loop for no longer than this."""
+REVIEW_LIMIT: Final = 1.0
+"""Seconds for one review. It takes under a millisecond; the first one takes longer, since it imports plugins.
+A function of a plugin that hangs holds up the event loop for no longer than this."""
 
 ACCOUNT: Final = "kaiwo-operator"
 """Name of the operator's service account."""
@@ -63,13 +63,11 @@ def all_reviewers(
     """
     account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
     found = reviewers(plugins, registry, facts, identity=settings.identity, exempt=(account,))
-    if settings.enforce_kaiwo_on_gpu_workloads:
-        rules = JobRules(
-            registry=registry, enforcing=True, default_queue=default_queue,
-            excluded=excluded, operator=account, settings=lambda: facts().settings,
-        )  # fmt: skip
-        found |= job_reviewers(rules)
-    return found
+    rules = JobRules(
+        registry=registry, enforcing=settings.enforce_kaiwo_on_gpu_workloads, default_queue=default_queue,
+        excluded=excluded, operator=account, settings=lambda: facts().settings,
+    )  # fmt: skip
+    return found | job_reviewers(rules)
 
 
 class Webhooks:

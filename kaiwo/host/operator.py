@@ -28,6 +28,7 @@ from kaiwo.engine.manager import Manager
 from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.host.api_discovery import ServedKinds
+from kaiwo.host.backend_imports import import_backends
 from kaiwo.host.cluster_facts import (
     NODE_PROJECTION,
     PRIORITY_CLASS_PROJECTION,
@@ -247,6 +248,7 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                await import_backends(self._plugins.backends)
                 if self._webhooks is not None:
                     self._webhooks.start()
                 self._listeners.start()

@@ -39,7 +39,7 @@ def rights_condition(
     """
     texts = [_unreadable(kind, words, backends) for kind, words in unreadable.get("", {}).items()]
     places = sorted(namespace for namespace, kinds in unreadable.items() if namespace and kinds)
-    texts += [_namespace(name, unreadable[name]) for name in places[:_SHOWN]]
+    texts += [_namespace(name, unreadable[name], backends) for name in places[:_SHOWN]]
     if len(places) > _SHOWN:
         texts.append(f"the same in {len(places) - _SHOWN} more namespaces")
     texts += [describe(cause, words) for cause, words in failing.items() if cause.kind == "Forbidden"]
@@ -51,14 +51,19 @@ def rights_condition(
     return Condition(type_, "False", "Forbidden", text, generation)
 
 
-def _namespace(name: str, kinds: Mapping[Resource, str]) -> str:
+def _namespace(name: str, kinds: Mapping[Resource, str], backends: Iterable[Backend]) -> str:
     """One namespace of several: mostly all kinds are missing there, because it or its Role is."""
     first, *others = sorted(kinds, key=str)
     more = f" and {len(others)} more kinds" if others else ""
-    return f"namespace {name}: list {first}{more}: {kinds[first]}"
+    return f"namespace {name}: list {first}{more}{_stopped(kinds, backends)}: {kinds[first]}"
 
 
 def _unreadable(kind: Resource, words: str, backends: Iterable[Backend]) -> str:
-    stopped = sorted({one.name for one in backends if kind in (one.child, *one.secondary)})
-    what = f" (stops backend {', '.join(stopped)})" if stopped else ""
-    return f"list {kind}{what}: {words}"
+    return f"list {kind}{_stopped([kind], backends)}: {words}"
+
+
+def _stopped(kinds: Iterable[Resource], backends: Iterable[Backend]) -> str:
+    """Which backends cannot run without some kinds, in brackets; empty for none."""
+    missing = set(kinds)
+    stopped = sorted({one.name for one in backends if missing.intersection((one.child, *one.secondary))})
+    return f" (stops backend {', '.join(stopped)})" if stopped else ""

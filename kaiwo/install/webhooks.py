@@ -214,7 +214,7 @@ def webhook_objects(
         found.append(RenderedManifest(secret | {"type": "Opaque"}))
     for kind, webhooks in zip(
         CONFIGURATIONS,
-        (_validating(plugins, namespace, where, options), _mutating(plugins, namespace, where, options)),
+        (_validating(plugins, namespace, where), _mutating(plugins, namespace, where, options)),
         strict=True,
     ):
         if webhooks:
@@ -236,7 +236,7 @@ def _namespaces(namespace: str, workload_namespaces: Sequence[str]) -> Object:
     return {"matchExpressions": [expression]}
 
 
-def _validating(plugins: Plugins, namespace: str, where: Object, options: WebhookOptions) -> list[Object]:
+def _validating(plugins: Plugins, namespace: str, where: Object) -> list[Object]:
     workloads = _rules(WORKLOADS.values(), "CREATE", "UPDATE")
     configurations = _rules([KAIWO_CONFIG, *(kind.resource for kind in plugins.kinds())], "CREATE", "UPDATE")
     restricted = [
@@ -248,11 +248,10 @@ def _validating(plugins: Plugins, namespace: str, where: Object, options: Webhoo
         _webhook("templates", VALIDATE_TEMPLATES, namespace, {"matchExpressions": restricted}, workloads),
         _webhook("configurations", VALIDATE_CONFIGURATIONS, namespace, where, configurations),
     ]
-    if options.enforce_gpu_workloads:
-        for kind, _ in _adopted(plugins):
-            name, kept = kind.plural, [("managed", f"{_LABELLED} || {_OWNED}")]
-            changes = _rules([kind], "UPDATE")
-            found.append(_webhook(name, VALIDATE_JOBS, namespace, where, changes, conditions=kept))
+    for kind, _ in _adopted(plugins):
+        name, kept = kind.plural, [("managed", f"{_LABELLED} || {_OWNED}")]
+        changes = _rules([kind], "UPDATE")
+        found.append(_webhook(name, VALIDATE_JOBS, namespace, where, changes, conditions=kept))
     return found
 
 
@@ -261,22 +260,20 @@ def _mutating(plugins: Plugins, namespace: str, where: Object, options: WebhookO
     if options.identity != "off":
         rules = _rules(WORKLOADS.values(), "CREATE", "UPDATE")
         found.append(_webhook("identity", MUTATE_WORKLOADS, namespace, where, rules))
-    if options.enforce_gpu_workloads:
-        keys = [key for vendor in plugins.vendors for key in vendor.resource_keys]
-        for kind, template in _adopted(plugins):
+    keys = [key for vendor in plugins.vendors for key in vendor.resource_keys]
+    for kind, template in _adopted(plugins):
+        conditions = [("managed", f"{_LABELLED} || {_REQUESTED}")]
+        if options.enforce_gpu_workloads:
             gpus = _requests_gpus(template, keys)
             required = _webhook(
                 f"gpu-{kind.plural}", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE"),
                 conditions=[("gpus", gpus)],
             )  # fmt: skip
-            others = _webhook(
-                f"managed-{kind.plural}", MUTATE_JOBS, namespace, where, _rules([kind], "CREATE", "UPDATE"),
-                conditions=[
-                    ("managed", f"{_LABELLED} || {_REQUESTED}"),
-                    ("not-a-new-gpu-workload", f"!(request.operation == 'CREATE' && {gpus})"),
-                ],
-            )  # fmt: skip
-            found += [required | {"failurePolicy": "Fail"}, others]
+            found.append(required | {"failurePolicy": "Fail"})
+            conditions.append(("not-a-new-gpu-workload", f"!(request.operation == 'CREATE' && {gpus})"))
+        rules = _rules([kind], "CREATE", "UPDATE")
+        name = f"managed-{kind.plural}"
+        found.append(_webhook(name, MUTATE_JOBS, namespace, where, rules, conditions=conditions))
     return found
 
 

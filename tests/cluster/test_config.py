@@ -225,8 +225,8 @@ async def test_operators_that_disagree_about_its_status_do_not_write_without_an_
     config = await client.get(KAIWO_CONFIG, None, "kaiwo")
     version, writes = config["metadata"]["resourceVersion"], 0
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             async for _ in client.watch(KAIWO_CONFIG, resource_version=version):
                 writes += 1
-    assert 1 <= writes <= 20
+    assert 1 <= writes <= 12, writes
     await asyncio.to_thread(other.wait_log, "the same version and plugins")

@@ -81,7 +81,7 @@ async def test_reviews_are_counted_by_path_and_result(reviewed: Reviewed) -> Non
 
 
 async def test_a_review_that_hangs_is_ended(reviewed: Reviewed) -> None:
-    """The event loop stands still for half a second at most, and for less the next time."""
+    """The event loop stands still for a second at most, and for less the next time."""
     began = time.perf_counter()
     assert reviewed.review("hang")["allowed"] is False
     first = time.perf_counter() - began

@@ -70,16 +70,21 @@ def test_what_webhooks_add_to_an_installation(plugins: Plugins, name: str, optio
 
 
 def test_only_what_is_used_is_registered(plugins: Plugins) -> None:
-    """No mutation without identity, and no Job without enforcing mode."""
-    assert set(hooks_of(plugins, WebhookOptions())) == {
-        "workloads",
-        "templates",
-        "configurations",
-    }
-    kinds = [obj["kind"] for obj in rendered(plugins, WebhookOptions())]
-    assert "MutatingWebhookConfiguration" not in kinds
-    assert set(hooks_of(plugins, WebhookOptions(identity="check"))) >= {"identity"}
-    assert not any("jobs" in name for name in hooks_of(plugins, WebhookOptions(identity="set")))
+    """Labelled Jobs are managed anywhere; users and unlabelled Jobs only where that is asked for."""
+    always = {"workloads", "templates", "configurations", "jobs", "managed-jobs"}
+    assert set(hooks_of(plugins, WebhookOptions())) == always
+    assert set(hooks_of(plugins, WebhookOptions(identity="check"))) == {*always, "identity"}
+    assert set(hooks_of(plugins, WebhookOptions(enforce_gpu_workloads=True))) == {*always, "gpu-jobs"}
+
+
+def test_only_labelled_jobs_are_managed_without_enforcing_mode(plugins: Plugins) -> None:
+    """No other Job waits for the operator, whether it answers or not."""
+    found = hooks_of(plugins, WebhookOptions())
+    for name in ("jobs", "managed-jobs"):
+        assert found[name]["failurePolicy"] == "Ignore"
+        (_, condition) = found[name]["matchConditions"]
+        assert "kaiwo.silogen.ai/managed" in condition["expression"]
+        assert "amd.com/gpu" not in condition["expression"]
 
 
 def test_a_failure_stops_new_gpu_jobs_in_enforcing_mode_and_nothing_else(plugins: Plugins) -> None:

@@ -175,15 +175,18 @@ class Webhooks:
         if obj not in self.objects:
             self.objects.append(obj)
 
-    def register(self, *, fail: bool = False, only: str = "workloads.", url: str = "") -> None:
+    def register(
+        self, *, fail: bool = False, only: str = "workloads.", url: str = "", enforce: bool = True
+    ) -> None:
         """Install Secret and configurations; the API server calls the Service on loopback.
 
         Args:
             fail: whether the requests fail that no replica answers.
             only: start of the names of the webhooks that are installed; the rest would disturb other tests.
             url: another address than that of the Service.
+            enforce: whether Jobs that request GPUs are put under management without a label.
         """
-        options = WebhookOptions(enforce_gpu_workloads=True, identity="set")
+        options = WebhookOptions(enforce_gpu_workloads=enforce, identity="set")
         for manifest in webhook_objects(self.plugins, self.namespace, [self.workloads], options):
             obj = manifest.obj
             if obj["kind"] == "Service":

@@ -10,7 +10,7 @@ import yaml
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine.credentials import load
-from kaiwo.engine.resource import DEPLOYMENT, JOB, Resource
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, JOB, Resource
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import until
 
@@ -248,8 +248,8 @@ async def test_objects_of_a_helm_release_are_left_to_helm(
     assert said in result.err
     operator = await admin.get(DEPLOYMENT, namespace, "kaiwo-operator")
     assert operator["spec"]["replicas"] == 0
-    kinds = [crd for crd in control_plane.api.get("/apis")["groups"] if "kaiwo" in crd["name"]]
-    assert kinds == []
+    crds = [obj["metadata"]["name"] async for obj in admin.list(CUSTOM_RESOURCE_DEFINITION)]
+    assert [name for name in crds if "kaiwo" in name] == []
     again = await uninstalled(cli, namespace, "--yes")
     assert again.code == 0, again.err
     assert said in again.err

@@ -87,7 +87,7 @@ async def it_is_said_before(kaiwo: Any, admin: Client, namespace: str, team: str
     assert f"roles of {namespace} are as this version renders them" in doctor.out
     await admin.delete(CLUSTER_ROLE, None, obsolete)
     view = f"kaiwo-view.{namespace}"
-    await admin.merge_patch(CLUSTER_ROLE, None, view, {"rules": []})
+    await admin.delete(CLUSTER_ROLE, None, view)
     doctor = await kaiwo("doctor")
     assert (
         f"not as this version renders them for the operator in {namespace}: ClusterRole {view}" in doctor.out

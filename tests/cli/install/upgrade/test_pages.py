@@ -14,7 +14,7 @@ import pytest
 
 from docs.generate.pages import DOCS
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
-from kaiwo.engine.resource import NAMESPACE, Resource
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Resource
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo_kueue.kinds import QUEUE_CONFIG
 
@@ -132,5 +132,5 @@ async def test_the_commands_of_the_pages_upgrade_and_remove_an_installation(
     assert await terminal.follow("uninstall.md") == 5
     await until(admin, NAMESPACE, None, SYSTEM, lambda obj: obj is None)
     assert [obj async for obj in admin.list(CLUSTER_ROLE) if "kaiwo" in obj["metadata"]["name"]] == []
-    groups = (await admin.get_json("/apis"))["groups"]
-    assert [group["name"] for group in groups if "kaiwo" in group["name"]] == []
+    crds = [obj["metadata"]["name"] async for obj in admin.list(CUSTOM_RESOURCE_DEFINITION)]
+    assert [name for name in crds if "kaiwo" in name] == []
