@@ -336,6 +336,19 @@ def test_nothing_is_left_after_both_uninstallations(
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "helm uninstall kaiwo" in done.stdout + done.stderr
     installation.helm("uninstall", "kaiwo", "--wait")
+    every_namespace = {
+        f"/api/v1/configmaps/{NAMESPACE}/kube-root-ca.crt",
+        f"/api/v1/serviceaccounts/{NAMESPACE}/default",
+    }
+
+    def own() -> set[str]:
+        """What the operator's namespace holds, before that goes too."""
+        return {path for path in objects_of(real_node) if f"/{NAMESPACE}/" in path}
+
+    with contextlib.suppress(AssertionError):
+        wait_for("the end of the pods", lambda: own() == every_namespace, seconds=60)
+    assert own() == every_namespace
+    assert names_of(real_node, f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases") == []
     real_node.delete_namespace(NAMESPACE)
 
     pods = {
