@@ -12,11 +12,13 @@ What was read, with all digests, is recorded beside each program.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 VARIABLE = "KAIWO_SANDBOX_IMAGES"
 _OFF = "off"
 _TRIAL_SECONDS = 10
+_BUSY_SECONDS = 5
+_BUSY_PAUSE_SECONDS = 0.01
 _NOT_EXECUTABLE = {126, 127}
 
 
@@ -207,20 +211,40 @@ def remove_partial_downloads(*, layers_too: bool) -> None:
 def _try(program: Path) -> None:
     """Run the program once, because it may need another processor or C library than this machine's."""
     try:
-        completed = subprocess.run(
-            [program, "--help"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_TRIAL_SECONDS,
-            check=False,
-        )
+        code = _exit_code(program)
     except subprocess.TimeoutExpired:
         return
     except OSError as error:
         raise ImageError(f"{program.name} does not run on this machine: {error.strerror}") from error
-    if completed.returncode in _NOT_EXECUTABLE:
-        raise ImageError(f"{program.name} does not run on this machine: exit code {completed.returncode}")
+    if code in _NOT_EXECUTABLE:
+        raise ImageError(f"{program.name} does not run on this machine: exit code {code}")
+
+
+def _exit_code(program: Path) -> int:
+    """The exit code of the program's help.
+
+    A process that another thread starts has this program open for writing until it executes its own, and the
+    system refuses to run a file that is open for writing. That takes milliseconds.
+
+    Raises:
+        OSError: the system cannot run it.
+        subprocess.TimeoutExpired: it runs, and does not end.
+    """
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return subprocess.run(
+                [program, "--help"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_TRIAL_SECONDS,
+                check=False,
+            ).returncode
+        except OSError as error:
+            if error.errno != errno.ETXTBSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_BUSY_PAUSE_SECONDS)
 
 
 def _record(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import threading
 import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
@@ -239,6 +240,30 @@ def test_a_program_that_does_not_run_here_is_refused(
     with pytest.raises(SandboxError, match="etcd does not run on this machine"):
         fetch()
     assert left(home) == []
+
+
+def test_a_program_that_another_process_still_has_open_is_tried_again(
+    fake: Any, make_layer: Layer, fetch: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that another download starts inherits the file for a moment; the system refuses to run it."""
+    fake.add_image(make_layer({"etcd": PROGRAM}))
+    refused = []
+
+    def extract(*arguments: Any) -> int | None:
+        layer = real(*arguments)
+        program = arguments[2]
+        program.chmod(0o755)
+        opened = program.open("ab")
+        with pytest.raises(OSError, match="Text file busy"):
+            subprocess.run([program], check=False)
+        refused.append(program)
+        threading.Timer(0.2, opened.close).start()
+        return layer
+
+    real = layers.extract
+    monkeypatch.setattr(layers, "extract", extract)
+    assert fetch().read_bytes() == PROGRAM
+    assert refused
 
 
 @pytest.mark.parametrize(
