@@ -27,7 +27,7 @@ from charts.generate.tree import (
 from charts.generate.values import Value, schema_json, values, values_table, values_yaml
 from kaiwo.api.crd_versions import VERSION
 from kaiwo.api.crds import dump
-from kaiwo.install.rendered_manifest import SCHEDULER
+from kaiwo.api.installation import SCHEDULER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

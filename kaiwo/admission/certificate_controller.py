@@ -34,6 +34,7 @@ from kaiwo.admission.names import (
     configurations_name,
     server_names,
 )
+from kaiwo.api.installation import OPERATOR, head
 from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound, NotLeading
 from kaiwo.engine.resource import SECRET as SECRETS
 
@@ -235,16 +236,10 @@ class CertificateController:
 
         By a server-side apply: the right to create can be limited to a name for it, and for nothing else.
         """
-        labels = {
-            "app.kubernetes.io/name": "kaiwo-operator",
-            "app.kubernetes.io/part-of": "kaiwo",
-            "app.kubernetes.io/instance": self._namespace,
-        }
-        obj = {
-            "apiVersion": SECRETS.api_version,
-            "kind": SECRETS.kind,
-            "metadata": {"name": SECRET, "namespace": self._namespace, "labels": labels},
-        }
+        obj = head(
+            SECRETS.api_version, SECRETS.kind, SECRET,
+            app=OPERATOR, installation=self._namespace, namespace=self._namespace,
+        )  # fmt: skip
         _log.warning("webhook certificates: Secret %s/%s is missing and made again", self._namespace, SECRET)
         return await self._client.apply(SECRETS, obj, field_manager=FIELD_MANAGER)
 

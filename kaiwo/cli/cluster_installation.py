@@ -87,9 +87,9 @@ async def _workloads(client: Client) -> AsyncIterator[Object]:
 
 
 def _plugins_of(objects: Sequence[tuple[InstalledObject, Object]]) -> tuple[str, ...]:
+    from kaiwo.api.installation import OPERATOR
     from kaiwo.cli.uninstalling.plan import operator_fact
     from kaiwo.engine.resource import DEPLOYMENT
-    from kaiwo.install.rendered_manifest import OPERATOR
 
     found = [obj for item, obj in objects if (item.resource, item.name) == (DEPLOYMENT, OPERATOR)]
     return operator_fact(found[0]).plugins if found else ()

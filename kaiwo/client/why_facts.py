@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kaiwo.api.installation import DEFAULT_NAMESPACE, OPERATOR
 from kaiwo.client.kinds import KAIWO_CONFIG
 from kaiwo.client.pods import adopted_pods
 from kaiwo.engine.errors import ApiError, Forbidden, NotFound
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from kaiwo.client.chain_parts import ChainParts
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
-
-LEASE_NAME = "kaiwo-operator"
-INSTALLED = "kaiwo-system"
-"""Namespace in which the Lease is looked for where not all namespaces may be listed."""
 
 LOG_LINES = 5
 """Lines that are quoted of the log of a container that failed."""
@@ -183,11 +180,11 @@ class FactReader:
         if ended:
             return None, False
         try:
-            every = self._api.list(LEASE, field_selector=f"metadata.name={LEASE_NAME}")
+            every = self._api.list(LEASE, field_selector=f"metadata.name={OPERATOR}")
             leases = [lease async for lease in every]
         except Forbidden:
             try:
-                leases = [await self._api.get(LEASE, INSTALLED, LEASE_NAME)]
+                leases = [await self._api.get(LEASE, DEFAULT_NAMESPACE, OPERATOR)]
             except NotFound:
                 leases = []
             except Forbidden as error:

@@ -14,6 +14,7 @@ from kaiwo.admission.review import review
 from kaiwo.admission.reviewers import reviewers
 from kaiwo.admission.server import WebhookServer
 from kaiwo.api.conditions import Condition
+from kaiwo.api.installation import OPERATOR
 from kaiwo.host.kaiwoconfig import WEBHOOKS_SERVED
 
 if TYPE_CHECKING:
@@ -30,11 +31,8 @@ if TYPE_CHECKING:
     from kaiwo.workload.model import Facts, Registry
 
 REVIEW_LIMIT: Final = 1.0
-"""Seconds for one review. It takes under a millisecond; the first one takes longer, since it imports plugins.
-A function of a plugin that hangs holds up the event loop for no longer than this."""
-
-ACCOUNT: Final = "kaiwo-operator"
-"""Name of the operator's service account."""
+"""Seconds for one review, which takes under a millisecond. A function of a plugin that hangs holds up the
+event loop for no longer than this."""
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 _OTHER = "other"
@@ -61,7 +59,7 @@ def all_reviewers(
         default_queue: returns the name of the default queue in force.
         excluded: namespaces in which no Job is put under management.
     """
-    account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    account = f"system:serviceaccount:{namespace}:{OPERATOR}"
     found = reviewers(plugins, registry, facts, identity=settings.identity, exempt=(account,))
     rules = JobRules(
         registry=registry, enforcing=settings.enforce_kaiwo_on_gpu_workloads, default_queue=default_queue,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kaiwo.api.config_names import WATCH_VARIABLE
 from kaiwo.api.duration import InvalidDuration, parse_duration
+from kaiwo.api.installation import OPERATOR
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin.selection import PluginSelection, SelectionError
@@ -236,7 +237,7 @@ class Settings:
         "KAIWO_LEASE_NAME",
         _name,
         "name of the Lease",
-        default="kaiwo-operator",
+        default=OPERATOR,
     )
     namespace: str = _setting(
         "namespace",

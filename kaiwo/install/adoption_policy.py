@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.api.installation import OPERATOR, installed_name
 from kaiwo.api.workload import API_VERSION, GROUP
 from kaiwo.install.admission_policy import denying_policy
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, installed_name
 from kaiwo.install.write_policy import is_operator
 from kaiwo.workload.labels import ADOPTED, MANAGED, MANAGED_VALUE
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.rendered_manifest import RenderedManifest
 
 ADOPTION_POLICY: Final = f"{OPERATOR}-adoption"
 """Name of the policy for workloads of adopted objects, before the namespace of the installation is added."""

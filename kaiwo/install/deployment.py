@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.install.rendered_manifest import RenderedManifest, head, labels
+from kaiwo.api.installation import head, labels
+from kaiwo.install.rendered_manifest import RenderedManifest
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.admission.bundles import CONFIGURATIONS
+from kaiwo.api.installation import OPERATOR, SCHEDULER, installed_name
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE, Resource
 from kaiwo.install.render import PARTS, InstallOptions, render
-from kaiwo.install.rendered_manifest import OPERATOR, SCHEDULER, installed_name
 from kaiwo.install.webhooks import EVERY_WEBHOOK
 
 if TYPE_CHECKING:

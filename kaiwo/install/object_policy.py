@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import WORKLOADS
+from kaiwo.api.installation import OPERATOR, installed_name
 from kaiwo.api.workload import GROUP
 from kaiwo.install.admission_policy import denying_policy
 from kaiwo.install.adoption_policy import adoption_policy, adopts
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, installed_name
 from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
 from kaiwo.workload.labels import MANAGED, MANAGED_VALUE, RUN_ID
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.plugin.rbac import PolicyRule
 
 OBJECT_POLICY: Final = f"{OPERATOR}-objects"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.config_names import WATCH_VARIABLE
+from kaiwo.api.installation import OPERATOR
 from kaiwo.install.deployment import deployment, probe, resources
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest
 from kaiwo.install.webhooks import CERTIFICATES, PORT, PORT_NAME, webhook_variables
 from kaiwo.plugin.claims import own_distribution
 from kaiwo.plugin.commands import Command
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from kaiwo.api.installation import DEFAULT_NAMESPACE
 from kaiwo.install.namespace import namespace
 from kaiwo.install.network_policy import API_SERVER_PORTS, network_policies
 from kaiwo.install.operator import operator_deployment
 from kaiwo.install.pod_options import PodOptions, with_pod_options
-from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, RenderedManifest
 from kaiwo.install.roles import operator_roles
 from kaiwo.install.scheduler import scheduler_objects
 from kaiwo.install.user_roles import user_roles
@@ -21,6 +21,7 @@ from kaiwo.install.write_policy import write_policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
     from kaiwo.plugin.registry import Plugins
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from kaiwo.api.installation import OPERATOR, head, installed_name
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
 from kaiwo.install.object_policy import object_policies
-from kaiwo.install.rendered_manifest import OPERATOR, RenderedManifest, head, installed_name
+from kaiwo.install.rendered_manifest import RenderedManifest
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
 

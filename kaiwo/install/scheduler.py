@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
+from kaiwo.api.installation import SCHEDULER, head, installed_name
 from kaiwo.install.deployment import deployment, probe, resources
-from kaiwo.install.rendered_manifest import SCHEDULER, RenderedManifest, head, installed_name
+from kaiwo.install.rendered_manifest import RenderedManifest
 from kaiwo.install.roles import binding, cluster_binding, lease_role, service_account
 
 if TYPE_CHECKING:

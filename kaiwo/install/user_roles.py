@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.installation import head, installed_name
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.install.host_rules import READ
-from kaiwo.install.rendered_manifest import RenderedManifest, head, installed_name
+from kaiwo.install.rendered_manifest import RenderedManifest
 from kaiwo.install.roles import API_VERSION, RBAC, merged
 from kaiwo.plugin.rbac import PolicyRule
 

@@ -17,14 +17,15 @@ from kaiwo.admission.template_rules import (
     written,
 )
 from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
+from kaiwo.api.installation import installed_name
 from kaiwo.install.admission_policy import denying_policy
-from kaiwo.install.rendered_manifest import RenderedManifest, installed_name
 from kaiwo.install.restrictions import restriction_validations, restriction_variables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
     from kaiwo.plugin.backends import Backend
 

@@ -39,10 +39,10 @@ def doctor(ctx: click.Context, *, problems: bool, config: str | None) -> None:
     """
     options.one_namespace()
     options.use_configured_namespace(user_config.load(config))
+    from kaiwo.api.installation import DEFAULT_NAMESPACE, OPERATOR
     from kaiwo.cli.doctor_installation import check_installed
     from kaiwo.client.doctor.result import DoctorScope
     from kaiwo.client.doctor.run import check_cluster
-    from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE, OPERATOR
 
     loaded = kit.plugins()
     kit.warn_broken(loaded)

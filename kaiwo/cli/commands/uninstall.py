@@ -65,9 +65,9 @@ def uninstall(
     stay, too. Asks first. Objects of a Helm release are left to helm uninstall. An uninstallation that was
     interrupted is continued by the same command.
     """
+    from kaiwo.api.installation import DEFAULT_NAMESPACE
     from kaiwo.cli.uninstalling.plan import UninstallRequest, read_plan
     from kaiwo.cli.uninstalling.run import Uninstallation
-    from kaiwo.install.rendered_manifest import DEFAULT_NAMESPACE
 
     options.one_namespace()
     if operator_only and workloads:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.admission.bundles import CONFIGURATIONS
+from kaiwo.api.installation import INSTANCE, NAME, OPERATOR, PART_OF
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import DEPLOYMENT
 from kaiwo.install.inventory import LABELLED_KINDS, InstalledObject, old_name
-from kaiwo.install.rendered_manifest import INSTANCE, NAME, OPERATOR, PART_OF
 from kaiwo.plugin.removals import Removal
 
 if TYPE_CHECKING:

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from kaiwo.api.config_names import WATCH_VARIABLE, watched_namespaces
 from kaiwo.api.crd_compat import GROUPS
 from kaiwo.api.crds import WORKLOADS
+from kaiwo.api.installation import (
+    INSTANCE,
+    NAME,
+    OPERATOR,
+    PART_OF,
+    SCHEDULER,
+    installed_name,
+)
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli.failures import Failure
 from kaiwo.cli.uninstalling.live_objects import read_objects
@@ -17,7 +25,6 @@ from kaiwo.cli.uninstalling.rights import READING, needed, require
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from kaiwo.install.inventory import ROLE_BINDING, installed_objects
-from kaiwo.install.rendered_manifest import INSTANCE, NAME, OPERATOR, PART_OF, SCHEDULER, installed_name
 from kaiwo.install.roles import WORKLOAD_ROLE
 from kaiwo.plugin.removals import Removal
 from kaiwo.plugin.selection import NAMES_VARIABLE, PluginReference

@@ -6,11 +6,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from kaiwo.api.installation import OPERATOR
 from kaiwo.cli.failures import TIMED_OUT, Failure
 from kaiwo.cli.uninstalling.plan import abandoned_workloads, marks, read_plan, workloads_exist
 from kaiwo.engine.errors import Conflict, NotFound
 from kaiwo.engine.resource import LEASE, POD
-from kaiwo.install.rendered_manifest import OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
