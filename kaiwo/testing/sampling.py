@@ -9,12 +9,13 @@ import ast
 import copy
 import importlib.util
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from kaiwo.engine.resource import Object
 
@@ -41,38 +42,61 @@ _NUMBERS: Final = (0, 1, 2, 7, -1, 137, 2**31, 2**40, 1.5)
 _MOST_WORD: Final = 60
 
 
-def words_of(package: str) -> tuple[str, ...]:
-    """Words that the source of a package compares with or looks up; the package is not imported.
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What the code of a package looks up and compares with, so that random values get further into it.
 
-    They are the keys and values that its code knows, so random values of them get further into it.
+    Attributes:
+        words: texts without blanks.
+        pairs: keys with the values that they are compared with.
     """
+
+    words: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+def vocabulary_of(package: str) -> Vocabulary:
+    """Read the source of a package, which is not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        return ()
+        return Vocabulary()
     files = sorted(Path(spec.origin).parent.rglob("*.py")) if spec.submodule_search_locations else []
-    found: set[str] = set()
+    words: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
     for file in files or [Path(spec.origin)]:
         for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                text = node.value
-                if text and len(text) <= _MOST_WORD and not re.search(r"\s", text):
-                    found.add(text)
-    return tuple(sorted(found))
+            if isinstance(node, ast.Constant):
+                words.update(_words_in(node))
+            elif isinstance(node, ast.Compare):
+                keys = _words_in(node.left)[-1:]
+                values = [word for side in node.comparators for word in _words_in(side)]
+                pairs.update((key, value) for key in keys for value in values)
+    return Vocabulary(tuple(sorted(words)), tuple(sorted(pairs)))
+
+
+def _words_in(node: ast.AST) -> list[str]:
+    texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    return [
+        text
+        for text in texts
+        if isinstance(text, str) and text and len(text) <= _MOST_WORD and not re.search(r"\s", text)
+    ]
 
 
 class Sampler:
     """A source of random values."""
 
-    def __init__(self, seed: str, words: Sequence[str] = ()) -> None:
+    def __init__(self, seed: str, vocabulary: Vocabulary | None = None) -> None:
         """Prepare.
 
         Args:
             seed: equal seeds give equal values.
-            words: keys and texts to use beside the usual ones of Kubernetes objects.
+            vocabulary: keys and texts to use beside the usual ones of Kubernetes objects.
         """
         self.random = Random(seed)  # noqa: S311  values for tests
-        self._keys = (*WORDS, *words)
-        self._texts = (*TEXTS, *words)
+        known = vocabulary or Vocabulary()
+        self._words, self._pairs = known.words, known.pairs
+        self._texts = (*TEXTS, *known.words)
 
     def chance(self, share: float) -> bool:
         """True in this share of all calls."""
@@ -96,7 +120,11 @@ class Sampler:
 
     def text(self) -> str:
         """A text."""
-        return self.random.choice(self._texts)
+        return self.random.choice(self._words if self._words and self.chance(0.4) else TEXTS)
+
+    def key(self) -> str:
+        """A key."""
+        return self.random.choice(self._words if self._words and self.chance(0.5) else WORDS)
 
     def anything(self, depth: int = 4) -> Any:
         """Any value, with known words as keys."""
@@ -104,8 +132,12 @@ class Sampler:
             return self.leaf()
         if self.chance(0.35):
             return [self.anything(depth - 1) for _ in range(self.random.randrange(4))]
-        count = self.random.randrange(5)
-        return {self.random.choice(self._keys): self.anything(depth - 1) for _ in range(count)}
+        found = {self.key(): self.anything(depth - 1) for _ in range(self.random.randrange(5))}
+        return found | self._pair()
+
+    def _pair(self) -> Object:
+        """A key with a value that the code compares it with; usually none."""
+        return dict([self.random.choice(self._pairs)]) if self._pairs and self.chance(0.3) else {}
 
     def changed(self, value: Any, changes: int = 3) -> Any:
         """A copy of a value in which up to so many parts are something else, missing or new."""
@@ -116,7 +148,7 @@ class Sampler:
                 case 0 if container is not holder:
                     del container[key]
                 case 1 if isinstance(container[key], dict):
-                    container[key][self.random.choice(self._keys)] = self.anything(3)
+                    container[key] |= self._pair() or {self.key(): self.anything(3)}
                 case 1 if isinstance(container[key], list):
                     container[key].append(self.anything(3))
                 case _:
@@ -156,7 +188,7 @@ class Sampler:
         }
         if isinstance(values := schema.get("additionalProperties"), dict) and depth > 0:
             for _ in range(self.random.randrange(3)):
-                found[self.random.choice(self._keys)] = self.fitting(values, depth - 1)
+                found[self.key()] = self.fitting(values, depth - 1)
         return found
 
     def _number(self, schema: Object) -> Any:
@@ -182,7 +214,7 @@ def _parts(container: Any) -> Iterator[tuple[Any, Any]]:
             yield from _parts(container[key])
 
 
-def shrunk(value: Any, fails: Callable[[Any], bool], tries: int = 200) -> Any:
+def shrunk(value: Any, fails: Callable[[Any], bool], tries: int = 1000) -> Any:
     """The value with every part removed that a failure does not need, within so many tries.
 
     Args:

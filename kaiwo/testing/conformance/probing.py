@@ -27,7 +27,7 @@ from kaiwo.testing.conformance.declaration_probes import (
 from kaiwo.testing.conformance.documents import Documents
 from kaiwo.testing.conformance.results import Violation
 from kaiwo.testing.effects import foreign, line_of, watched_effects
-from kaiwo.testing.sampling import Sampler, shrunk, words_of
+from kaiwo.testing.sampling import Sampler, shrunk, vocabulary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,7 @@ class _Run:
     def __init__(self, plugin: LoadedPlugin) -> None:
         self.report = ProbeReport()
         self._package = plugin.module.partition(".")[0]
-        self._words = words_of(self._package)
+        self._vocabulary = vocabulary_of(self._package)
         self._plugin = plugin.name
         self.probes = probes_of(plugin)
         self.report.functions = len(self.probes)
@@ -142,12 +142,12 @@ class _Run:
 
     def case(self, probe: Probe, seed: str) -> Case:
         """A case, the same for the same seed."""
-        return probe.sample(Sampler(f"{self._plugin} {probe.where} {seed}", self._words))
+        return probe.sample(Sampler(f"{self._plugin} {probe.where} {seed}", self._vocabulary))
 
     def output(self, probe: Probe, case: Case) -> str | None:
         """Call a function and keep its result in a comparable form; None for no case."""
         arguments = probe.build(copy.deepcopy(case))
-        if arguments is None:
+        if arguments is None or probe.where in self._hung:
             return None
         found = comparable(self._call(probe, arguments, case))
         text = f"{_digest(comparable(case))} {_digest(found)}"
