@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
-from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.config_names import SINGLETON
@@ -15,7 +14,6 @@ from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.api.validation_errors import explain
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
@@ -27,6 +25,7 @@ from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.crd_check import crds_condition
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
+from kaiwo.plugin.settings import read_settings
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class LiveConfig:
 
     Attributes:
         current: the values in force.
-        settings: validated settings of each loaded plugin that has any.
+        settings: validated settings of each loaded plugin that has any, by its name.
         default_cluster_queue_name: of a KaiwoConfig that the operator creates.
         problem: why the current object is not in force, empty when it is.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
@@ -99,14 +98,7 @@ class LiveConfig:
         self.default_cluster_queue_name = default_cluster_queue_name
         defaults = {"spec": {"defaultClusterQueueName": default_cluster_queue_name}}
         self.current = ResolvedConfig.from_object(defaults)
-        self.settings: dict[str, BaseModel] = {}
-        for name, model in self._models.items():
-            try:
-                self.settings[name] = model()
-            except ValidationError:
-                _log.info(
-                    "plugin %s has required settings; it runs without settings until they are given", name
-                )
+        self.settings, _ = read_settings(self._models, {})
         self.problem = ""
         self.missing_queue = ""
         cache.subscribe(KAIWO_CONFIG, self._seen)
@@ -141,14 +133,9 @@ class LiveConfig:
             InvalidConfig: a value cannot be used; the fields are named.
         """
         resolved = ResolvedConfig.from_object(obj)
-        settings: dict[str, BaseModel] = {}
-        for name, model in self._models.items():
-            written = resolved.plugins.get(name)
-            try:
-                settings[name] = model.model_validate(written if written is not None else {})
-            except ValidationError as error:
-                if written is not None:
-                    raise InvalidConfig(explain(error, ("spec", "plugins", name))) from None
+        settings, problems = read_settings(self._models, resolved.plugins)
+        if problems:
+            raise InvalidConfig(problems)
         return resolved, settings
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.plugin.backend_base import BackendBase
+from kaiwo.plugin.declaration import Declaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pydantic import BaseModel
 
     from kaiwo.api.plugin_fields import Field, WorkloadKind
     from kaiwo.engine.resource import Resource
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Declaration):
     """A workload backend: data that the host reads, and one class with its code.
 
     Attributes:
@@ -57,7 +56,6 @@ class Backend:
         variants: other forms in which the same workloads can run, with the same fields and a name of their
             own. ``select_variant`` selects one for a new child; a child stays in the form it was made in.
         rules: what it needs of the cluster.
-        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
         adoption: how labelled objects of the child kind that users made are adopted; None for a backend that
             adopts none. Its rules then hold the rights to create and delete workloads of its kind.
     """
@@ -82,7 +80,6 @@ class Backend:
     absent_at_zero: bool = False
     variants: tuple[Backend, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
-    settings: type[BaseModel] | None = None
     adoption: Adoption | None = None
 
     @property
