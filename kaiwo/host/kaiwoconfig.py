@@ -95,6 +95,7 @@ class LiveConfig:
         self._has_queue = has_queue
         self._models = dict(models)
         self._listeners: list[Callable[[], None]] = []
+        self._settings_listeners: list[Callable[[], None]] = []
         self.default_cluster_queue_name = default_cluster_queue_name
         defaults = {"spec": {"defaultClusterQueueName": default_cluster_queue_name}}
         self.current = ResolvedConfig.from_object(defaults)
@@ -107,6 +108,10 @@ class LiveConfig:
         """Register a callback for changes of the values in force."""
         self._listeners.append(listener)
 
+    def on_settings_change(self, listener: Callable[[], None]) -> None:
+        """Register a callback for changes of the settings of plugins."""
+        self._settings_listeners.append(listener)
+
     def _seen(self, event: CacheEvent) -> None:
         if event.latest.name != SINGLETON or event.new is None:
             return
@@ -118,13 +123,15 @@ class LiveConfig:
             self.problem = str(error)  # the condition Ready is logged
             return
         self.problem = ""
+        listeners = list(self._settings_listeners) if settings != self.settings else []
         if resolved != self.current or settings != self.settings:
             changed = True
             _log.info("KaiwoConfig %s generation %d is in force", SINGLETON, resolved.generation)
         self.current, self.settings = resolved, settings
         if changed:
-            for listener in self._listeners:
-                listener()
+            listeners += self._listeners
+        for listener in listeners:
+            listener()
 
     def read(self, obj: Object) -> tuple[ResolvedConfig, dict[str, BaseModel]]:
         """Resolve an object with its plugins' settings.
