@@ -11,6 +11,8 @@ from kaiwo.workload.gpus.node_pools import (
     NODEPOOL,
     NODEPOOL_MERGED_FROM,
     NODEPOOL_PENDING,
+    TOPOLOGY_BLOCK,
+    TOPOLOGY_RACK,
     WORKER,
     annotation,
     is_cordoned,
@@ -21,7 +23,7 @@ from kaiwo.workload.gpus.nodes import labels_of
 from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.labels import GPU_MODEL
 from kaiwo.workload.metadata import MAX_LABEL, label_value
-from kaiwo_node_pools.topology import BLOCK, RACK, topology_of
+from kaiwo_node_pools.topology import topology_of
 from kaiwo_node_pools.written_record import read_record
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo_node_pools.topology import TopologyRule
 
-LABELS = (WORKER, NODEPOOL, GPU_MODEL, BLOCK, RACK)
+LABELS = (WORKER, NODEPOOL, GPU_MODEL, TOPOLOGY_BLOCK, TOPOLOGY_RACK)
 """Labels that Kaiwo may write on a node."""
 
 _HASH_DIGITS = 6

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from kaiwo.api.base_model import Model
+from kaiwo.workload.gpus.node_pools import TOPOLOGY_BLOCK, TOPOLOGY_RACK
 from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-BLOCK, RACK = "kaiwo/topology-block", "kaiwo/topology-rack"
-LEVELS = {"block": BLOCK, "rack": RACK}
+LEVELS = {"block": TOPOLOGY_BLOCK, "rack": TOPOLOGY_RACK}
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
