@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kaiwo.api.plugin_fields import Field
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.declaration import Declaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.api.plugin_fields import Field, WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.resource import Resource
     from kaiwo.plugin.adoption import Adoption
     from kaiwo.plugin.rbac import PolicyRule
+
+__all__ = ["Backend", "Field"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,9 @@ class Backend(Declaration):
         variants: other forms in which the same workloads can run, with the same fields and a name of their
             own. ``select_variant`` selects one for a new child; a child stays in the form it was made in.
         rules: what it needs of the cluster.
+        takes: what else of KaiwoConfig a new child is made with, as names of fields of
+            :class:`kaiwo.plugin.kit.workload.ResolvedConfig`. The values stay with the child
+            (``inp.resolved.taken``); an edit of KaiwoConfig changes no running one.
         adoption: how labelled objects of the child kind that users made are adopted; None for a backend that
             adopts none. Its rules then hold the rights to create and delete workloads of its kind.
     """
@@ -80,6 +86,7 @@ class Backend(Declaration):
     absent_at_zero: bool = False
     variants: tuple[Backend, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
+    takes: tuple[str, ...] = ()
     adoption: Adoption | None = None
 
     @property

@@ -10,7 +10,7 @@ from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.rendering import PodContribution
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Finding, Observation
     from kaiwo.plugin.rendering import RenderInput
 

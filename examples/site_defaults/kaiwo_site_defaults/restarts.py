@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit import pod_status
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.observe import pod_status
 from kaiwo_site_defaults.settings import SiteSettings
 
 if TYPE_CHECKING:

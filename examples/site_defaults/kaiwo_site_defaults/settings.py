@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kaiwo.api.base_model import Model
+from kaiwo.plugin.kit.fields import Model
 
 Announced = Literal["STARTING", "RUNNING", "READY", "COMPLETE", "FAILED", "DEGRADED"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.workload.gpus.node_pools import TOPOLOGY_BLOCK, TOPOLOGY_RACK
-from kaiwo.workload.json_access import lenient_maps
+from kaiwo.plugin.kit.json_access import lenient_maps
+from kaiwo.plugin.kit.nodes import TOPOLOGY_BLOCK, TOPOLOGY_RACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_kueue.pools import LabelledNode
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin.facts import Blocked
-from kaiwo.workload.json_access import lenient_map, name_of
+from kaiwo.plugin.kit.json_access import lenient_map, name_of
+from kaiwo.plugin.kit.values import did_you_mean
 from kaiwo_kueue.default_topology import levels_of
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, SINGLETON, TOPOLOGY
 from kaiwo_kueue.objects import HELD, flavors_of
 
 if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.queues import QueueFacts
 
 
