@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
-from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.config_names import SINGLETON
@@ -15,7 +14,6 @@ from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.api.validation_errors import explain
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
@@ -27,6 +25,7 @@ from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.crd_check import crds_condition
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
+from kaiwo.plugin.settings import read_settings
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class LiveConfig:
 
     Attributes:
         current: the values in force.
-        settings: validated settings of each loaded plugin that has any.
+        settings: validated settings of each loaded plugin that has any, by its name.
         default_cluster_queue_name: of a KaiwoConfig that the operator creates.
         problem: why the current object is not in force, empty when it is.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
@@ -96,17 +95,11 @@ class LiveConfig:
         self._has_queue = has_queue
         self._models = dict(models)
         self._listeners: list[Callable[[], None]] = []
+        self._settings_listeners: list[Callable[[], None]] = []
         self.default_cluster_queue_name = default_cluster_queue_name
         defaults = {"spec": {"defaultClusterQueueName": default_cluster_queue_name}}
         self.current = ResolvedConfig.from_object(defaults)
-        self.settings: dict[str, BaseModel] = {}
-        for name, model in self._models.items():
-            try:
-                self.settings[name] = model()
-            except ValidationError:
-                _log.info(
-                    "plugin %s has required settings; it runs without settings until they are given", name
-                )
+        self.settings, _ = read_settings(self._models, {})
         self.problem = ""
         self.missing_queue = ""
         cache.subscribe(KAIWO_CONFIG, self._seen)
@@ -114,6 +107,10 @@ class LiveConfig:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Register a callback for changes of the values in force."""
         self._listeners.append(listener)
+
+    def on_settings_change(self, listener: Callable[[], None]) -> None:
+        """Register a callback for changes of the settings of plugins."""
+        self._settings_listeners.append(listener)
 
     def _seen(self, event: CacheEvent) -> None:
         if event.latest.name != SINGLETON or event.new is None:
@@ -126,13 +123,15 @@ class LiveConfig:
             self.problem = str(error)  # the condition Ready is logged
             return
         self.problem = ""
+        listeners = list(self._settings_listeners) if settings != self.settings else []
         if resolved != self.current or settings != self.settings:
             changed = True
             _log.info("KaiwoConfig %s generation %d is in force", SINGLETON, resolved.generation)
         self.current, self.settings = resolved, settings
         if changed:
-            for listener in self._listeners:
-                listener()
+            listeners += self._listeners
+        for listener in listeners:
+            listener()
 
     def read(self, obj: Object) -> tuple[ResolvedConfig, dict[str, BaseModel]]:
         """Resolve an object with its plugins' settings.
@@ -141,14 +140,9 @@ class LiveConfig:
             InvalidConfig: a value cannot be used; the fields are named.
         """
         resolved = ResolvedConfig.from_object(obj)
-        settings: dict[str, BaseModel] = {}
-        for name, model in self._models.items():
-            written = resolved.plugins.get(name)
-            try:
-                settings[name] = model.model_validate(written if written is not None else {})
-            except ValidationError as error:
-                if written is not None:
-                    raise InvalidConfig(explain(error, ("spec", "plugins", name))) from None
+        settings, problems = read_settings(self._models, resolved.plugins)
+        if problems:
+            raise InvalidConfig(problems)
         return resolved, settings
 
 

@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
-    from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
+    from kaiwo.plugin.declaration import Declaration
+    from kaiwo.plugin.lifecycle import Transition
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Registry
 
@@ -135,17 +136,17 @@ class Operator:
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners, self._settings_of)
         self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
-        self._config.on_change(self._lifecycles.settings_changed)
+        self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
-            served=self._served, settings_of=self._settings_by_declaration,
+            served=self._served, settings_of=self._plugin_settings,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
-            served=self._served, settings=self._settings_by_declaration,
+            served=self._served, settings=self._plugin_settings,
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
@@ -167,6 +168,8 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+            if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
+                self._config.on_settings_change(workloads.requeue_all)
         self._endings = Endings(manager, self._transition)
         for controller in adoption_controllers(
             manager, self._registry,
@@ -181,7 +184,7 @@ class Operator:
                     ControllerHost(
                         manager, self._registry.vendors,
                         config=lambda: self._config.current,
-                        settings=functools.partial(self._settings_named, plugin.name),
+                        settings=functools.partial(self._settings_of, extra),
                         on_config_change=self._config.on_change,
                         namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
@@ -207,14 +210,11 @@ class Operator:
             limit=self._limit, reviewers=made, on_change=on_change,
         )  # fmt: skip
 
-    def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
-        return self._plugins.settings_by_declaration(self._config.settings)
+    def _plugin_settings(self) -> Mapping[str, BaseModel]:
+        return self._config.settings
 
-    def _settings_named(self, plugin: str) -> BaseModel | None:
-        return self._config.settings.get(plugin)
-
-    def _settings_of(self, declaration: Lifecycle | TransitionListener) -> BaseModel | None:
-        return self._config.settings.get(self._plugins.plugin_of(declaration).name)
+    def _settings_of(self, declaration: Declaration) -> BaseModel | None:
+        return self._config.settings.get(declaration.plugin)
 
     def _transition(self, transition: Transition) -> None:
         self._statistics.transition(transition)

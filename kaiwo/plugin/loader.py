@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import threading
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -23,6 +24,7 @@ from kaiwo.plugin.commands import Command
 from kaiwo.plugin.conflicts import conflicts
 from kaiwo.plugin.contributed import check_contributed
 from kaiwo.plugin.controllers import ExtraController
+from kaiwo.plugin.declaration import Declaration
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.discovery import Candidate, announced_fields, installed_plugins
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
@@ -178,7 +180,8 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
             not (implementation.wrapper or implementation.hookwrapper),
             f"{hook} is a hook wrapper, expected a function that returns a list",
         )
-        found[attribute] = checked_declarations(hook, declaration_type, implementation.function())
+        checked = checked_declarations(hook, declaration_type, implementation.function())
+        found[attribute] = tuple(_owned(declaration, candidate.name) for declaration in checked)
     plugin = LoadedPlugin(
         candidate.name, candidate.distribution, candidate.version, candidate.module, **found
     )
@@ -188,6 +191,14 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
     )
     check_contributed(plugin)
     return plugin
+
+
+def _owned(declaration: Any, plugin: str) -> Any:
+    """The declaration with the name of its plugin."""
+    if isinstance(declaration, Backend):
+        variants = tuple(replace(variant, plugin=plugin) for variant in declaration.variants)
+        return replace(declaration, plugin=plugin, variants=variants)
+    return replace(declaration, plugin=plugin) if isinstance(declaration, Declaration) else declaration
 
 
 def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> list[PluginState]:

@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 State: TypeAlias = Literal["loaded", "disabled", "not-selected", "broken"]
 
 
-def contribution_key(contribution: PodContribution) -> str:
-    """The key of a pod contribution's settings; a backend may have its name."""
-    return f"contribution {contribution.name}"
-
-
 def declared_elsewhere(
     kind: str,
     problem: Problem,
@@ -269,34 +264,6 @@ class Plugins:
         models = {plugin.name: plugin.settings_model() for plugin in self.loaded}
         return {name: model for name, model in models.items() if model is not None}
 
-    def settings_by_declaration(self, given: Mapping[str, BaseModel]) -> dict[str, BaseModel]:
-        """Settings as plans read them: by name of a backend or queue system, and by `contribution_key`.
-
-        Args:
-            given: settings by plugin name.
-        """
-        return {
-            name: given[plugin.name]
-            for plugin in self.loaded
-            if plugin.name in given
-            for name in (
-                *(form.name for backend in plugin.backends for form in (backend, *backend.variants)),
-                *(queue.name for queue in plugin.queue_systems),
-                *(contribution_key(contribution) for contribution in plugin.contributions),
-            )
-        }
-
     def rules(self) -> tuple[PolicyRule, ...]:
         """What loaded plugins need of the cluster, each rule once."""
         return tuple(dict.fromkeys(rule for plugin in self.loaded for rule in plugin.rules()))
-
-    def plugin_of(self, declaration: object) -> LoadedPlugin:
-        """The plugin that a declaration came from.
-
-        Raises:
-            KeyError: no loaded plugin declared exactly this object.
-        """
-        for plugin in self.loaded:
-            if any(own is declaration for own in plugin.declarations()):
-                return plugin
-        raise KeyError(declaration)

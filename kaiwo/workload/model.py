@@ -151,7 +151,7 @@ class Facts:
         rejection: see :class:`ApiRejection`.
         warning_event: the newest Warning event about an object, None when it was not read.
         warning_event_uid: uid of that object.
-        settings: plugin settings from KaiwoConfig, see ``Plugins.settings_by_declaration``.
+        settings: settings from KaiwoConfig, by name of the plugin.
     """
 
     now: datetime
