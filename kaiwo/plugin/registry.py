@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kaiwo.api.errors import Problem
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.backends import Backend
+    from kaiwo.plugin.checks import MissingTarget
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
 
-State: TypeAlias = Literal["loaded", "disabled", "not-selected", "broken"]
+State: TypeAlias = Literal["loaded", "disabled", "not-selected", "not-allowed", "broken"]
 
 
 def contribution_key(contribution: PodContribution) -> str:
@@ -71,6 +72,9 @@ class PluginState:
         version: version of the distribution.
         state: what became of it.
         message: why it is not loaded, empty when it is.
+        reason: the same as a CamelCase word, empty when it is loaded.
+        module: dotted name of the plugin's module, empty for a name that nothing installed has.
+        targets: what it declares as ``module:name`` and does not exist.
     """
 
     name: str
@@ -78,6 +82,9 @@ class PluginState:
     version: str
     state: State
     message: str = ""
+    reason: str = ""
+    module: str = ""
+    targets: tuple[MissingTarget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ def test_an_installed_plugin_is_loaded_and_named_with_its_distribution_and_versi
     """Somebody who installs a distribution sees its plugin loaded, with name and version."""
     install("acme", ACME)
     plugins = load(only("acme"))
-    assert state(plugins, "acme") == PluginState("acme", "kaiwo-acme", "1.2.3", "loaded")
+    (module,) = [plugin.module for plugin in plugins.loaded]
+    assert state(plugins, "acme") == PluginState("acme", "kaiwo-acme", "1.2.3", "loaded", module=module)
     assert [vendor.name for vendor in plugins.vendors] == ["acme"]
     assert plugins.plugin_of(plugins.vendors[0]).distribution == "kaiwo-acme"
 
