@@ -119,6 +119,6 @@ def _installed(name: str) -> Distribution | None:
     import importlib_metadata
 
     try:
-        return importlib_metadata.distribution(name)
-    except (importlib_metadata.PackageNotFoundError, ValueError):
+        return next(iter(importlib_metadata.Distribution.discover(name=name)), None)
+    except ValueError:
         return None

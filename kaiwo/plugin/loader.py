@@ -16,6 +16,7 @@ import pluggy
 
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin import hookspecs
+from kaiwo.plugin.absent_plugins import absent_fields
 from kaiwo.plugin.api_version import check_api_version
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.checks import InvalidPlugin, MissingTarget, MissingTargets, checked_declarations, require
@@ -25,7 +26,7 @@ from kaiwo.plugin.conflicts import conflicts
 from kaiwo.plugin.contributed import check_contributed
 from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
-from kaiwo.plugin.discovery import Candidate, announced_fields, installed_plugins
+from kaiwo.plugin.discovery import Candidate, installed_plugins
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
@@ -101,8 +102,8 @@ def load(
     loaded, results = _load_all(chosen, selection, lambda candidate: _within(deadline, candidate, hooks))
     states += results
     states.sort(key=lambda state: (state.name, state.distribution))
-    unselected, broken = _missing_fields(candidates, loaded, states) if hooks is None else ({}, {})
-    plugins = Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected, broken_fields=broken)
+    fields = absent_fields(loaded, states) if hooks is None else {}
+    plugins = Plugins(loaded=loaded, states=tuple(states), absent_fields=fields)
     missing = _missing(selection, states)
     if missing:
         raise RequiredPluginError(missing, plugins)
@@ -153,8 +154,8 @@ def _within(seconds: float, candidate: Candidate, hooks: Collection[str] | None)
         try:
             plugins.append(_read(candidate, importlib.import_module(candidate.module), hooks))
         except BaseException as error:  # noqa: BLE001 - even sys.exit() in a plugin must not end the operator
-            known = isinstance(error, InvalidPlugin)
-            failures.append(error if known else InvalidPlugin(_last_line(error), "LoadFailed"))
+            invalid = error if isinstance(error, InvalidPlugin) else None
+            failures.append(invalid or InvalidPlugin(_last_line(error), "LoadFailed"))
 
     thread = threading.Thread(target=work, name=f"load-plugin-{candidate.name}", daemon=True)
     thread.start()
@@ -237,34 +238,6 @@ def _missing(selection: PluginSelection, states: Sequence[PluginState]) -> list[
         if not any(state.state == "loaded" for state in own):
             missing += own
     return list(dict.fromkeys(missing))
-
-
-def _missing_fields(
-    candidates: Sequence[Candidate], loaded: Sequence[LoadedPlugin], states: Sequence[PluginState]
-) -> tuple[dict[tuple[str, str], str], dict[tuple[str, str], str]]:
-    """Announced fields that no loaded plugin declares: those left out, and those of broken plugins."""
-    declared = {(field.kind, ".".join(field.path)) for plugin in loaded for field in plugin.fields()}
-    reasons = {(state.name, state.distribution): state.message for state in states if state.state == "broken"}
-    broken_packages = {
-        (
-            c.distribution,
-            c.module.partition(".")[0],
-        ): f"plugin {c.name} of {c.distribution} is broken: {reason}"
-        for c in candidates
-        if (reason := reasons.get((c.name, c.distribution)))
-    }
-    unselected: dict[tuple[str, str], str] = {}
-    broken: dict[tuple[str, str], str] = {}
-    for field in announced_fields():
-        key = (field.kind, field.path)
-        if key in declared:
-            continue
-        why = broken_packages.get((field.distribution, field.package.partition(".")[0]))
-        if why:
-            broken[key] = why
-        else:
-            unselected[key] = field.distribution
-    return unselected, broken
 
 
 def _state(candidate: Candidate, state: State, message: str = "", reason: str = "") -> PluginState:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from kaiwo.api.errors import UNKNOWN_FIELD
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
@@ -17,8 +16,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.api.crds import CrdKind as Definition
-    from kaiwo.api.errors import Problem
+    from kaiwo.api.validate import Validator
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.absent_plugins import AbsentFields
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.checks import MissingTarget
     from kaiwo.plugin.commands import Command
@@ -37,29 +37,6 @@ State: TypeAlias = Literal["loaded", "disabled", "not-selected", "not-allowed", 
 def contribution_key(contribution: PodContribution) -> str:
     """The key of a pod contribution's settings; a backend may have its name."""
     return f"contribution {contribution.name}"
-
-
-def declared_elsewhere(
-    kind: str,
-    problem: Problem,
-    broken: Mapping[tuple[str, str], str],
-    unselected: Mapping[tuple[str, str], str],
-) -> str:
-    """Which installed plugin declares an unknown field; empty for other problems.
-
-    Args:
-        kind: of the object.
-        problem: what is wrong with it.
-        broken: see `Plugins.broken_fields`.
-        unselected: see `Plugins.unselected_fields`.
-    """
-    if problem.message != UNKNOWN_FIELD:
-        return ""
-    key = (kind, problem.path.removeprefix("spec."))
-    if why := broken.get(key):
-        return why
-    distribution = unselected.get(key)
-    return f"{distribution} is installed and declares it; select this plugin" if distribution else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +146,13 @@ class Plugins:
     Attributes:
         loaded: loaded plugins, sorted by name.
         states: states of all, sorted by name and distribution.
-        unselected_fields: fields of installed plugins that configuration left out:
-            ``("KaiwoJob", "rayJob")`` to the distribution's name.
-        broken_fields: fields of plugins that are broken: ``("KaiwoJob", "rayJob")`` to which plugin of which
-            distribution, and why.
+        absent_fields: fields of installed plugins that are not loaded: ``("KaiwoJob", "rayJob")`` to the
+            plugin.
     """
 
     loaded: tuple[LoadedPlugin, ...] = ()
     states: tuple[PluginState, ...] = ()
-    unselected_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    broken_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    absent_fields: AbsentFields = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -270,6 +244,17 @@ class Plugins:
         from kaiwo.api.crds import render_crds
 
         return render_crds(self.fields(), self.settings_models(), previous, self.kinds())
+
+    def validator(self) -> Validator:
+        """Validates objects against the fields of loaded plugins, and names the plugins of other fields."""
+        from kaiwo.api.validate import Validator
+        from kaiwo.plugin.absent_plugins import serving
+
+        return Validator(
+            self.fields(),
+            self.settings_models(),
+            lambda kind, path: serving(kind, path, self.absent_fields),
+        )
 
     def settings_models(self) -> dict[str, type[BaseModel]]:
         """Plugin name to the model of its section ``spec.plugins.<name>`` in KaiwoConfig."""
