@@ -25,7 +25,8 @@ ALL = (
 )
 SETS = yaml.safe_load((GOLDEN / "rights-sets.yaml").read_text())
 CLUSTER_SCOPED = {
-    "clusterqueues.kueue.x-k8s.io", "customresourcedefinitions.apiextensions.k8s.io",
+    "clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
     "kaiwoconfigs.config.kaiwo.silogen.ai", "kaiwoqueueconfigs.kaiwo.silogen.ai", "namespaces", "nodes",
     "priorityclasses.scheduling.k8s.io", "resourceflavors.kueue.x-k8s.io", "storageclasses.storage.k8s.io",
     "topologies.kueue.x-k8s.io", "workloadpriorityclasses.kueue.x-k8s.io",
