@@ -233,8 +233,9 @@ class PluginReport(Model):
     """What became of one plugin."""
 
     name: Annotated[str, Field(description="Name of the plugin.")]
+    distribution: Annotated[str, Field(description="Distribution that it comes from.")] = ""
     version: Annotated[str, Field(description="Version of its distribution.")] = ""
-    state: Annotated[str, Field(description="loaded, disabled, not-selected or broken.")]
+    state: Annotated[str, Field(description="loaded, disabled, not-selected, not-allowed or broken.")]
     message: Annotated[str, Field(description="Why, when it is not loaded.")] = ""
 
 

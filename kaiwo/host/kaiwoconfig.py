@@ -306,7 +306,13 @@ class ConfigController:
             "conditions": merge_conditions(_conditions(entry), conditions, self._now(), drop),
             **queue,
             "plugins": [
-                {"name": s.name, "version": s.version, "state": s.state, "message": s.message}
+                {
+                    "name": s.name,
+                    "distribution": s.distribution,
+                    "version": s.version,
+                    "state": s.state,
+                    "message": s.message,
+                }
                 for s in self._plugins.states
             ],
             "observedGeneration": entry.generation,

@@ -236,6 +236,10 @@ class Operator:
             if state.state == "broken":
                 origin = f" of {state.distribution}" if state.distribution else ""
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
+            if state.state == "not-allowed":
+                _log.warning(
+                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
+                )
         if self._settings.resource_monitoring_enabled:
             _log.warning("resource monitoring is not implemented; the setting is ignored")
         endpoint = ProbeServer(
@@ -278,7 +282,14 @@ class Operator:
             "leading": self._manager.leading,
             "checks": checks,
             "plugins": [
-                {"name": s.name, "state": s.state, "message": s.message} for s in self._plugins.states
+                {
+                    "name": s.name,
+                    "distribution": s.distribution,
+                    "state": s.state,
+                    "reason": s.reason,
+                    "message": s.message,
+                }
+                for s in self._plugins.states
             ],
         }
         return ready, detail

@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from kaiwo.api.errors import UNKNOWN_FIELD
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pydantic import BaseModel
 
     from kaiwo.api.crds import CrdKind as Definition
-    from kaiwo.api.errors import Problem
+    from kaiwo.api.validate import Validator
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.absent_plugins import AbsentFields
     from kaiwo.plugin.backends import Backend
+    from kaiwo.plugin.checks import MissingTarget
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -30,30 +31,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
 
-State: TypeAlias = Literal["loaded", "disabled", "not-selected", "broken"]
-
-
-def declared_elsewhere(
-    kind: str,
-    problem: Problem,
-    broken: Mapping[tuple[str, str], str],
-    unselected: Mapping[tuple[str, str], str],
-) -> str:
-    """Which installed plugin declares an unknown field; empty for other problems.
-
-    Args:
-        kind: of the object.
-        problem: what is wrong with it.
-        broken: see `Plugins.broken_fields`.
-        unselected: see `Plugins.unselected_fields`.
-    """
-    if problem.message != UNKNOWN_FIELD:
-        return ""
-    key = (kind, problem.path.removeprefix("spec."))
-    if why := broken.get(key):
-        return why
-    distribution = unselected.get(key)
-    return f"{distribution} is installed and declares it; select this plugin" if distribution else ""
+State: TypeAlias = Literal["loaded", "disabled", "not-selected", "not-allowed", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +44,9 @@ class PluginState:
         version: version of the distribution.
         state: what became of it.
         message: why it is not loaded, empty when it is.
+        reason: the same as a CamelCase word, empty when it is loaded.
+        module: dotted name of the plugin's module, empty for a name that nothing installed has.
+        targets: what it declares as ``module:name`` and does not exist.
     """
 
     name: str
@@ -73,6 +54,9 @@ class PluginState:
     version: str
     state: State
     message: str = ""
+    reason: str = ""
+    module: str = ""
+    targets: tuple[MissingTarget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +141,13 @@ class Plugins:
     Attributes:
         loaded: loaded plugins, sorted by name.
         states: states of all, sorted by name and distribution.
-        unselected_fields: fields of installed plugins that configuration left out:
-            ``("KaiwoJob", "rayJob")`` to the distribution's name.
-        broken_fields: fields of plugins that are broken: ``("KaiwoJob", "rayJob")`` to which plugin of which
-            distribution, and why.
+        absent_fields: fields of installed plugins that are not loaded: ``("KaiwoJob", "rayJob")`` to the
+            plugin.
     """
 
     loaded: tuple[LoadedPlugin, ...] = ()
     states: tuple[PluginState, ...] = ()
-    unselected_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    broken_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    absent_fields: AbsentFields = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -258,6 +239,17 @@ class Plugins:
         from kaiwo.api.crds import render_crds
 
         return render_crds(self.fields(), self.settings_models(), previous, self.kinds())
+
+    def validator(self) -> Validator:
+        """Validates objects against the fields of loaded plugins, and names the plugins of other fields."""
+        from kaiwo.api.validate import Validator
+        from kaiwo.plugin.absent_plugins import serving
+
+        return Validator(
+            self.fields(),
+            self.settings_models(),
+            lambda kind, path: serving(kind, path, self.absent_fields),
+        )
 
     def settings_models(self) -> dict[str, type[BaseModel]]:
         """Plugin name to the model of its section ``spec.plugins.<name>`` in KaiwoConfig."""

@@ -58,13 +58,10 @@ def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
 
 
 def _with_installed_plugin(blocked: Blocked, vendor: str, registry: Registry) -> Blocked:
-    """The same with the plugin to select, where the one that is called after the vendor is installed."""
+    """The same with the plugin that is called after the vendor, where it is installed."""
     plugin = f"gpu_{vendor.strip().lower()}"
-    distribution = registry.installed.get(plugin)
-    if distribution is None:
-        return blocked
-    text = f"{blocked.message}; {distribution} is installed: select its plugin {plugin}"
-    return replace(blocked, message=text)
+    absent = registry.absent.get(plugin)
+    return replace(blocked, message=f"{blocked.message}; {absent.advice()}") if absent else blocked
 
 
 def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, QueueAssignment | None] | Blocked:
