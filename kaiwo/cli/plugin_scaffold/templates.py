@@ -2,7 +2,7 @@
 
 Below ``templates`` there is a folder for each kind of plugin, and ``common`` for what all kinds have. A file
 ``NAME.tmpl`` becomes the file ``NAME``. A file ``NAME.part`` in the folder of a kind is a value that the
-common files use, under its name. Folders that a wheel must not have, such as ``tests``, have other names here.
+common files use, under its name. Folders that a wheel must not have, such as ``tests``, have other names.
 """
 
 from __future__ import annotations
