@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kaiwo.api.plugin_fields import Field
 from kaiwo.plugin.backend_base import BackendBase
 
 if TYPE_CHECKING:
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.plugin_fields import Field, WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.resource import Resource
     from kaiwo.plugin.adoption import Adoption
     from kaiwo.plugin.rbac import PolicyRule
+
+__all__ = ["Backend", "Field"]
 
 
 @dataclass(frozen=True, slots=True)

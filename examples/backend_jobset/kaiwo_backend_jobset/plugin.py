@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import JOB, Resource
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
+from kaiwo.plugin.kit.kinds import JOB, Resource
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
@@ -17,7 +16,7 @@ JOB_SET = Resource("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend ``jobset``; users write ``spec.jobSet``."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
 
     field = Field(
         "KaiwoJob",

@@ -205,3 +205,9 @@ def _workers(
     )
     worker["template"], found = pod_template(inp, worker.get("template"), role, origins)
     return worker, [*warnings, *found]
+
+
+def cluster_of(status: Object) -> tuple[str, str] | None:
+    """Kind and name of the RayCluster that a status of KubeRay names, which creates the pods."""
+    name = status.get("rayClusterName")
+    return ("RayCluster", name) if isinstance(name, str) and name else None

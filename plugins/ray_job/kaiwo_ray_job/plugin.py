@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import JOB
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
+from kaiwo.plugin.kit.kinds import JOB
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_ray_job.kinds import RAY_CLUSTER, RAY_JOB
@@ -19,7 +18,7 @@ MAX_NAME_LENGTH = 47
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
 
     field = Field(
         "KaiwoJob",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_ray_service.kinds import APP_WRAPPER, BARE, RAY_CLUSTER, RAY_SERVICE, WRAPPED
@@ -18,7 +17,7 @@ MAX_NAME_LENGTH = 47
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
     from kaiwo_ray_service.settings import RayServiceSettings
 
     service = Field(
