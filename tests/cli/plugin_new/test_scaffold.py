@@ -53,16 +53,22 @@ def test_a_plugin_is_whole(kind: str, tmp_path: Path, capsys: pytest.CaptureFixt
     )
 
 
+@pytest.mark.parametrize("words", [["check"], ["format", "--diff"]], ids=" ".join)
+def test_every_plugin_is_formatted_and_has_no_lint(words: list[str], tmp_path: Path) -> None:
+    """By the settings in its own pyproject.toml, whatever the length of its name."""
+    for kind in KINDS:
+        for name in NAMES:
+            write(tmp_path / f"{kind}-{name}", new_plugin(kind, name)[1])
+    command = [str(Path(sys.executable).with_name("ruff")), *words, "--no-cache", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @EVERY_KIND
 @pytest.mark.parametrize("name", NAMES)
-def test_a_plugin_is_formatted_and_has_no_lint(kind: str, name: str, tmp_path: Path) -> None:
-    """By the settings in its own pyproject.toml, whatever the length of its name."""
+def test_every_placeholder_has_its_value(kind: str, name: str) -> None:
+    """Also in the names of files; TOML and YAML can be read, and Kaiwo finds the plugin."""
     names, files = new_plugin(kind, name)
-    write(tmp_path, files)
-    for words in (["check"], ["format", "--diff"]):
-        command = [str(Path(sys.executable).with_name("ruff")), *words, "--no-cache", str(tmp_path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
     project = tomllib.loads(files["pyproject.toml"])["project"]
     assert project["entry-points"]["kaiwo.plugins"] == {names.plugin: f"{names.package}.plugin"}
     for path, text in files.items():
