@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,11 +44,9 @@ class Outsider(WheelEnvironment):
 
     Attributes:
         plugins: names of the new plugins, by kind.
-        seconds: how long things took that an author waits for, by what they are.
     """
 
     plugins: dict[str, PluginNames] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
 
     def folder(self, kind: str) -> Path:
         """The folder of a new plugin."""
@@ -115,9 +112,7 @@ def outsider(tmp_path_factory: pytest.TempPathFactory) -> Outsider:
     found.pip("install", "--no-deps", "--no-index", "--no-compile", *wheels)
     for kind in KINDS:
         found.plugins[kind] = PluginNames.of(f"acme-{kind}")
-        began = time.monotonic()
         found.kaiwo("plugin", "new", kind, f"acme-{kind}")
-        found.seconds[kind] = time.monotonic() - began
     return found
 
 
