@@ -19,6 +19,7 @@ import prometheus_client
 
 from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.installation import SYSTEM_NAMESPACE
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
@@ -38,6 +39,7 @@ from kaiwo.host.cluster_facts import (
 from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
+from kaiwo.host.ending.endings import Endings
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
@@ -67,8 +69,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 APPLIED = "kaiwo.silogen.ai/applied"
-
-SYSTEM_NAMESPACE = "kube-system"
 
 
 class Operator:
@@ -167,6 +167,7 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+        self._endings = Endings(manager, self._transition)
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.adoption import Adoption
 from kaiwo.plugin.backends import Backend, Field
@@ -9,7 +11,12 @@ from kaiwo.plugin.kit.kinds import JOB
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
+if TYPE_CHECKING:
+    from kaiwo_batch_job.backend import BatchJobBackend
+
 KAIWO_API = 1
+
+BACKEND: Lazy[BatchJobBackend] = Lazy("kaiwo_batch_job.backend:BatchJobBackend")
 
 _LABELS = ("spec", "template", "metadata", "labels")
 
@@ -49,7 +56,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoJob",
             child=JOB,
             fields=(field,),
-            implementation=Lazy("kaiwo_batch_job.backend:BatchJobBackend"),
+            implementation=BACKEND,
             write="create",
             patch_paths=(
                 ("spec", "parallelism"),
