@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.registry import Plugins
 
+
 def new_plugin(kind: str, name: str) -> tuple[PluginNames, dict[str, str]]:
     """The names of a new plugin and its files, by path below its folder; nothing is written.
 
