@@ -42,8 +42,8 @@ _STATUSES: dict[str, str] = {
     "COMPLETE": "A job that succeeded.",
     "FAILED": "It ended and cannot recover.",
     "ERROR": "It cannot run or serve now; it continues by itself when the named cause is gone.",
-    "TERMINATING": "Kaiwo is ending it. Not used yet.",
-    "TERMINATED": "Kaiwo has ended it. Not used yet.",
+    "TERMINATING": "Kaiwo is ending it: its pods have their grace period.",
+    "TERMINATED": "Kaiwo has ended it, and its pods are gone. `status.termination` has the decision.",
 }
 
 

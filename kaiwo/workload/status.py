@@ -49,6 +49,7 @@ _EVENTS = {
     "RUNNING": ("Normal", "WorkloadRunning"),
     "READY": ("Normal", "WorkloadReady"),
     "COMPLETE": ("Normal", "WorkloadComplete"),
+    "TERMINATING": ("Warning", "WorkloadTerminating"),
     "TERMINATED": ("Normal", "WorkloadTerminated"),
     "FAILED": ("Warning", "WorkloadFailed"),
     "ERROR": ("Warning", "WorkloadError"),
@@ -139,6 +140,8 @@ def _document(
         final["conditions"] = conditions
     if workload.generation:
         final["observedGeneration"] = workload.generation
+    if "termination" in before:
+        final["termination"] = before["termination"]
     if child is not None and child.uid == "":
         # Without a child nothing started; what ended then is what came before it.
         ended = outcome.completed or now
@@ -233,7 +236,7 @@ def _events(workload: Workload, statuses: Sequence[Object], child: ChildRecord |
     for step in statuses:
         message = step["message"]
         if step["status"] != word:
-            type_, name = _EVENTS.get(step["status"], ("Warning", "WorkloadTerminating"))
+            type_, name = _EVENTS.get(step["status"], ("Warning", "WorkloadError"))
             text = message
             if child is not None and created and not events:
                 text = f"{child.kind} {workload.name} was created; {message}"
