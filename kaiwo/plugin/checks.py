@@ -220,7 +220,10 @@ def _check_utilization(where: str, item: Utilization | None) -> None:
     if item is None:
         return
     _check_tuple(where, item, "gpu_labels", str)
-    metrics = [item.metric, *(name for name in (item.memory_used, item.memory_free, item.memory_total) if name)]
+    metrics = [
+        item.metric,
+        *(name for name in (item.memory_used, item.memory_free, item.memory_total) if name),
+    ]
     labels = [item.namespace_label, item.pod_label, *item.gpu_labels]
     for name in metrics:
         require(_METRIC.fullmatch(name), f"{where}: {name!r} is not the name of a Prometheus metric")

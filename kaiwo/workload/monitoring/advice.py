@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 SHORTEST: Final = timedelta(hours=1)
 """Time for which a workload must have been observed before it gets advice."""
 
-_DAY: Final = 48 * 3600
-_MINUTES: Final = 2 * 3600
-
 
 def right_sizing(status: Object, now: datetime) -> str:
     """One sentence on GPUs that were not used, with its basis; empty where there is none.
@@ -28,20 +25,22 @@ def right_sizing(status: Object, now: datetime) -> str:
         now: the time; for a workload that has ended, the end of its run counts.
     """
     found = lenient_map(status.get("utilization"))
-    gpus, used = found.get("gpus"), found.get("mostGpusUsed")
+    gpus, used = _count(found.get("gpus")), _count(found.get("mostGpusUsed"))
     since = parse_time(found.get("observedSince"))
     until = parse_time(status.get("completionTime")) or now
-    if not _count(gpus) or not _count(used) or since is None or until - since < SHORTEST or used >= gpus:
+    if gpus is None or used is None or used >= gpus or since is None or until - since < SHORTEST:
         return ""
     return f"asked for {gpus} GPU{'s' * (gpus > 1)}, used at most {used} over {_span(until - since)}"
 
 
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _span(time: timedelta) -> str:
+    """A span in days from two days on, in hours from two hours on, else in minutes."""
     seconds = int(time.total_seconds())
-    if seconds >= _DAY:
-        return f"{seconds // 86400} d"
-    return f"{seconds // 3600} h" if seconds >= _MINUTES else f"{seconds // 60} min"
+    for unit, size in (("d", 86400), ("h", 3600)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 60} min"

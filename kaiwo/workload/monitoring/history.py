@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 READINGS: Final = 3
 """Readings in a row that must be low before a workload counts as underutilising."""
 
-GAP: Final = 300.0
-"""Seconds without a usable reading after which nothing is known. A Prometheus server or an operator that is
-started again is back before."""
+_GAP: Final = 300.0
 
 PERIOD: Final = 300.0
 """Seconds over which the figures of a status are means; they change no more often."""
@@ -24,15 +22,26 @@ PERIOD: Final = 300.0
 State: TypeAlias = Literal["low", "normal", "unknown", "undecided"]
 
 
+def longest_gap(interval: float) -> float:
+    """Seconds without a usable reading after which nothing is known.
+
+    A Prometheus server or an operator that is started again is back within five minutes.
+
+    Args:
+        interval: seconds between two scrapes.
+    """
+    return max(_GAP, READINGS * interval)
+
+
 @dataclass(frozen=True, slots=True)
 class GpuUse:
     """What is known about the use of a workload's GPUs at the moment.
 
     Attributes:
-        state: ``low`` or ``normal`` by the threshold; ``unknown`` where nothing is known for `GAP`;
-            ``undecided`` while there are too few readings: then what the status says stays.
+        state: ``low`` or ``normal`` by the threshold; ``unknown`` where no reading was usable for
+            `longest_gap`; ``undecided`` while there are too few readings: then what the status says stays.
         current: the last scrape had a usable reading. A workload is never ended otherwise.
-        interrupted: nobody read for `GAP` before, so what was true since then says nothing.
+        interrupted: nobody read for `longest_gap` before, so what was true since then says nothing.
         problem: why nothing is known.
         percent: mean utilisation over the last period, None if unknown.
         memory: mean of memory in use, likewise.
@@ -53,13 +62,15 @@ class GpuUse:
 class History:
     """The readings of one workload since the process reads, or since a gap. It is lost with the process."""
 
-    def __init__(self, clock: float, *, interrupted: bool) -> None:
+    def __init__(self, clock: float, gap: float, *, interrupted: bool) -> None:
         """No reading yet.
 
         Args:
             clock: seconds of a clock that is never set.
-            interrupted: nobody read for `GAP` before.
+            gap: see `longest_gap`.
+            interrupted: nobody read for so long before.
         """
+        self._gap = gap
         self.interrupted = interrupted
         self._usable_at = clock
         self._lows: deque[bool] = deque(maxlen=READINGS)
@@ -73,7 +84,9 @@ class History:
         self._period: list[tuple[float, float | None]] = []
         self._period_began = clock
 
-    def add(self, reading: Reading | None, problem: Problem, threshold: float, clock: float, now: datetime) -> None:
+    def add(
+        self, reading: Reading | None, problem: Problem, threshold: float, clock: float, now: datetime
+    ) -> None:
         """Take what a scrape says.
 
         Args:
@@ -87,7 +100,7 @@ class History:
         if threshold != self._threshold:
             self._threshold = threshold
             self._lows.clear()
-        if clock - self._usable_at > GAP and (self._lows or self._since):
+        if clock - self._usable_at > self._gap and (self._lows or self._since):
             self._forget()
         self._problem = problem if reading is None else reading.problem
         self._current = low is not None
@@ -109,7 +122,7 @@ class History:
         )  # fmt: skip
 
     def _state(self, clock: float) -> State:
-        if clock - self._usable_at > GAP:
+        if clock - self._usable_at > self._gap:
             return "unknown"
         if self._lows and not self._lows[-1]:
             return "normal"

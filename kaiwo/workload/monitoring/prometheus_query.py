@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -85,7 +85,7 @@ def read_answer(body: bytes, meaning: Meaning, samples: Samples) -> float | None
         series = _decode_series(answer.data.result)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise QueryError(f"no answer of Prometheus' query API: {str(error)[:_SHOWN]}") from None
-    at: Any = None
+    at: float | None = None
     for one in series:
         try:
             value = float(one.value[1])

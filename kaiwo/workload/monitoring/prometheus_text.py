@@ -111,7 +111,7 @@ class TextReader:
 
 
 def _labels(text: bytes, wanted: Mapping[bytes, str]) -> dict[str, str] | None:
-    """The wanted labels of a list that was matched as a whole; None where a name is there twice, or no text."""
+    """The wanted labels of a list that was matched as a whole; None where a name stands twice, or no text."""
     pairs = _LABEL.findall(text)
     values = dict(pairs)
     if len(values) != len(pairs):

@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.workload.monitoring.samples import Samples
 
-SETTLED: Final = 60.0
-"""Seconds after the start of a pod's containers before its samples count: until the exporter knows of it, they
-may be those of an earlier pod of the same name."""
+_SETTLED: Final = 60.0
 
 Problem: TypeAlias = Literal["", "MetricsUnreachable", "MetricsMissing", "MetricsInvalid", "PodsNew"]
 """Why a reading does not say how busy the GPUs are; a reason of the condition."""
+
+
+def settling_time(interval: float) -> float:
+    """Seconds after the start of a pod's containers before its samples count.
+
+    Until the exporter knows of it, they may be those of an earlier pod of the same name.
+
+    Args:
+        interval: seconds between two scrapes.
+    """
+    return min(_SETTLED, 2 * interval)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +93,17 @@ def gpu_pod(pod: Object, keys: Collection[str]) -> GpuPod | None:
     metadata, status = lenient_map(pod.get("metadata")), lenient_map(pod.get("status"))
     if status.get("phase") != "Running" or metadata.get("deletionTimestamp"):
         return None
-    gpus = sum(_gpus(container, keys) for container in lenient_maps(lenient_map(pod.get("spec")).get("containers")))
+    gpus = sum(
+        _gpus(container, keys) for container in lenient_maps(lenient_map(pod.get("spec")).get("containers"))
+    )
     started = [
         moment
         for container in lenient_maps(status.get("containerStatuses"))
-        if (moment := parse_time(lenient_map(lenient_map(container.get("state")).get("running")).get("startedAt")))
+        if (
+            moment := parse_time(
+                lenient_map(lenient_map(container.get("state")).get("running")).get("startedAt")
+            )
+        )
     ]
     if not gpus or not started:
         return None
@@ -101,7 +116,9 @@ def _gpus(container: Any, keys: Collection[str]) -> int:
     return sum(one.units for one in found if one is not None and one.units > 0)
 
 
-def read_gpus(pods: Iterable[GpuPod], samples: Samples, threshold: float, now: datetime) -> Reading | None:
+def read_gpus(
+    pods: Iterable[GpuPod], samples: Samples, threshold: float, now: datetime, settled: float
+) -> Reading | None:
     """What samples say about the GPUs of a workload, None where no pod holds any.
 
     Where a pod has more samples than GPUs, the highest count: a sample too many makes no GPU idle.
@@ -111,12 +128,13 @@ def read_gpus(pods: Iterable[GpuPod], samples: Samples, threshold: float, now: d
         samples: of one scrape.
         threshold: per cent from which a GPU counts as used.
         now: when they were read.
+        settled: see `settling_time`.
     """
     gpus = known = busy = 0
     total, memories, problem = 0.0, [], ""
     for pod in pods:
         gpus += pod.gpus
-        if (now - pod.started).total_seconds() < SETTLED:
+        if (now - pod.started).total_seconds() < settled:
             problem = problem or "PodsNew"
             continue
         found = samples.of_pod(pod.namespace, pod.name)

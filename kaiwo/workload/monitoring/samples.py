@@ -52,8 +52,11 @@ def meanings(utilizations: Iterable[Utilization]) -> dict[str, Meaning]:
     found: dict[str, Meaning] = {}
     for one in utilizations:
         names: tuple[tuple[str, Field], ...] = (
-            (one.metric, "use"), (one.memory_used, "used"), (one.memory_free, "free"), (one.memory_total, "total"),
-        )  # fmt: skip
+            (one.metric, "use"),
+            (one.memory_used, "used"),
+            (one.memory_free, "free"),
+            (one.memory_total, "total"),
+        )
         for name, field in names:
             if name:
                 found.setdefault(name, Meaning(one, field))
@@ -126,7 +129,9 @@ class Samples:
         self.count += 1
         if self.count > MOST_SAMPLES:
             raise TooManySamplesError
-        self._put(self._pods.setdefault((namespace, pod), {}), (utilization.metric, *gpu), meaning.field, value)
+        self._put(
+            self._pods.setdefault((namespace, pod), {}), (utilization.metric, *gpu), meaning.field, value
+        )
 
     def _put(
         self,

@@ -48,23 +48,21 @@ class Judgement:
         condition: the condition, None for none.
         utilization: ``status.utilization``, empty for none.
         events: of what changed.
-        requeue_after: seconds until the next warning or the end, None for never.
         evidence: why the workload is to be ended now, empty where it is not.
     """
 
     condition: Condition | None = None
     utilization: Object | None = None
     events: tuple[PlannedEvent, ...] = ()
-    requeue_after: float | None = None
     evidence: str = ""
 
     def differs(self, conditions: Sequence[Object], utilization: Object) -> bool:
-        """Whether the status says something else, or the workload is to be ended."""
+        """Whether the status says something else."""
         found = find_condition(conditions, UNDERUSE)
         said = (found.get("status"), found.get("reason"), found.get("message")) if found else None
         mine = self.condition
         says = (mine.status, mine.reason, mine.message) if mine else None
-        return said != says or utilization != (self.utilization or {}) or bool(self.evidence)
+        return said != says or utilization != (self.utilization or {})
 
 
 NOT_MONITORED: Final = Judgement()
@@ -98,7 +96,7 @@ def judge(
             about its end, so that a clock that is set forward ends nothing.
     """
     found = find_condition(conditions, UNDERUSE)
-    kept = _recorded(found)
+    kept = recorded_condition(found)
     if use is None:
         return Judgement(kept, utilization)
     idle = kept is not None and kept.status == "True"
@@ -117,10 +115,14 @@ def judge(
     since = parse_time((found or {}).get("lastTransitionTime"))
     if not low or not config.terminate_underutilized or since is None:
         return Judgement(condition, figures)
-    return _schedule(condition, figures, utilization, use, config, since, now, min(now, steady))
+    times, events, evidence = _schedule(
+        utilization, config, since, now=now, decides=min(now, steady), current=use.current
+    )
+    return Judgement(condition, figures | times, events, evidence)
 
 
-def _recorded(found: Object | None) -> Condition | None:
+def recorded_condition(found: Object | None) -> Condition | None:
+    """The condition as a status has it, None for none."""
     if found is None:
         return None
     return Condition(
@@ -190,39 +192,44 @@ def _integer(value: Any) -> int | None:
 
 
 def _schedule(
-    condition: Condition,
-    figures: Object,
-    utilization: Object,
-    use: GpuUse,
+    recorded: Object,
     config: ResolvedConfig,
     since: datetime,
+    *,
     now: datetime,
     decides: datetime,
-) -> Judgement:
-    """Warn, or end, a workload whose GPUs have been idle since a time."""
+    current: bool,
+) -> tuple[Object, tuple[PlannedEvent, ...], str]:
+    """Warn, or end, a workload whose GPUs have been idle since a time.
+
+    Args:
+        recorded: ``status.utilization`` as recorded.
+        config: the configuration in force.
+        since: when the GPUs became idle.
+        now: the time, for what is written.
+        decides: the time that counts.
+        current: whether the last scrape found them idle as well.
+
+    Returns:
+        The times for ``status.utilization``, the warning, and the evidence where the workload is to be ended.
+    """
     after = config.terminate_underutilized_after
     notice = min(NOTICE, after / 2)
-    first, last = (parse_time(utilization.get(name)) for name in ("firstWarningTime", "lastWarningTime"))
+    first, last = (parse_time(recorded.get(name)) for name in ("firstWarningTime", "lastWarningTime"))
     if last is not None and since + after - decides > 2 * notice:
         last = None  # the time was made longer; it is warned again
-    events: tuple[PlannedEvent, ...] = ()
     end = since + after
+    warned = False
     if last is not None:
         end = max(end, last + notice)
-        if decides >= end and use.current:
-            return Judgement(condition, {**figures, **_warned(first, last, end)}, evidence=_evidence(config, since))
-    elif not use.current:
-        return Judgement(condition, {**figures, **_warned(first, last, end)})
-    elif decides >= end - notice:
-        first, last = first or now, now
+        if decides >= end and current:
+            return _warned(first, last, end), (), _evidence(config, since)
+    elif current and decides >= end - notice:
+        first, last, warned = first or now, now, True
         end = max(end, now + notice)
-        events = (_warning(config, since, end),)
-    elif decides >= since + after / 2 and first is None:
-        first = now
-        events = (_warning(config, since, end),)
-    moments = (end, since + after - notice, since + after / 2)
-    left = [(moment - decides).total_seconds() for moment in moments if moment > decides]
-    return Judgement(condition, {**figures, **_warned(first, last, end)}, events, min(left, default=None))
+    elif current and decides >= since + after / 2 and first is None:
+        first, warned = now, True
+    return _warned(first, last, end), (_warning(config, since, end),) if warned else (), ""
 
 
 def _warned(first: datetime | None, last: datetime | None, end: datetime) -> Object:
