@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kaiwo.host.monitoring.metrics import MonitoringMetrics
     from kaiwo.host.monitoring.uses import GpuUses
     from kaiwo.host.workload.ownership import PodOwners
-    from kaiwo.workload.monitoring.reading import GpuPod, Problem
+    from kaiwo.workload.monitoring.reading import GpuPod
     from kaiwo.workload.monitoring.samples import Samples
 
 _log = logging.getLogger(__name__)
@@ -59,6 +59,16 @@ class _Known:
     child: str
     gpus: int
     history: History
+
+
+@dataclass(frozen=True, slots=True)
+class _Scrape:
+    """What one scrape is judged by; no samples where it failed."""
+
+    samples: Samples | None
+    config: ResolvedConfig
+    clock: float
+    now: datetime
 
 
 class Monitor:
@@ -162,7 +172,7 @@ class Monitor:
             self._succeeded(samples)
 
     async def _judge_all(self, samples: Samples | None) -> None:
-        config, clock, now = self._config(), self._uses.clock(), self._uses.now()
+        scrape = _Scrape(samples, self._config(), self._uses.clock(), self._uses.now())
         decided: list[EndingVictim] = []
         seen: set[str] = set()
         pods: set[str] = set()
@@ -171,27 +181,27 @@ class Monitor:
             while batch := list(itertools.islice(entries, _AT_ONCE)):
                 async with self._manager.turns.turn(""):
                     for entry in batch:
-                        held = self._pods_of(entry, pods) if is_monitored(entry.namespace, config) else []
+                        held = (
+                            self._pods_of(entry, pods) if is_monitored(entry.namespace, scrape.config) else []
+                        )
                         if held or entry.uid in self._known:
                             seen.update([entry.uid] if held else ())
-                            decided += self._judge(kind, entry, held, samples, config, clock, now)
+                            decided += self._judge(kind, entry, held, scrape)
         self._known = {uid: known for uid, known in self._known.items() if uid in seen}
         self._pods = {uid: known for uid, known in self._pods.items() if uid in pods}
         self._uses.keep(self._known.keys())
         for victim in decided:
-            await self._end(victim, now)
+            await self._end(victim, scrape.now)
 
     def _judge(
         self,
         kind: WorkloadKind,
         entry: CachedObject,
         held: list[CachedObject],
-        samples: Samples | None,
-        config: ResolvedConfig,
-        clock: float,
-        now: datetime,
+        scrape: _Scrape,
     ) -> Iterator[EndingVictim]:
         """Follow one workload; the victim where it is to be ended."""
+        config, clock, now = scrape.config, scrape.clock, scrape.now
         status = lenient_map(entry.part("status"))
         gpus = allocated_gpus(lenient_map(status.get("allocation")))
         if not held or status.get("status") not in MEASURED or not gpus or entry.deleted:
@@ -210,9 +220,9 @@ class Monitor:
             history.interrupted = False
         threshold = config.low_utilization_threshold
         reading, problem = None, "MetricsUnreachable"
-        if samples is not None:
+        if scrape.samples is not None:
             own = [pod for one in held if (pod := self._gpu_pod(one)) and self._owners.belongs(one, {child})]
-            reading, problem = read_gpus(own, samples, threshold, now, self._settled), "PodsNew"
+            reading, problem = read_gpus(own, scrape.samples, threshold, now, self._settled), "PodsNew"
         history.add(reading, problem, threshold, clock, now)  # type: ignore[arg-type]  # two of its words
         use = history.use(clock)
         self._uses.put(entry.uid, use)

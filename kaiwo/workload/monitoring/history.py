@@ -47,6 +47,7 @@ class GpuUse:
         memory: mean of memory in use, likewise.
         busy: most GPUs that were used in one reading, of all since `since`.
         since: time of the first of these readings, None without one.
+        early: there are fewer readings than it takes to be low.
     """
 
     state: State
@@ -57,6 +58,7 @@ class GpuUse:
     memory: float | None = None
     busy: int = 0
     since: datetime | None = None
+    early: bool = False
 
 
 class History:
@@ -118,7 +120,7 @@ class History:
         """What the readings come to."""
         return GpuUse(
             self._state(clock), self._current, self.interrupted, self._problem or "MetricsMissing",
-            self._percent, self._memory, self._busy, self._since,
+            self._percent, self._memory, self._busy, self._since, len(self._lows) < READINGS,
         )  # fmt: skip
 
     def _state(self, clock: float) -> State:

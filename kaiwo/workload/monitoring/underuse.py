@@ -104,7 +104,7 @@ def judge(
         return _unknown(kept, use.problem, config)
     if use.interrupted and idle and use.state != "normal":
         return _unknown(kept, "NotObserved", config)
-    if use.state == "undecided":
+    if use.state == "undecided" or (use.early and not idle):
         return Judgement(kept, utilization)
     low = use.state == "low"
     condition = _condition(low=low, config=config)
@@ -115,9 +115,7 @@ def judge(
     since = parse_time((found or {}).get("lastTransitionTime"))
     if not low or not config.terminate_underutilized or since is None:
         return Judgement(condition, figures)
-    times, events, evidence = _schedule(
-        utilization, config, since, now=now, decides=min(now, steady), current=use.current
-    )
+    times, events, evidence = _schedule(utilization, config, since, min(now, steady), current=use.current)
     return Judgement(condition, figures | times, events, evidence)
 
 
@@ -192,13 +190,7 @@ def _integer(value: Any) -> int | None:
 
 
 def _schedule(
-    recorded: Object,
-    config: ResolvedConfig,
-    since: datetime,
-    *,
-    now: datetime,
-    decides: datetime,
-    current: bool,
+    recorded: Object, config: ResolvedConfig, since: datetime, now: datetime, *, current: bool
 ) -> tuple[Object, tuple[PlannedEvent, ...], str]:
     """Warn, or end, a workload whose GPUs have been idle since a time.
 
@@ -206,8 +198,7 @@ def _schedule(
         recorded: ``status.utilization`` as recorded.
         config: the configuration in force.
         since: when the GPUs became idle.
-        now: the time, for what is written.
-        decides: the time that counts.
+        now: the time that counts.
         current: whether the last scrape found them idle as well.
 
     Returns:
@@ -216,18 +207,18 @@ def _schedule(
     after = config.terminate_underutilized_after
     notice = min(NOTICE, after / 2)
     first, last = (parse_time(recorded.get(name)) for name in ("firstWarningTime", "lastWarningTime"))
-    if last is not None and since + after - decides > 2 * notice:
+    if last is not None and since + after - now > 2 * notice:
         last = None  # the time was made longer; it is warned again
     end = since + after
     warned = False
     if last is not None:
         end = max(end, last + notice)
-        if decides >= end and current:
+        if now >= end and current:
             return _warned(first, last, end), (), _evidence(config, since)
-    elif current and decides >= end - notice:
+    elif current and now >= end - notice:
         first, last, warned = first or now, now, True
         end = max(end, now + notice)
-    elif current and decides >= since + after / 2 and first is None:
+    elif current and now >= since + after / 2 and first is None:
         first, warned = now, True
     return _warned(first, last, end), (_warning(config, since, end),) if warned else (), ""
 
