@@ -355,7 +355,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
-    "Preemptable": "Whether `duration` has passed.",
+    "Preemptable": "`duration` has passed. Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
 }

@@ -37,7 +37,14 @@ OWN_CONDITIONS = (
 )
 """Condition types that are Kaiwo's; conditions of other types are left as they are."""
 
-_PLANNED = ("Schedulable", "Admitted", "StorageReady", "SpecApplied", "ResourceUnderutilization")
+_PLANNED = (
+    "Schedulable",
+    "Admitted",
+    "StorageReady",
+    "SpecApplied",
+    "Preemptable",
+    "ResourceUnderutilization",
+)
 """Those of them that a plan decides; one that it does not mention no longer applies.
 
 The condition of the downloads stays: it records which download is finished.
@@ -163,7 +170,8 @@ def _times(
     status: WorkloadStatus, before: Object, outcome: Outcome, child: ChildRecord | None, now: datetime
 ) -> Object:
     times: Object = {}
-    start = _start(status, outcome, child)
+    new = child is not None and child.uid and status.child_uid and child.uid != status.child_uid
+    start = run_start(status, outcome, new_child=bool(new))
     end = outcome.completed or now
     if start is not None:
         times["startTime"] = format_time(start)
@@ -176,12 +184,11 @@ def _times(
     return times
 
 
-def _start(status: WorkloadStatus, outcome: Outcome, child: ChildRecord | None) -> datetime | None:
+def run_start(status: WorkloadStatus, outcome: Outcome, *, new_child: bool = False) -> datetime | None:
     """The start of the run: kept while pods come and go, new after an eviction and with a new child."""
     if outcome.status == "PENDING":
         return None
-    new = child is not None and child.uid and status.child_uid and child.uid != status.child_uid
-    kept = None if new else status.start_time
+    kept = None if new_child else status.start_time
     if kept and outcome.run_started and (outcome.run_started - kept).total_seconds() > _CLOCK_SKEW:
         kept = None
     if kept and outcome.started:

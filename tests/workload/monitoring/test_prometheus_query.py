@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -68,7 +69,5 @@ def test_anything_else_is_an_error(body: bytes, words: str) -> None:
 @given(st.binary(max_size=100) | st.text(max_size=100).map(lambda text: answer(one(text))))
 def test_no_answer_breaks_the_reader(body: bytes) -> None:
     """It is read, or it is an error of the query."""
-    try:
+    with suppress(QueryError):
         read_answer(body, MEANING, Samples())
-    except QueryError as error:
-        assert str(error)

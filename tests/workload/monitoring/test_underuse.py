@@ -325,7 +325,7 @@ def test_a_figure_follows_what_really_changed() -> None:
 
 
 def test_pods_that_have_just_started_count_as_unknown() -> None:
-    """Their samples may be those of an earlier pod of that name; those of another namespace are not theirs."""
+    """Samples may be those of an earlier pod of that name; those of other namespaces are not theirs."""
     it = Workload(ENDING)
     for _ in range(30):
         it.pods = tuple(replace(pod, started=it.now) for pod in it.pods)
