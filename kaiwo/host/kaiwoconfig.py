@@ -55,9 +55,10 @@ GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
 RECREATED = "Recreated"
 WEBHOOKS_SERVED = "WebhooksServed"
+RESOURCE_MONITORED = "ResourceMonitored"
 HISTORY_KEPT = "HistoryKept"
-_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED)
-"""Conditions that tell of the rights, the namespace and the webhooks of one installation."""
+_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED, RESOURCE_MONITORED)
+"""Conditions that tell of the rights, the namespace, the webhooks and the metrics of one installation."""
 
 _OF_CONFIG = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, *WARNINGS)
 
@@ -160,6 +161,7 @@ class ConfigController:
         history: ConfigHistory,
         facts: Callable[[str], ConfigFacts],
         webhooks: Callable[[int], Condition | None] = lambda _: None,
+        monitoring: Callable[[int], Condition | None] = lambda _: None,
         one_of_several: str = "",
     ) -> None:
         """Prepare; `controller` is what the manager runs.
@@ -173,6 +175,7 @@ class ConfigController:
             history: keeps the last specs.
             facts: reads what the values refer to, for a name of the default queue.
             webhooks: the condition of the webhooks for a generation, None where none are served.
+            monitoring: likewise of resource monitoring.
             one_of_several: the namespace of an installation that may have others beside it in the cluster,
                 which share the KaiwoConfig. It is in the types of the conditions that differ among them:
                 two operators must not write one condition back and forth. Empty for the only installation.
@@ -180,7 +183,7 @@ class ConfigController:
         prefix = f"{one_of_several}/" if one_of_several else ""
         self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
         self._own_conditions = (*_OF_CONFIG, *self._types.values())
-        self._webhooks = webhooks
+        self._others = {WEBHOOKS_SERVED: webhooks, RESOURCE_MONITORED: monitoring}
         self._repeated = RepeatedReport(f"KaiwoConfig {SINGLETON}")
         self._manager = manager
         self._live = live
@@ -291,8 +294,9 @@ class ConfigController:
             *self._recreated_condition(entry),
             *warning_conditions(config, facts, entry.generation),
         ]
-        if (webhooks := self._webhooks(entry.generation)) is not None:
-            conditions.append(replace(webhooks, type=self._types[WEBHOOKS_SERVED]))
+        for type_, read in self._others.items():
+            if (other := read(entry.generation)) is not None:
+                conditions.append(replace(other, type=self._types[type_]))
         if history_problem:
             conditions.append(
                 Condition(

@@ -42,6 +42,7 @@ from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
+from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.admission.reviewers import Reviewer
+    from kaiwo.api.conditions import Condition
     from kaiwo.engine.resource import Object
     from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
@@ -140,9 +142,11 @@ class Operator:
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
+        self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
             served=self._served, settings_of=self._plugin_settings,
+            uses=self._monitoring.uses if self._monitoring else None,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
@@ -153,6 +157,7 @@ class Operator:
             now=lambda: datetime.now(UTC), crd_report=CrdCheck(self._client, plugins).report,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
+            monitoring=self._monitored,
             one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
         manager.add(config.controller)
@@ -171,6 +176,13 @@ class Operator:
             if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
                 self._config.on_settings_change(workloads.requeue_all)
         self._endings = Endings(manager, self._transition)
+        if self._monitoring is not None:
+            self._monitoring.connect(
+                config=lambda: self._config.current, pod_owners=reader.pod_owners, endings=self._endings,
+                requeue={one.kind: one.controller.enqueue for one in self._workloads},
+                unled=lambda: self._lease.unled if self._lease is not None else None,
+                on_change=config.on_facts_change,
+            )  # fmt: skip
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
@@ -210,6 +222,9 @@ class Operator:
             limit=self._limit, reviewers=made, on_change=on_change,
         )  # fmt: skip
 
+    def _monitored(self, generation: int) -> Condition | None:
+        return self._monitoring.condition(generation) if self._monitoring is not None else None
+
     def _plugin_settings(self) -> Mapping[str, BaseModel]:
         return self._config.settings
 
@@ -240,8 +255,6 @@ class Operator:
                 _log.warning(
                     "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
                 )
-        if self._settings.resource_monitoring_enabled:
-            _log.warning("resource monitoring is not implemented; the setting is ignored")
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -257,12 +270,16 @@ class Operator:
                 if self._webhooks is not None:
                     self._webhooks.start()
                 self._listeners.start()
+                if self._monitoring is not None:
+                    side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
             finally:
                 for task in side:
                     task.cancel()
                 await asyncio.gather(*side, return_exceptions=True)
+                if self._monitoring is not None:
+                    await self._monitoring.close()
                 if self._webhooks is not None:
                     await self._webhooks.close()
                 await self._lifecycles.close()
