@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from docs.generate import commands, meanings
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
+from docs.generate.metrics import metric_tables
 from docs.generate.pages import StaleReferenceError, table
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
 from docs.generate.records import record_tables
@@ -84,6 +85,7 @@ def blocks() -> dict[str, str]:
         **_workload_fields(),
         "client-records": record_tables(),
         "commands": commands.reference(),
+        **metric_tables(),
     }
 
 

@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prometheus_client import Gauge
 from pydantic import ValidationError
 
 from kaiwo.api.conditions import Condition, merge_conditions
@@ -26,6 +25,7 @@ from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.crd_check import crds_condition
+from kaiwo.host.metrics.definitions import CONFIG_RECREATED
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
 from kaiwo.workload.json_access import lenient_maps
 
@@ -198,11 +198,7 @@ class ConfigController:
         self._facts = facts
         self._was_there = False
         self._crds: CrdReport | None = None
-        self._recreated = Gauge(
-            "kaiwo_config_recreated",
-            "Whether the KaiwoConfig was deleted and has defaults since, so that earlier values are lost.",
-            registry=manager.metrics.registry,
-        )
+        self._recreated = CONFIG_RECREATED.gauge(manager.metrics.registry)
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
         self.controller = Controller("kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY])
         manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))

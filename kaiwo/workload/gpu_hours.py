@@ -83,6 +83,14 @@ def gpus_of(workload: Object) -> int:
     return int(asked) if _count(asked) else 0  # type: ignore[arg-type]  # likewise
 
 
+def holds_gpus(status: Object) -> bool:
+    """Whether a workload with that status holds its GPUs, by the rule of `gpu_hours`."""
+    if status.get("status") in TERMINAL:
+        return False
+    admitted, _ = _admission(status)
+    return status.get("startTime") is not None if admitted is None else admitted
+
+
 def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
