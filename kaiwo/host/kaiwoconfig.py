@@ -200,7 +200,9 @@ class ConfigController:
         self._crds: CrdReport | None = None
         self._recreated = CONFIG_RECREATED.gauge(manager.metrics.registry)
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
-        self.controller = Controller("kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY])
+        self.controller = Controller(
+            "kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY], kind=KAIWO_CONFIG.kind
+        )
         manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 
