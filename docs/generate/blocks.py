@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from docs.generate import commands, meanings
+from docs.generate import commands, meanings, plugin_kit
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
 from docs.generate.metrics import metric_tables
 from docs.generate.pages import StaleReferenceError, table
@@ -43,8 +43,8 @@ _STATUSES: dict[str, str] = {
     "COMPLETE": "A job that succeeded.",
     "FAILED": "It ended and cannot recover.",
     "ERROR": "It cannot run or serve now; it continues by itself when the named cause is gone.",
-    "TERMINATING": "Kaiwo is ending it. Not used yet.",
-    "TERMINATED": "Kaiwo has ended it. Not used yet.",
+    "TERMINATING": "Kaiwo is ending it: its pods have their grace period.",
+    "TERMINATED": "Kaiwo has ended it, and its pods are gone. `status.termination` has the decision.",
 }
 
 
@@ -86,6 +86,7 @@ def blocks() -> dict[str, str]:
         "client-records": record_tables(),
         "commands": commands.reference(),
         **metric_tables(),
+        "plugin-kit": plugin_kit.reference(),
     }
 
 

@@ -39,6 +39,7 @@ from kaiwo.host.cluster_facts import (
 from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
+from kaiwo.host.ending.endings import Endings
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
@@ -170,6 +171,7 @@ class Operator:
             self._metrics.registry, manager.cache, plugins,
             leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
         )  # fmt: skip
+        self._endings = Endings(manager, self._transition)
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
