@@ -29,6 +29,8 @@ GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
 HISTORY = "kaiwo-config-history"
 """Name of the ConfigMap in the operator's namespace that keeps the last specs of the KaiwoConfig."""
+GPU_TIME = "kaiwo-gpu-time"
+"""Name of the ConfigMap beside it that keeps the GPU time which the metrics have counted."""
 
 
 _ClassName = Annotated[str, Field(max_length=253)]

@@ -6,8 +6,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prometheus_client import Gauge
-
 from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG
@@ -24,6 +22,7 @@ from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.crd_check import crds_condition
+from kaiwo.host.metrics.definitions import CONFIG_RECREATED
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
 from kaiwo.plugin.settings import read_settings
 from kaiwo.workload.json_access import lenient_maps
@@ -195,13 +194,11 @@ class ConfigController:
         self._facts = facts
         self._was_there = False
         self._crds: CrdReport | None = None
-        self._recreated = Gauge(
-            "kaiwo_config_recreated",
-            "Whether the KaiwoConfig was deleted and has defaults since, so that earlier values are lost.",
-            registry=manager.metrics.registry,
-        )
+        self._recreated = CONFIG_RECREATED.gauge(manager.metrics.registry)
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
-        self.controller = Controller("kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY])
+        self.controller = Controller(
+            "kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY], kind=KAIWO_CONFIG.kind
+        )
         manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 

@@ -42,15 +42,16 @@ from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
+from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
+from kaiwo.host.metrics.process import describe_process
+from kaiwo.host.metrics.workloads import WorkloadMetrics
 from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
-from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners
 from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
-from kaiwo.host.workload_metrics import WorkloadMetrics
 from kaiwo.plugin.controllers import ControllerHost
 from kaiwo.workload.labels import MANAGER
 
@@ -141,7 +142,6 @@ class Operator:
         self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
-        self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
         self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
@@ -175,6 +175,10 @@ class Operator:
                 source.on_change(workloads.requeue_waiting)
             if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
                 self._config.on_settings_change(workloads.requeue_all)
+        self._statistics = WorkloadMetrics(
+            self._metrics.registry, manager.cache, plugins,
+            leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
+        )  # fmt: skip
         self._endings = Endings(manager, self._transition)
         if self._monitoring is not None:
             self._monitoring.connect(
@@ -266,6 +270,8 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                record = GpuTimeRecord(self._manager, self._statistics.gpu_time, self._namespace, MANAGER)
+                side.append(asyncio.create_task(record.run(), name="GPU time"))
                 await import_backends(self._plugins.backends)
                 if self._webhooks is not None:
                     self._webhooks.start()

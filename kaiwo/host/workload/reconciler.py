@@ -103,7 +103,12 @@ class WorkloadReconciler:
             kind, registry, self._states, manager.cache, pod_owners=owners, namespaces=namespaces
         )
         self.controller = Controller(
-            kind.lower(), watches, self.reconcile, workers=workers, initial=self._without_status
+            kind.lower(),
+            watches,
+            self.reconcile,
+            workers=workers,
+            initial=self._without_status,
+            kind=kind,
         )
         self._watched = frozenset(watch.resource for watch in watches)
         manager.on_unreadable_change(self.requeue_all)
