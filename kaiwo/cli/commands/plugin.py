@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli import kit
+from kaiwo.cli.plugin_scaffold.command import new
 from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -19,11 +20,15 @@ _MARGIN = " " * 9
 
 @click.group()
 def plugin() -> None:
-    """Check a plugin that you write.
+    """Write a plugin, and check it.
 
     \b
-      kaiwo plugin test acme    run the conformance suite on the installed plugin acme
+      kaiwo plugin new vendor acme    write the distribution of a new plugin
+      kaiwo plugin test acme          run the conformance suite on the installed plugin acme
     """
+
+
+plugin.add_command(new)
 
 
 @plugin.command("test")
