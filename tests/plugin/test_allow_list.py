@@ -25,7 +25,7 @@ from kaiwo.plugin.selection import PluginSelection, SelectionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.plugin.registry import PluginState
+    from kaiwo.plugin.plugin_state import PluginState
 
 SPY = "\nraise AssertionError('imported')\n"
 EMPTY = "\n"
