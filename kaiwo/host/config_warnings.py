@@ -31,10 +31,6 @@ WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, FEATURES)
 
 NOT_BUILT: Final[Mapping[str, str]] = {
     "pending_threshold_for_preemption": "scheduling.pendingThresholdForPreemption",
-    "low_utilization_threshold": "resourceMonitoring.lowUtilizationThreshold",
-    "target_namespaces": "resourceMonitoring.targetNamespaces",
-    "terminate_underutilized": "resourceMonitoring.terminateUnderutilized",
-    "terminate_underutilized_after": "resourceMonitoring.terminateUnderutilizedAfter",
 }
 """Values whose feature does not exist in this version, and their fields."""
 

@@ -35,6 +35,8 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?")
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _JSON_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
 _RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9][\w.-]*")
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _WORKLOAD_KINDS = get_args(WorkloadKind)
 
 
@@ -260,8 +262,25 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
             _RESOURCE_KEY.fullmatch(one), f"{where}: {key!r} is not an extended resource like acme.com/gpu"
         )
     _check_callable(where, item, "recognise")
-    require(isinstance(item.utilization, Utilization | None), f"{where}: utilization is not a Utilization")
+    _check_utilization(where, item.utilization)
     require(isinstance(item.tool, GpuTool | None), f"{where}: tool is not a GpuTool")
+
+
+def _check_utilization(where: str, item: Utilization | None) -> None:
+    require(isinstance(item, Utilization | None), f"{where}: utilization is not a Utilization")
+    if item is None:
+        return
+    _check_tuple(where, item, "gpu_labels", str)
+    metrics = [
+        item.metric,
+        *(name for name in (item.memory_used, item.memory_free, item.memory_total) if name),
+    ]
+    labels = [item.namespace_label, item.pod_label, *item.gpu_labels]
+    for name in metrics:
+        require(_METRIC.fullmatch(name), f"{where}: {name!r} is not the name of a Prometheus metric")
+    for name in labels:
+        require(_LABEL.fullmatch(name), f"{where}: {name!r} is not the name of a Prometheus label")
+    require(len(set(labels)) == len(labels), f"{where}: utilization names a label twice")
 
 
 def _check_queue_system(where: str, item: QueueSystem) -> None:

@@ -25,6 +25,7 @@ from kaiwo.plugin.commands import Command
 from kaiwo.plugin.conflicts import conflicts
 from kaiwo.plugin.contributed import check_contributed
 from kaiwo.plugin.controllers import ExtraController
+from kaiwo.plugin.declaration import Declaration
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.discovery import Candidate, installed_plugins
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
@@ -193,9 +194,11 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
             f"{hook} is a hook wrapper, expected a function that returns a list",
         )
         try:
-            found[attribute] = checked_declarations(hook, declaration_type, implementation.function())
+            checked = checked_declarations(hook, declaration_type, implementation.function())
         except MissingTargets as error:
             missing += error.targets
+        else:
+            found[attribute] = tuple(_owned(declaration, candidate.name) for declaration in checked)
     if missing:
         raise MissingTargets(missing)
     plugin = LoadedPlugin(
@@ -207,6 +210,14 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
     )
     check_contributed(plugin)
     return plugin
+
+
+def _owned(declaration: Any, plugin: str) -> Any:
+    """The declaration with the name of its plugin."""
+    if isinstance(declaration, Backend):
+        variants = tuple(replace(variant, plugin=plugin) for variant in declaration.variants)
+        return replace(declaration, plugin=plugin, variants=variants)
+    return replace(declaration, plugin=plugin) if isinstance(declaration, Declaration) else declaration
 
 
 def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> list[PluginState]:

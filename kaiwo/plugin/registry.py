@@ -11,7 +11,7 @@ from kaiwo.api.plugin_fields import Field
 from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pydantic import BaseModel
 
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.rendering import PodContribution
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
-
-
-def contribution_key(contribution: PodContribution) -> str:
-    """The key of a pod contribution's settings; a backend may have its name."""
-    return f"contribution {contribution.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,34 +229,6 @@ class Plugins:
         models = {plugin.name: plugin.settings_model() for plugin in self.loaded}
         return {name: model for name, model in models.items() if model is not None}
 
-    def settings_by_declaration(self, given: Mapping[str, BaseModel]) -> dict[str, BaseModel]:
-        """Settings as plans read them: by name of a backend or queue system, and by `contribution_key`.
-
-        Args:
-            given: settings by plugin name.
-        """
-        return {
-            name: given[plugin.name]
-            for plugin in self.loaded
-            if plugin.name in given
-            for name in (
-                *(form.name for backend in plugin.backends for form in (backend, *backend.variants)),
-                *(queue.name for queue in plugin.queue_systems),
-                *(contribution_key(contribution) for contribution in plugin.contributions),
-            )
-        }
-
     def rules(self) -> tuple[PolicyRule, ...]:
         """What loaded plugins need of the cluster, each rule once."""
         return tuple(dict.fromkeys(rule for plugin in self.loaded for rule in plugin.rules()))
-
-    def plugin_of(self, declaration: object) -> LoadedPlugin:
-        """The plugin that a declaration came from.
-
-        Raises:
-            KeyError: no loaded plugin declared exactly this object.
-        """
-        for plugin in self.loaded:
-            if any(own is declaration for own in plugin.declarations()):
-                return plugin
-        raise KeyError(declaration)

@@ -75,7 +75,7 @@ def select_backend(
     Args:
         workload: the workload.
         registry: loaded declarations.
-        settings: plugin settings by name of backend.
+        settings: settings by name of the plugin.
         queue_manages: whether the queue system in force queues objects of a kind by itself.
     """
     if workload.error:
@@ -111,7 +111,7 @@ def _select(
         return BackendChoice(blocked=_not_loaded(workload, registry, chosen, wanted_field(workload)))
     if recorded or not chosen.variants:
         return BackendChoice(chosen)
-    inp = VariantInput(settings.get(chosen.name), queue_manages)
+    inp = VariantInput(settings.get(chosen.plugin), queue_manages)
     return BackendChoice(_variant(chosen, registry, inp))
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.monitoring.history import GpuUse
     from kaiwo.workload.storage.classes import StorageClass
 
 
@@ -120,6 +121,19 @@ def _all_served(resource: Resource) -> bool:  # noqa: ARG001 (the default of a c
 
 
 @dataclass(frozen=True, slots=True)
+class MonitoringFacts:
+    """What resource monitoring knows of a workload.
+
+    Attributes:
+        use: of its GPUs, None while nothing was read.
+        steady: the time by a clock that is not set while the process runs.
+    """
+
+    use: GpuUse | None
+    steady: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a plan may depend on beside the workload.
 
@@ -146,7 +160,8 @@ class Facts:
         rejection: see :class:`ApiRejection`.
         warning_event: the newest Warning event about an object, None when it was not read.
         warning_event_uid: uid of that object.
-        settings: plugin settings from KaiwoConfig, see ``Plugins.settings_by_declaration``.
+        settings: settings from KaiwoConfig, by name of the plugin.
+        monitoring: what is known of the use of its GPUs, None where monitoring is off.
     """
 
     now: datetime
@@ -171,6 +186,7 @@ class Facts:
     warning_event: Finding | None = None
     warning_event_uid: str = ""
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
+    monitoring: MonitoringFacts | None = None
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
         """The newest Warning event about a live object, None when it was not read."""
@@ -298,6 +314,7 @@ class Plan:
         later: what is written once the downloads succeeded, should nothing else change until then.
         follow: name of the pod whose log has the progress of the download, empty for none.
         status_delay: seconds for which a new status is not written yet, None to write it now.
+        utilization: ``status.utilization``, empty for none, None to keep the recorded one.
     """
 
     outcome: Outcome | None = None
@@ -311,6 +328,7 @@ class Plan:
     later: tuple[Write, ...] = ()
     follow: str = ""
     status_delay: float | None = None
+    utilization: Object | None = None
 
     @property
     def requeue_after(self) -> float | None:

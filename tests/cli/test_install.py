@@ -358,6 +358,7 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
         ("Lease", "ops", "kaiwo-operator"),
         ("Lease", "ops", "kaiwo-scheduler"),
         ("ConfigMap", "ops", "kaiwo-config-history"),
+        ("ConfigMap", "ops", "kaiwo-gpu-time"),
     }
     assert identities(installed) - identities(removed) == {("Namespace", None, "ops")}
     assert {o["kind"] for o in removed[:2]} == {"Deployment"}
