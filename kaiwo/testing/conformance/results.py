@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from kaiwo.plugin.registry import LoadedPlugin
+    from kaiwo.testing.conformance.fresh_process import FreshProcess
+    from kaiwo.testing.conformance.probing import ProbeReport
 
 CheckState: TypeAlias = Literal["ok", "failed", "skipped"]
 
@@ -34,11 +36,13 @@ class CheckInput:
 
     Attributes:
         plugin: the plugin, loaded without any other.
-        seconds: how long the check may call the plugin's functions with random input.
+        report: what calling its functions showed.
+        fresh: what it did in a process of its own.
     """
 
     plugin: LoadedPlugin
-    seconds: float
+    report: ProbeReport
+    fresh: FreshProcess
 
 
 @dataclass(frozen=True, slots=True)

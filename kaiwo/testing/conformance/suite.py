@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
-from kaiwo.testing.conformance import schema_check
+from kaiwo.testing.conformance import behaviour_checks, docs_check, fresh_process, rights_check, schema_check
+from kaiwo.testing.conformance.probing import probe
 from kaiwo.testing.conformance.results import CheckInput, ConformanceResult, Violation
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from kaiwo.testing.conformance.results import CheckOutput
 
 CHECKS: Final[dict[str, Callable[[CheckInput], CheckOutput]]] = {
+    "purity": behaviour_checks.purity,
+    "totality": behaviour_checks.totality,
+    "time": behaviour_checks.time,
+    "rights": rights_check.check,
     "schema": schema_check.check,
+    "docs": docs_check.check,
 }
 """The checks after ``load``, in their order."""
 
@@ -26,7 +32,7 @@ def check_plugin(name: str, seconds: float) -> Iterator[ConformanceResult]:
 
     Args:
         name: the plugin's name, also with its distribution (``acme@kaiwo-acme``).
-        seconds: how long functions are called with random input.
+        seconds: CPU for calls of its functions with random input.
     """
     alone = load(PluginSelection(names=(name,)))
     if not alone.loaded:
@@ -41,8 +47,9 @@ def check_plugin(name: str, seconds: float) -> Iterator[ConformanceResult]:
     ]
     loaded = f"{plugin.distribution} {plugin.version}".strip()
     yield ConformanceResult(plugin.name, "load", "failed" if beside else "ok", loaded, tuple(beside))
+    given = CheckInput(plugin, probe(plugin, seconds), fresh_process.run(name))
     for check, run in CHECKS.items():
-        output = run(CheckInput(plugin, seconds))
+        output = run(given)
         yield ConformanceResult(
             plugin.name,
             check,
