@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from docs.generate import commands, meanings, plugin_kit
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
+from docs.generate.metrics import metric_tables
 from docs.generate.pages import StaleReferenceError, table
+from docs.generate.plugins import plugin_blocks
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
 from docs.generate.records import record_tables
 from kaiwo.api.status_words import TERMINAL, Status
@@ -42,8 +44,8 @@ _STATUSES: dict[str, str] = {
     "COMPLETE": "A job that succeeded.",
     "FAILED": "It ended and cannot recover.",
     "ERROR": "It cannot run or serve now; it continues by itself when the named cause is gone.",
-    "TERMINATING": "Kaiwo is ending it. Not used yet.",
-    "TERMINATED": "Kaiwo has ended it. Not used yet.",
+    "TERMINATING": "Kaiwo is ending it: its pods have their grace period.",
+    "TERMINATED": "Kaiwo has ended it, and its pods are gone. `status.termination` has the decision.",
 }
 
 
@@ -83,7 +85,9 @@ def blocks() -> dict[str, str]:
         ),
         **_workload_fields(),
         "client-records": record_tables(),
+        **plugin_blocks(first_party()),
         "commands": commands.reference(),
+        **metric_tables(),
         "plugin-kit": plugin_kit.reference(),
     }
 

@@ -84,6 +84,11 @@ CANNOT_RUN: Final[Meanings] = {
     "WrongQueueNamespace": Meaning(
         "ERROR", "The queue exists, and is not open to this namespace. The message names those it is open to."
     ),
+    "NoTopology": Meaning(
+        "ERROR",
+        "No flavor of the queue has a Topology with the level in `requiredTopologyLabel` or "
+        "`preferredTopologyLabel`. The message names the levels that there are.",
+    ),
     "DownloadNotAvailable": Meaning(
         "ERROR",
         "No loaded plugin fetches what the workload wants downloaded. The message names the field, and the "
@@ -271,8 +276,18 @@ ENDED: Final[Meanings] = {
         "check its output, "
         "and submit it again if needed.",
     ),
+    "DurationExceeded": Meaning(
+        "TERMINATING TERMINATED",
+        "`duration` had passed and another workload needed the GPUs. The message names it. Submit it again "
+        "with a longer `duration`.",
+    ),
+    "GpuUtilizationLow": Meaning(
+        "TERMINATING TERMINATED",
+        "Its GPUs were used too little for too long. The message has the figures.",
+    ),
+    "GpuIdle": Meaning("TERMINATING TERMINATED", "Its GPUs were idle. The message has the figures."),
 }
-"""Words of terminal statuses."""
+"""Words of statuses of what ends or has ended."""
 
 WHY: Final[Meanings] = {
     "OperatorAbsent": Meaning(
@@ -330,6 +345,7 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
     "VolumeExpanding": "A volume is being enlarged.",
     "VolumeMissing": "A claim was deleted.",
+    "EndedByItself": "Kaiwo was to end it, and it ended by itself before it was stopped.",
     "JobPending": "The download Job has no running pod yet; the message names what it waits for.",
     "JobInProgress": "It downloads, or is about to try again.",
     "JobFailed": "It failed for good; the message has the download program's last line.",
@@ -344,7 +360,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
-    "Preemptable": "Whether `duration` has passed.",
+    "Preemptable": "`duration` has passed. Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
 }
@@ -402,6 +418,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
     "QuotaExceedsNodes": "Queues together have more quota of a node pool than its nodes have. Not an error.",
     "NodesCordoned": "The same, only because nodes of the pool are cordoned; no quota needs to change.",
+    "LevelLeftOut": "Some nodes lack a topology label, so that it is no level of the default Topology.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
     "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",

@@ -70,6 +70,78 @@ Conditions: TypeAlias = Annotated[
 """A list of conditions keyed by type, as plain JSON; see :mod:`kaiwo.api.conditions`."""
 
 
+_TERMINATION_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        "decision": {
+            "type": "string",
+            "description": "Id that workloads ended together share.",
+        },
+        "rule": {
+            "type": "string",
+            "description": "Which rule decided: Duration, Underutilized or Idle.",
+        },
+        "workloadUID": {"type": "string", "description": "uid of this workload."},
+        "childUID": {"type": "string", "description": "uid of the object that ran it."},
+        "for": {
+            "type": "object",
+            "description": "The workload that it was ended for.",
+            "properties": {
+                name: {"type": "string", "description": text}
+                for name, text in (
+                    ("kind", "Its kind."),
+                    ("namespace", "Its namespace."),
+                    ("name", "Its name."),
+                    ("uid", "Its uid."),
+                )
+            },
+        },
+        "evidence": {"type": "string", "description": "What was decided from, in words."},
+        "figures": {
+            "type": "object",
+            "description": "The same in numbers, by name.",
+            "additionalProperties": {"type": "number"},
+        },
+        "decidedAt": {"type": "string", "format": "date-time", "description": "When it was decided."},
+    },
+}
+
+Termination: TypeAlias = Annotated[dict[str, Any], Field(strict=False), WithJsonSchema(_TERMINATION_SCHEMA)]
+"""A decision to end a workload, as plain JSON; see :mod:`kaiwo.workload.ending.record`."""
+
+
+_UTILIZATION_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        **{
+            name: {"type": "integer", "minimum": 0, "description": text}
+            for name, text in (
+                ("gpus", "GPUs of all pods together."),
+                ("percent", "Mean utilisation of these GPUs, rounded down."),
+                ("memoryPercent", "Mean of their memory in use, per cent."),
+                ("mostGpusUsed", "Most of them that were used in one reading since observedSince."),
+            )
+        },
+        **{
+            name: {"type": "string", "format": "date-time", "description": text}
+            for name, text in (
+                ("observedSince", "Since when the GPUs are read without a gap."),
+                ("firstWarningTime", "When a warning of the end was given at half of the time."),
+                ("lastWarningTime", "When the last warning was given."),
+                ("terminationTime", "When the workload is ended, unless its GPUs are used."),
+            )
+        },
+    },
+}
+
+GpuUtilization: TypeAlias = Annotated[
+    dict[str, Any], Field(strict=False), WithJsonSchema(_UTILIZATION_SCHEMA)
+]
+"""How GPUs are used, as plain JSON; see :mod:`kaiwo.workload.monitoring.underuse`."""
+
+
 class WorkloadStatus(Model):
     """``status`` of a KaiwoJob or KaiwoService."""
 
@@ -96,6 +168,12 @@ class WorkloadStatus(Model):
         int | None, Field(ge=0, description="Generation that was last acted on.")
     ] = None
     conditions: Annotated[Conditions, Field(description="The aspects in detail.")] = ()
+    utilization: Annotated[
+        GpuUtilization | None, Field(description="How its GPUs are used, where monitoring is on.")
+    ] = None
+    termination: Annotated[
+        Termination | None, Field(description="The last decision of Kaiwo to end the workload early.")
+    ] = None
 
     @property
     def terminal(self) -> bool:

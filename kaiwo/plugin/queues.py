@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from kaiwo.plugin.declaration import Declaration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import Projection
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts
     from kaiwo.plugin.queue_setup import QueueSetup
     from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.rbac import PolicyRule
@@ -98,7 +101,7 @@ class QueueFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSystem:
+class QueueSystem(Declaration):
     """A queue system. At most one can be loaded; two are an error that names both.
 
     Attributes:
@@ -127,10 +130,12 @@ class QueueSystem:
         flavors: pure function: the labels of the nodes of each flavor, by its name, from the objects of
             `flavor_reads`; None for a queue system without flavors.
         flavor_reads: the kind that `flavors` needs, in a tuple.
+        relief: pure function: whether a waiting workload would get its quota if others ended; None where it
+            would not, whoever ends. Without this function nothing is ended for a workload that waits for
+            quota.
         setup: the default set-up that ``kaiwo init`` shows and writes; None without one.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
-        settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
     """
 
     name: str
@@ -148,7 +153,7 @@ class QueueSystem:
     flavors: Callable[[Sequence[Object]], Mapping[str, Mapping[str, str]]] | None = None
     flavor_reads: tuple[Resource, ...] = ()
     usage_paths: Callable[[UsageFacts], tuple[tuple[str, ...], ...]] | None = None
+    relief: Callable[[ReliefFacts], QueueRelief | None] | None = None
     setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
-    settings: type[BaseModel] | None = None

@@ -9,10 +9,13 @@ from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload.backend_selection import RETRY_SECONDS, select_backend
 from kaiwo.workload.defaults import queue_manages
+from kaiwo.workload.ending.carry_out import plan_ending
+from kaiwo.workload.ending.record import ending_of
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Plan, PlanContext
+from kaiwo.workload.monitoring.report import with_utilization
 from kaiwo.workload.plans import adopted
 from kaiwo.workload.plans.blocked import keep_status, plan_blocked, plan_without_rights
 from kaiwo.workload.plans.create import plan_create
@@ -43,7 +46,8 @@ def plan(workload: Workload, registry: Registry, facts: Facts, choice: BackendCh
     if workload.status.terminal:
         return with_status(workload, Plan(), facts.now)
     stopped = plan_without_rights(workload, registry, facts, choice.backend) if facts.unreadable else None
-    return with_status(workload, stopped or _decide(workload, registry, facts, choice), facts.now)
+    decided = stopped or _decide(workload, registry, facts, choice)
+    return with_status(workload, with_utilization(workload, decided, facts), facts.now)
 
 
 def _decide(workload: Workload, registry: Registry, facts: Facts, choice: BackendChoice) -> Plan:
@@ -72,6 +76,8 @@ def _with_backend(case: PlanContext) -> Plan | Blocked | None:
     ours = live is not None and is_ours(live, workload, case.facts.made)
     # Once the status says so, the workload is never rendered again, whatever becomes of its label.
     said = any(item.get("type") == adopted.CONDITION for item in workload.status.conditions)
+    if workload.status.status == "TERMINATING" and (record := ending_of(workload)):
+        return plan_ending(replace(case, adopted=said or ADOPTED in workload.labels), record)
     if said or ADOPTED in workload.labels:
         return plan_live(replace(case, adopted=True)) if ours else adopted.plan_unowned(case)
     if workload.error:

@@ -35,6 +35,7 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
         "CreateContainerError", "RunContainerError", "OOMKilled", "ScaledToZero", "DeadlineExceeded",
         "DownloadInvalid", "DownloadDiskFull", "DownloadLimitExceeded", "ChildLost", "Stopped",
+        "DurationExceeded", "GpuUtilizationLow", "GpuIdle",
     ),
     _PREVIOUS: ("CrashLoopBackOff", "ApplicationUnhealthy"),
     _LOGS: ("Completed", "Running", "Ready", "ExitCode", "AppFailed", "Failed", "BackoffLimitExceeded"),
@@ -42,8 +43,8 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "Downloading", "DownloadUnavailable", "DownloadMismatch", "DownloadUnreachable", "DownloadFailed",
     ),
     _QUEUE: (
-        "ClusterQueueNotFound", "WrongQueueNamespace", "Queued", "Pending", "QuotaReserved", "NoQuota",
-        "Inadmissible", "Preempted", "QueuePreparing", "Admitted",
+        "ClusterQueueNotFound", "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
+        "NoQuota", "Inadmissible", "Preempted", "QueuePreparing", "Admitted",
     ),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler"),
     _DOCTOR: (

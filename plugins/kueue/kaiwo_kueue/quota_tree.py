@@ -62,6 +62,17 @@ class QuotaNode:
     _subtree: dict[FlavorResource, int] = field(default_factory=dict, init=False)
     _usage: dict[FlavorResource, int] = field(default_factory=dict, init=False)
 
+    def use(self, used: Mapping[FlavorResource, int]) -> None:
+        """Change what its workloads hold."""
+        self.used = used
+        self.recount()
+
+    def recount(self) -> None:
+        """Add up again what is used, from here to the top."""
+        self._usage.clear()
+        if self.parent is not None:
+            self.parent.recount()
+
     def root(self) -> QuotaNode:
         """The top of the tree."""
         return self if self.parent is None else self.parent.root()

@@ -72,7 +72,7 @@ def holder_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obje
         entrance=place.entrance,
         amounts=held(workload),
         priority=priority(workload),
-        created=_created(workload),
+        created=created_of(workload),
         since=parse_time(conditions.get("QuotaReserved", {}).get("lastTransitionTime")),
         ends=ends,
         ends_by=ends_by,
@@ -143,7 +143,7 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
     """A Workload without an admission; its position and what it lacks are not known yet."""
     spec = spec_of(workload)
     evicted = conditions.get("Evicted", {})
-    created = _created(workload)
+    created = created_of(workload)
     at, by = created, "creation"
     if evicted.get("status") == "True" and evicted.get("reason") in _REQUEUED:
         at, by = parse_time(evicted.get("lastTransitionTime")) or created, "eviction"
@@ -191,7 +191,8 @@ def priority(workload: Object) -> int:
     return (value if isinstance(value, int) else 0) + more
 
 
-def _created(workload: Object) -> datetime | None:
+def created_of(workload: Object) -> datetime | None:
+    """When a Workload was created."""
     return parse_time(lenient_map(workload.get("metadata")).get("creationTimestamp"))
 
 
