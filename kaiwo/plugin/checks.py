@@ -262,12 +262,8 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
             _RESOURCE_KEY.fullmatch(one), f"{where}: {key!r} is not an extended resource like acme.com/gpu"
         )
     _check_callable(where, item, "recognise")
-<<<<<<< HEAD
     _check_callable(where, item, "requested", optional=True)
-    require(isinstance(item.utilization, Utilization | None), f"{where}: utilization is not a Utilization")
-=======
     _check_utilization(where, item.utilization)
->>>>>>> main
     require(isinstance(item.tool, GpuTool | None), f"{where}: tool is not a GpuTool")
 
 
