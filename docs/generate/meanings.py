@@ -355,9 +355,11 @@ CONDITIONS: Final[dict[str, str]] = {
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
-    "Preemptable": "`duration` has passed. Absent before.",
+    "Preemptable": "`duration` has passed, see [preemption.md](preemption.md). Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
+    "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
+    "[preemption.md](preemption.md).",
 }
 
 EVENTS: Final[dict[str, str]] = {

@@ -30,7 +30,6 @@ WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, FEATURES)
 """Types of the conditions; each is there only while it is False."""
 
 NOT_BUILT: Final[Mapping[str, str]] = {
-    "pending_threshold_for_preemption": "scheduling.pendingThresholdForPreemption",
     "low_utilization_threshold": "resourceMonitoring.lowUtilizationThreshold",
     "target_namespaces": "resourceMonitoring.targetNamespaces",
     "terminate_underutilized": "resourceMonitoring.terminateUnderutilized",

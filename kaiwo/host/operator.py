@@ -39,6 +39,7 @@ from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.endings import Endings
+from kaiwo.host.ending.preemption import Preemption
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
@@ -169,6 +170,13 @@ class Operator:
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
         self._endings = Endings(manager, self._transition)
+        self._preemption = Preemption(
+            manager, self._registry, self._endings,
+            cluster=cluster, owners=reader.pod_owners, config=lambda: self._config.current,
+            served=self._served,
+        )  # fmt: skip
+        for changing in (cluster, self._config):
+            changing.on_change(self._preemption.changed)
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
@@ -254,6 +262,7 @@ class Operator:
                 if self._webhooks is not None:
                     self._webhooks.start()
                 self._listeners.start()
+                self._preemption.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
             finally:
@@ -263,6 +272,7 @@ class Operator:
                 if self._webhooks is not None:
                     await self._webhooks.close()
                 await self._lifecycles.close()
+                await self._preemption.close()
                 for workloads in self._workloads:
                     await workloads.close()
                 await self._listeners.close()

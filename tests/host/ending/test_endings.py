@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
-from kaiwo.engine.errors import Conflict, ServerUnavailable
+from kaiwo.engine.errors import Conflict, NotFound, ServerUnavailable
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import Written
 from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS, Endings
@@ -39,6 +39,8 @@ class Server:
         self.events: list[tuple[str, str]] = []
         self.seconds = 0.0
         self.transitions: list[Any] = []
+        self.server_now = timedelta()
+        self.newer: set[str] = set()
         self.event_recorder = SimpleNamespace(
             event=lambda about, _, reason, __: self.events.append((about.name, reason))
         )
@@ -53,6 +55,25 @@ class Server:
     def writer(self) -> Server:
         """The writer."""
         return self
+
+    @property
+    def client(self) -> Server:
+        """The client."""
+        return self
+
+    async def get(self, _: Any, __: str, name: str) -> Object:
+        """An object as the API server has it."""
+        entry = self.known(name)
+        if entry is None:
+            raise NotFound(404, "NotFound", name)
+        found: Object = entry.full()
+        if name in self.newer:
+            found["metadata"] |= {"resourceVersion": "99"}
+        return found
+
+    def server_time(self) -> Any:
+        """The API server's clock."""
+        return NOW + timedelta(seconds=self.seconds) + self.server_now
 
     def put(self, name: str, version: int = 1, **status: Any) -> None:
         """Let the cache see a KaiwoJob."""
@@ -69,7 +90,7 @@ class Server:
         assert store is not None
         store.observe("MODIFIED", store.decode(msgspec.json.encode(obj)))
 
-    def get(self, name: str) -> Any:
+    def known(self, name: str) -> Any:
         """A KaiwoJob of the cache."""
         return self.cache.get(KAIWO_JOB, "team", name)
 
@@ -81,7 +102,7 @@ class Server:
         self.writes.append(entry.name)
         kept = {name: value for name, value in status.items() if name != "termination" or not self.drops}
         self.put(entry.name, int(entry.resource_version) + 1, **{**(entry.part("status") or {}), **kept})
-        return Written(self.get(entry.name).full())
+        return Written(self.known(entry.name).full())
 
 
 @pytest.fixture
@@ -108,7 +129,7 @@ async def test_a_decision_is_in_the_status_before_anything_is_done(server: Serve
     answer = await server.endings.decide(decision(beneficiary=URGENT))
     assert [item.name for item in answer.ended] == ["one"]
     assert not answer.refused
-    status = server.get("one").full()["status"]
+    status = server.known("one").full()["status"]
     assert (status["status"], status["reason"]) == ("TERMINATING", "GpuUtilizationLow")
     read = EndingRecord.read(status["termination"])
     assert read is not None
@@ -148,6 +169,25 @@ async def test_a_workload_that_is_edited_at_the_last_second_is_left_alone(server
     assert server.writes == []
 
 
+async def test_what_the_cache_has_not_seen_yet_counts(server: Server) -> None:
+    """The watch is behind: the API server has a newer version of one victim, so none is ended."""
+    server.newer = {"two"}
+    answer = await server.endings.decide(decision(victim("one"), victim("two")))
+    assert "KaiwoJob team/two has changed" in answer.refused
+    assert server.writes == []
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(hours=-1)])
+async def test_nobody_is_ended_while_the_clocks_disagree(server: Server, step: timedelta) -> None:
+    """A clock was set by an hour: durations and the times of evidence are worthless until it is right."""
+    server.server_now = step
+    answer = await server.endings.decide(decision())
+    assert "3600 s apart" in answer.refused
+    assert server.writes == []
+    server.server_now = timedelta(seconds=30)
+    assert (await server.endings.decide(decision())).ended
+
+
 async def test_a_workload_of_the_same_name_is_another_one(server: Server) -> None:
     """The uid decides."""
     other = dataclasses.replace(victim(), uid="uid-of-before", resource_version="")
@@ -171,7 +211,7 @@ async def test_the_next_decision_waits_until_what_is_free_has_been_given(server:
     """A moment after the victim is gone; a new process counts that from the status."""
     await server.endings.decide(decision(beneficiary=URGENT))
     server.seconds = 60
-    ended = {**server.get("one").full()["status"], "status": "TERMINATED"}
+    ended = {**server.known("one").full()["status"], "status": "TERMINATED"}
     server.put("one", 9, **{**ended, "completionTime": "2026-01-02T03:05:05Z"})
     assert list(server.endings.under_way) == ["uid-of-one"]
     server.seconds += SETTLE_SECONDS
@@ -192,7 +232,7 @@ async def test_a_victim_that_does_not_end_stops_decisions_for_a_while_only(serve
 async def test_a_new_process_knows_what_is_under_way(server: Server) -> None:
     """Nothing is kept only in memory; a clock that was set back does not make it longer."""
     await server.endings.decide(decision(beneficiary=URGENT))
-    status = server.get("one").full()["status"]
+    status = server.known("one").full()["status"]
     other = Server()
     other.seconds = -3600
     other.put("one", 2, **status)
