@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from charts.generate.switches import plugin_names, settings
+from kaiwo.api.installation import SYSTEM_NAMESPACE
 from kaiwo.api.scalars import SUBDOMAIN
 from kaiwo.host.settings import MOST_NAMESPACES
 from kaiwo.install.deployment import PRIORITY_CLASS
 from kaiwo.install.network_policy import API_SERVER_PORTS
 from kaiwo.install.render import OPERATOR_IMAGE, REPLICAS, SCHEDULER_IMAGE
 from kaiwo.install.restrictions import RESTRICTIONS
-from kaiwo.install.write_policy import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from docs.generate import commands, meanings
+from docs.generate import commands, meanings, plugin_kit
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
 from docs.generate.pages import StaleReferenceError, table
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
@@ -84,6 +84,7 @@ def blocks() -> dict[str, str]:
         **_workload_fields(),
         "client-records": record_tables(),
         "commands": commands.reference(),
+        "plugin-kit": plugin_kit.reference(),
     }
 
 

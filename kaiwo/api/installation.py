@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 DEFAULT_NAMESPACE: Final = "kaiwo-system"
 
+SYSTEM_NAMESPACE: Final = "kube-system"
+"""Namespace of the cluster's own programs, in which Kaiwo changes nothing."""
+
 OPERATOR: Final = "kaiwo-operator"
 """Name of the operator's objects; those outside its namespace are named by `installed_name`."""
 

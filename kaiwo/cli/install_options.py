@@ -27,11 +27,10 @@ def installation_options(
     Raises:
         Failure: a name is none, or a namespace cannot be watched.
     """
-    from kaiwo.api.installation import DEFAULT_NAMESPACE
+    from kaiwo.api.installation import DEFAULT_NAMESPACE, SYSTEM_NAMESPACE
     from kaiwo.api.name_rules import PLAIN
     from kaiwo.host.settings import MOST_NAMESPACES
     from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
-    from kaiwo.install.write_policy import SYSTEM_NAMESPACE
 
     watched = sorted({name for part in watch_namespaces for name in part.replace(" ", "").split(",") if name})
     for option, name in (("--namespace", namespace), *(("--watch-namespace", name) for name in watched)):

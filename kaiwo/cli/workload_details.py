@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.client.pods import adopted_pods
 from kaiwo.engine.resource import EVENT, POD
+from kaiwo.workload.diagnosis.evidence import event_time
 from kaiwo.workload.labels import RUN_ID
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ async def gather_details(client: Client, workload: Object, kinds: list[Resource]
         )
     )
     found.events.extend(event for group in events for event in group)
-    found.events.sort(key=event_order)
+    found.events.sort(key=event_time)
     return found
 
 
@@ -85,21 +86,3 @@ async def _list(
         if text not in found.missing:
             found.missing.append(text)
         return []
-
-
-def event_time(event: Object) -> str:
-    """When an event happened last, as RFC 3339 text."""
-    series = event.get("series") or {}
-    times = (
-        series.get("lastObservedTime"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        event.get("firstTimestamp"),
-        event["metadata"].get("creationTimestamp"),
-    )
-    return next((str(time) for time in times if time), "")
-
-
-def event_order(event: Object) -> str:
-    """By which events are sorted: some have fractions of a second, and "." would come before "Z"."""
-    return event_time(event).removesuffix("Z")

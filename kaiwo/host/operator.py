@@ -19,6 +19,7 @@ import prometheus_client
 
 from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.installation import SYSTEM_NAMESPACE
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.controller import Watch
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 APPLIED = "kaiwo.silogen.ai/applied"
-
-SYSTEM_NAMESPACE = "kube-system"
 
 
 class Operator:

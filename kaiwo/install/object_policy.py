@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.crds import WORKLOADS
-from kaiwo.api.installation import OPERATOR, installed_name
+from kaiwo.api.installation import OPERATOR, SYSTEM_NAMESPACE, installed_name
 from kaiwo.api.workload import GROUP
 from kaiwo.install.admission_policy import denying_policy
 from kaiwo.install.adoption_policy import adoption_policy, adopts
-from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
+from kaiwo.install.write_policy import NAMESPACE_NAME, is_operator
 from kaiwo.workload.labels import MANAGED, MANAGED_VALUE, RUN_ID
 
 if TYPE_CHECKING:

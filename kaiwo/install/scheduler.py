@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from kaiwo.api.installation import SCHEDULER, head, installed_name
+from kaiwo.api.installation import SCHEDULER, SYSTEM_NAMESPACE, head, installed_name
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.rendered_manifest import RenderedManifest
 from kaiwo.install.roles import binding, cluster_binding, lease_role, service_account
@@ -56,7 +56,7 @@ def scheduler_objects(
         binding(
             installed_name(f"{SCHEDULER}-authentication", namespace),
             role=("Role", "extension-apiserver-authentication-reader"),
-            within="kube-system",
+            within=SYSTEM_NAMESPACE,
             **account,
         ),
         lease_role(SCHEDULER, namespace),

@@ -19,13 +19,13 @@ from kaiwo.admission.names import (
 )
 from kaiwo.admission.template_rules import ALLOW_PRIVILEGED
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB, WORKLOADS
-from kaiwo.api.installation import OPERATOR, head, installed_name
+from kaiwo.api.installation import OPERATOR, SYSTEM_NAMESPACE, head, installed_name
 from kaiwo.install.admission_policy import API_VERSION as ADMISSION
 from kaiwo.install.admission_policy import denying_policy
 from kaiwo.install.rendered_manifest import RenderedManifest
 from kaiwo.install.roles import API_VERSION as RBAC
 from kaiwo.install.roles import binding, cluster_binding
-from kaiwo.install.write_policy import NAMESPACE_NAME, SYSTEM_NAMESPACE, is_operator
+from kaiwo.install.write_policy import NAMESPACE_NAME, is_operator
 from kaiwo.workload.labels import MANAGED, MANAGED_VALUE, REQUESTED_BY
 
 if TYPE_CHECKING:

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.admission.names import SECRET
 from kaiwo.api.crds import KAIWO_JOB
-from kaiwo.api.installation import OPERATOR, installed_name
+from kaiwo.api.installation import OPERATOR, SYSTEM_NAMESPACE, installed_name
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.install.admission_policy import denying_policy
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.install.rendered_manifest import RenderedManifest
-
-SYSTEM_NAMESPACE: Final = "kube-system"
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """Label that the API server sets on every namespace, and that cannot be changed."""

@@ -14,10 +14,10 @@ from kaiwo.cli.output import workload_times
 from kaiwo.cli.output.layout import width_of, wrap
 from kaiwo.cli.output.table import terminal_width, write_table
 from kaiwo.cli.terminal import clean, styled_status
-from kaiwo.cli.workload_details import event_time
 from kaiwo.client import workload_fields
 from kaiwo.client.kinds import SHORT
 from kaiwo.engine.timestamps import parse_time
+from kaiwo.workload.diagnosis.evidence import event_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

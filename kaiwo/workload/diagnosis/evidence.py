@@ -23,11 +23,19 @@ _MOST_TEXT = 300
 
 
 def event_time(event: Object) -> str:
-    """When an event happened last, RFC 3339; texts in UTC sort as times."""
-    series = lenient_map(event.get("series"))
-    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
-    created = lenient_map(event.get("metadata")).get("creationTimestamp")
-    return lenient_text(next((time for time in times if lenient_text(time)), created)).removesuffix("Z")
+    """When an event happened last, in UTC without the final Z: such texts sort as times.
+
+    With the Z, a time with fractions of a second would come before the whole second.
+    """
+    series, metadata = lenient_map(event.get("series")), lenient_map(event.get("metadata"))
+    times = (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        metadata.get("creationTimestamp"),
+    )
+    return next((lenient_text(time) for time in times if lenient_text(time)), "").removesuffix("Z")
 
 
 def events_about(facts: DiagnosisFacts, obj: Object) -> list[Object]:

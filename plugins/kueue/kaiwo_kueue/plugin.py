@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.config_names import SINGLETON
-from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.kit.kinds import NAMESPACE
+from kaiwo.plugin.kit.names import SINGLETON
 from kaiwo.plugin.queue_setup import QueueSetup
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts
     from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
     from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts

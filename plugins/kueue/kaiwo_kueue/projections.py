@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaiwo.engine.cached_object import Projection
+from kaiwo.plugin.kit.cache import Projection
 
 WORKLOAD_PROJECTION = Projection(
     keep=(

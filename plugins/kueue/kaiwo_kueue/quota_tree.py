@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import quantity
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.values import quantity
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kaiwo.engine.quantity import Form
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.values import Form
     from kaiwo.plugin.queue_usage import FlavorResource
 
 

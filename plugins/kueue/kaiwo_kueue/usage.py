@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import Quantity, quantity
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
+from kaiwo.plugin.kit.values import Quantity, quantity
 from kaiwo.plugin.queue_usage import (
     QueueCapacity,
     QueuedWorkload,
@@ -16,7 +17,6 @@ from kaiwo.plugin.queue_usage import (
     QueueUsage,
     QuotaShortage,
 )
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, VISIBILITY, WORKLOAD
@@ -27,7 +27,7 @@ from kaiwo_kueue.workload_usage import QueuePlace, holder_of, namespace_of, numb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queue_usage import FlavorResource, QuotaHolder, UsageFacts
     from kaiwo_kueue.quota_tree import NodeQuota, QuotaNode
 

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo.engine.quantity import Quantity, quantity
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit.allocation import pod_requests
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
+from kaiwo.plugin.kit.names import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
+from kaiwo.plugin.kit.values import Quantity, parse_time, quantity
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text
-from kaiwo.workload.labels import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
-from kaiwo.workload.pods.requests import pod_requests
 from kaiwo_kueue.kinds import PRIORITY_BOOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queue_usage import FlavorResource
 
 _KINDS = {word: kind for kind, word in WORKLOAD_TYPES.items()}

@@ -16,7 +16,7 @@ from kaiwo.cli.output.objects import emit, name_of
 from kaiwo.cli.output.serialization import to_json
 from kaiwo.cli.output.table import Column
 from kaiwo.cli.terminal import clean
-from kaiwo.cli.workload_details import event_order
+from kaiwo.workload.diagnosis.evidence import event_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,4 +146,4 @@ def test_events_are_in_the_order_of_their_times() -> None:
     whole = {"metadata": {}, "lastTimestamp": "2026-01-01T00:00:01Z"}
     finer = {"metadata": {}, "eventTime": "2026-01-01T00:00:01.500000Z"}
     later = {"metadata": {}, "lastTimestamp": "2026-01-01T00:00:02Z"}
-    assert sorted([later, finer, whole], key=event_order) == [whole, finer, later]
+    assert sorted([later, finer, whole], key=event_time) == [whole, finer, later]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import socket
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,11 +28,12 @@ from kaiwo.testing.admission import answer_to
 from kaiwo.testing.fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from kaiwo.admission.certificates import Certificates
     from kaiwo.engine.resource import Object
     from kaiwo.engine.workqueue import Key
+    from kaiwo.testing.operator import OperatorProcess
 
 PLUGINS = "batch_job,gpu_amd"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -54,6 +56,14 @@ def path_of(obj: Object) -> str:
     """The URL path of an object."""
     metadata = obj["metadata"]
     return f"{PATHS[obj['kind']].format(metadata.get('namespace', ''))}/{metadata['name']}"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
 
 
 class Service:
@@ -226,6 +236,52 @@ class Webhooks:
         made = Replica(self, leads=leads, ahead=ahead).start()
         self.replicas.append(made)
         return made
+
+    async def operator(
+        self, start: Callable[..., Awaitable[OperatorProcess]], env: Mapping[str, str], **more: Any
+    ) -> OperatorProcess:
+        """An operator that serves the registered webhooks.
+
+        Args:
+            start: the fixture ``operator``.
+            env: further settings of the process.
+            more: further arguments for `start`.
+        """
+        port = free_port()
+        common = {
+            "KAIWO_WEBHOOKS": "true",
+            "KAIWO_WEBHOOK_ADDRESS": f"127.0.0.1:{port}",
+            "KAIWO_OPERATOR_NAMESPACE": self.namespace,
+        }
+        process = await start(plugins=PLUGINS, env={**common, **env}, **more)
+        await asyncio.to_thread(process.wait_log, "webhooks are served")
+        self.service.targets.append(port)
+        return process
+
+    @contextlib.asynccontextmanager
+    async def load(self) -> AsyncIterator[list[str]]:
+        """Requests from eight clients while the block runs.
+
+        Yields:
+            A text for each request that ended: empty, or its error.
+        """
+        results: list[str] = []
+        stop = asyncio.Event()
+
+        async def requests() -> None:
+            while not stop.is_set():
+                try:
+                    await self.create()
+                    results.append("")
+                except Exception as error:  # noqa: BLE001  every failure is a result
+                    results.append(str(error))
+
+        tasks = [asyncio.create_task(requests()) for _ in range(8)]
+        try:
+            yield results
+        finally:
+            stop.set()
+            await asyncio.gather(*tasks)
 
     async def create(self, name: str = "a", *, dry_run: bool = True) -> Object:
         """Create a KaiwoJob in the namespace of workloads, by default on trial."""

@@ -76,17 +76,6 @@ async def test_a_rotation_under_load_loses_no_request(hooks: Any) -> None:
     await store(hooks, old := due(hooks))
     follower = hooks.replica(leads=False)
     await hooks.until(lambda: len(hooks.replicas) == 1)
-    results: list[str] = []
-    stop = asyncio.Event()
-
-    async def load() -> None:
-        while not stop.is_set():
-            try:
-                await hooks.create()
-                results.append("")
-            except Exception as error:  # noqa: BLE001  every failure is a result
-                results.append(str(error))
-
     # The old certificate is trusted first, as it was before the rotation.
     for kind in CONFIGURATIONS:
         with contextlib.suppress(NotFound):
@@ -96,17 +85,15 @@ async def test_a_rotation_under_load_loses_no_request(hooks: Any) -> None:
             await hooks.client.replace(kind, found)
     await hooks.until_reviewed()
     assert follower.used == [old]
-    tasks = [asyncio.create_task(load()) for _ in range(8)]
-    await asyncio.sleep(1)
-    leader = hooks.replica()
-    await hooks.until(lambda: follower.used[-1] != old, timeout=90)
-    await hooks.until(
-        lambda: bool(leader.used) and leader.used[-1].certificate != old.certificate, timeout=90
-    )
-    while len(results) < 3000:
-        await asyncio.sleep(0.1)
-    stop.set()
-    await asyncio.gather(*tasks)
+    async with hooks.load() as results:
+        await asyncio.sleep(1)
+        leader = hooks.replica()
+        await hooks.until(lambda: follower.used[-1] != old, timeout=90)
+        await hooks.until(
+            lambda: bool(leader.used) and leader.used[-1].certificate != old.certificate, timeout=90
+        )
+        while len(results) < 3000:
+            await asyncio.sleep(0.1)
     failed = [result for result in results if result]
     assert not failed, f"{len(failed)} of {len(results)}: {failed[:3]}"
     assert leader.reviews
@@ -120,24 +107,11 @@ async def test_the_end_of_a_replica_under_load_loses_no_request(hooks: Any) -> N
     await hooks.until(lambda: stays.controller.state.well and goes.controller.state.well)
     await hooks.until_reviewed()
     await asyncio.gather(*(hooks.create() for _ in range(50)))
-    results: list[str] = []
-    stop = asyncio.Event()
-
-    async def load() -> None:
-        while not stop.is_set():
-            try:
-                await hooks.create()
-                results.append("")
-            except Exception as error:  # noqa: BLE001  every failure is a result
-                results.append(str(error))
-
-    tasks = [asyncio.create_task(load()) for _ in range(8)]
-    await asyncio.sleep(1)
-    assert goes.reviews
-    await goes.close()
-    await asyncio.sleep(1)
-    stop.set()
-    await asyncio.gather(*tasks)
+    async with hooks.load() as results:
+        await asyncio.sleep(1)
+        assert goes.reviews
+        await goes.close()
+        await asyncio.sleep(1)
     failed = [result for result in results if result]
     assert not failed, f"{len(failed)} of {len(results)}: {failed[:3]}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,33 +23,14 @@ pytestmark = pytest.mark.cluster
 
 CRON_JOB = Resource("batch", "v1", "CronJob", "cronjobs")
 ADMIN = "kaiwo-sandbox-admin"
+IDENTITY = {"KAIWO_IDENTITY": "set"}
 
 
 @pytest.fixture
 async def enforcing(hooks: Any, operator: Callable[..., Awaitable[OperatorProcess]]) -> OperatorProcess:
     """An operator that manages all GPU Jobs of the namespace."""
     hooks.register(only="", fail=True)
-    return await serving(hooks, operator, ENFORCE_KAIWO_ON_GPU_WORKLOADS="true")
-
-
-async def serving(
-    hooks: Any, operator: Callable[..., Awaitable[OperatorProcess]], **settings: str
-) -> OperatorProcess:
-    """An operator that serves the registered webhooks."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    env = {
-        "KAIWO_WEBHOOKS": "true",
-        "KAIWO_WEBHOOK_ADDRESS": f"127.0.0.1:{port}",
-        "KAIWO_OPERATOR_NAMESPACE": hooks.namespace,
-        "KAIWO_IDENTITY": "set",
-        **settings,
-    }
-    process = await operator(plugins="batch_job,gpu_amd", env=env)
-    await asyncio.to_thread(process.wait_log, "webhooks are served")
-    hooks.service.targets.append(port)
-    return process
+    return await hooks.operator(operator, {**IDENTITY, "ENFORCE_KAIWO_ON_GPU_WORKLOADS": "true"})
 
 
 def spec(gpus: str) -> Object:
@@ -142,7 +122,7 @@ async def test_without_enforcing_mode_only_labelled_jobs_are_managed(
 ) -> None:
     """Such a Job gets its user and keeps its GPU requests; others stay as they are."""
     hooks.register(only="", fail=True, enforce=False)
-    await serving(hooks, operator)
+    await hooks.operator(operator, IDENTITY)
     plain = await hooks.client.create(JOB, job(hooks, "plain", suspend=True))
     assert MANAGED not in (plain["metadata"].get("labels") or {})
     labelled = {"labels": {MANAGED: "true"}}

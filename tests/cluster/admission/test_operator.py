@@ -32,30 +32,13 @@ BAD: dict[str, Any] = {"job": {"spec": {"template": []}}}
 """A spec that the CRD accepts and no operator can use."""
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
-
-
 @pytest.fixture
 async def serve(hooks: Any, operator: Start) -> Callable[..., Awaitable[OperatorProcess]]:
     """A function that starts an operator with webhooks and waits until it serves them."""
 
     async def start(**more: Any) -> OperatorProcess:
-        port = free_port()
-        env = {
-            "KAIWO_WEBHOOKS": "true",
-            "KAIWO_WEBHOOK_ADDRESS": f"127.0.0.1:{port}",
-            "KAIWO_OPERATOR_NAMESPACE": hooks.namespace,
-            **more.pop("env", {}),
-        }
-        process = await operator(plugins=PLUGINS, env=env, **more)
-        await asyncio.to_thread(process.wait_log, "webhooks are served")
-        hooks.service.targets.append(port)
-        return process
+        started: OperatorProcess = await hooks.operator(operator, more.pop("env", {}), **more)
+        return started
 
     return start
 

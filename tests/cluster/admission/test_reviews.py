@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,19 +54,8 @@ async def serve(hooks: Any, operator: Any) -> Callable[[str], Awaitable[Operator
 
     async def start(identity: str) -> OperatorProcess:
         hooks.register(only=HOOKS, fail=True)
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
-        env = {
-            "KAIWO_WEBHOOKS": "true",
-            "KAIWO_WEBHOOK_ADDRESS": f"127.0.0.1:{port}",
-            "KAIWO_OPERATOR_NAMESPACE": hooks.namespace,
-            "KAIWO_IDENTITY": identity,
-        }
-        process: OperatorProcess = await operator(plugins="batch_job,gpu_amd", env=env)
-        await asyncio.to_thread(process.wait_log, "webhooks are served")
-        hooks.service.targets.append(port)
-        return process
+        started: OperatorProcess = await hooks.operator(operator, {"KAIWO_IDENTITY": identity})
+        return started
 
     return start
 
