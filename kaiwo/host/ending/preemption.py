@@ -99,7 +99,7 @@ class Preemption:
         self._served = served
         self._now = now
         self._index = GpuIndex(manager.cache, self.changed)
-        self._wake = asyncio.Event()
+        self._requeue = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -114,17 +114,17 @@ class Preemption:
 
     def changed(self) -> None:
         """Look for a decision in a moment: a workload, or the configuration, changed."""
-        self._wake.set()
+        self._requeue.set()
 
     async def _run(self) -> None:
         wait: float | None = None
         while True:
             try:
-                await asyncio.wait_for(self._wake.wait(), wait)
+                await asyncio.wait_for(self._requeue.wait(), wait)
                 await asyncio.sleep(GATHER_SECONDS)
             except TimeoutError:
                 pass
-            self._wake.clear()
+            self._requeue.clear()
             try:
                 wait = await self.decide()
             except EngineError as error:
