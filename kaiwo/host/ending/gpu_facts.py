@@ -135,7 +135,7 @@ class GpuFacts:
             model = node.labels.get(GPU_MODEL) or next(
                 (label_value(item.gpus.model) for item in fact.gpus), ""
             )
-            found.append(GpuRoom(fact.name, max(0, count - taken), model, node.labels))
+            found.append(GpuRoom(fact.name, count - taken, model, node.labels))
         return found
 
     def relief_facts(self, demand: GpuDemand, holders: Iterable[GpuHolder]) -> ReliefFacts | None:

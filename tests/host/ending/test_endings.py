@@ -4,114 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
-from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
-from kaiwo.engine.errors import Conflict, NotFound, ServerUnavailable
-from kaiwo.engine.store import Cache
-from kaiwo.engine.writer import Written
-from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS, Endings
+from kaiwo.engine.errors import Conflict, ServerUnavailable
+from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.record import Beneficiary, EndingRecord
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from conftest import Server
 
 URGENT = Beneficiary("KaiwoJob", "team", "urgent", "uid-of-urgent")
-
-
-class Server:
-    """A cache, and an API server that takes every status."""
-
-    def __init__(self) -> None:
-        self.cache = Cache()
-        for resource in (KAIWO_JOB, KAIWO_SERVICE):
-            self.cache.register(resource)
-        self.leading = True
-        self.drops = False
-        self.fail: list[Exception | None] = []
-        self.writes: list[str] = []
-        self.events: list[tuple[str, str]] = []
-        self.seconds = 0.0
-        self.transitions: list[Any] = []
-        self.server_now = timedelta()
-        self.newer: set[str] = set()
-        self.event_recorder = SimpleNamespace(
-            event=lambda about, _, reason, __: self.events.append((about.name, reason))
-        )
-        self.endings = Endings(
-            self,  # type: ignore[arg-type]  # what it needs of a manager
-            self.transitions.append,
-            clock=lambda: self.seconds,
-            now=lambda: NOW + timedelta(seconds=self.seconds),
-        )
-
-    @property
-    def writer(self) -> Server:
-        """The writer."""
-        return self
-
-    @property
-    def client(self) -> Server:
-        """The client."""
-        return self
-
-    async def get(self, _: Any, __: str, name: str) -> Object:
-        """An object as the API server has it."""
-        entry = self.known(name)
-        if entry is None:
-            raise NotFound(404, "NotFound", name)
-        found: Object = entry.full()
-        if name in self.newer:
-            found["metadata"] |= {"resourceVersion": "99"}
-        return found
-
-    def server_time(self) -> Any:
-        """The API server's clock."""
-        return NOW + timedelta(seconds=self.seconds) + self.server_now
-
-    def put(self, name: str, version: int = 1, **status: Any) -> None:
-        """Let the cache see a KaiwoJob."""
-        obj = {
-            "apiVersion": "kaiwo.silogen.ai/v1alpha1",
-            "kind": "KaiwoJob",
-            "metadata": {
-                "name": name, "namespace": "team", "uid": f"uid-of-{name}", "resourceVersion": str(version)
-            },
-            "spec": {},
-            "status": status,
-        }  # fmt: skip
-        store = self.cache.store(KAIWO_JOB)
-        assert store is not None
-        store.observe("MODIFIED", store.decode(msgspec.json.encode(obj)))
-
-    def known(self, name: str) -> Any:
-        """A KaiwoJob of the cache."""
-        return self.cache.get(KAIWO_JOB, "team", name)
-
-    async def patch_status(self, entry: Any, status: Object) -> Written:
-        """Take a status, unless the test wants an error."""
-        error = self.fail.pop(0) if self.fail else None
-        if error is not None:
-            raise error
-        self.writes.append(entry.name)
-        kept = {name: value for name, value in status.items() if name != "termination" or not self.drops}
-        self.put(entry.name, int(entry.resource_version) + 1, **{**(entry.part("status") or {}), **kept})
-        return Written(self.known(entry.name).full())
-
-
-@pytest.fixture
-def server() -> Server:
-    """Two running jobs."""
-    made = Server()
-    made.put("one", status="RUNNING", childUID="child-one")
-    made.put("two", status="RUNNING", childUID="child-two")
-    return made
 
 
 def victim(name: str = "one", version: str = "1") -> EndingVictim:
@@ -233,7 +139,7 @@ async def test_a_new_process_knows_what_is_under_way(server: Server) -> None:
     """Nothing is kept only in memory; a clock that was set back does not make it longer."""
     await server.endings.decide(decision(beneficiary=URGENT))
     status = server.known("one").full()["status"]
-    other = Server()
+    other = type(server)()
     other.seconds = -3600
     other.put("one", 2, **status)
     assert list(other.endings.under_way) == ["uid-of-one"]
