@@ -85,6 +85,8 @@ def _plugins(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
         path, state = f"spec.plugins.{name}", facts.plugins.get(name)
         if state == "loaded":
             yield Problem(path, "the plugin has no settings", "remove them")
+        elif state == "not-allowed":
+            yield Problem(path, "the plugin is not allowed", "add it to pluginsAllowed or remove this")
         elif state is not None:
             yield Problem(path, f"the plugin is {state}", "add it to the operator's plugins or remove this")
         else:

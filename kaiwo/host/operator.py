@@ -42,15 +42,16 @@ from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
+from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
+from kaiwo.host.metrics.process import describe_process
+from kaiwo.host.metrics.workloads import WorkloadMetrics
 from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
-from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners
 from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
-from kaiwo.host.workload_metrics import WorkloadMetrics
 from kaiwo.plugin.controllers import ControllerHost
 from kaiwo.workload.labels import MANAGER
 
@@ -64,7 +65,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
-    from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
+    from kaiwo.plugin.declaration import Declaration
+    from kaiwo.plugin.lifecycle import Transition
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Registry
 
@@ -137,19 +139,18 @@ class Operator:
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners, self._settings_of)
         self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
-        self._config.on_change(self._lifecycles.settings_changed)
+        self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
-        self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
         self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
-            served=self._served, settings_of=self._settings_by_declaration,
+            served=self._served, settings_of=self._plugin_settings,
             uses=self._monitoring.uses if self._monitoring else None,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
-            served=self._served, settings=self._settings_by_declaration,
+            served=self._served, settings=self._plugin_settings,
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
@@ -172,6 +173,12 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+            if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
+                self._config.on_settings_change(workloads.requeue_all)
+        self._statistics = WorkloadMetrics(
+            self._metrics.registry, manager.cache, plugins,
+            leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
+        )  # fmt: skip
         self._endings = Endings(manager, self._transition)
         if self._monitoring is not None:
             self._monitoring.connect(
@@ -193,7 +200,7 @@ class Operator:
                     ControllerHost(
                         manager, self._registry.vendors,
                         config=lambda: self._config.current,
-                        settings=functools.partial(self._settings_named, plugin.name),
+                        settings=functools.partial(self._settings_of, extra),
                         on_config_change=self._config.on_change,
                         namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
@@ -222,14 +229,11 @@ class Operator:
     def _monitored(self, generation: int) -> Condition | None:
         return self._monitoring.condition(generation) if self._monitoring is not None else None
 
-    def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
-        return self._plugins.settings_by_declaration(self._config.settings)
+    def _plugin_settings(self) -> Mapping[str, BaseModel]:
+        return self._config.settings
 
-    def _settings_named(self, plugin: str) -> BaseModel | None:
-        return self._config.settings.get(plugin)
-
-    def _settings_of(self, declaration: Lifecycle | TransitionListener) -> BaseModel | None:
-        return self._config.settings.get(self._plugins.plugin_of(declaration).name)
+    def _settings_of(self, declaration: Declaration) -> BaseModel | None:
+        return self._config.settings.get(declaration.plugin)
 
     def _transition(self, transition: Transition) -> None:
         self._statistics.transition(transition)
@@ -242,15 +246,7 @@ class Operator:
             CredentialsError: there are no credentials.
             OSError: the address of probes and metrics cannot be used.
         """
-        _log.info(
-            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
-            version("kaiwo"), platform.python_version(), self._client.connection.server,
-            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
-        )  # fmt: skip
-        for state in self._plugins.states:
-            if state.state == "broken":
-                origin = f" of {state.distribution}" if state.distribution else ""
-                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
+        self._log_start()
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -262,6 +258,8 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                record = GpuTimeRecord(self._manager, self._statistics.gpu_time, self._namespace, MANAGER)
+                side.append(asyncio.create_task(record.run(), name="GPU time"))
                 await import_backends(self._plugins.backends)
                 if self._webhooks is not None:
                     self._webhooks.start()
@@ -288,6 +286,21 @@ class Operator:
                     await self._lease.close()
         _log.info("operator stopped")
 
+    def _log_start(self) -> None:
+        _log.info(
+            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
+            version("kaiwo"), platform.python_version(), self._client.connection.server,
+            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
+        )  # fmt: skip
+        for state in self._plugins.states:
+            if state.state == "broken":
+                origin = f" of {state.distribution}" if state.distribution else ""
+                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
+            if state.state == "not-allowed":
+                _log.warning(
+                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
+                )
+
     def _ready(self) -> tuple[bool, Object]:
         ready, checks = self._manager.health.ready()
         detail: dict[str, Any] = {
@@ -295,7 +308,14 @@ class Operator:
             "leading": self._manager.leading,
             "checks": checks,
             "plugins": [
-                {"name": s.name, "state": s.state, "message": s.message} for s in self._plugins.states
+                {
+                    "name": s.name,
+                    "distribution": s.distribution,
+                    "state": s.state,
+                    "reason": s.reason,
+                    "message": s.message,
+                }
+                for s in self._plugins.states
             ],
         }
         return ready, detail

@@ -89,6 +89,14 @@ def allocated_gpus(allocation: Object) -> int:
     return 0
 
 
+def holds_gpus(status: Object) -> bool:
+    """Whether a workload with that status holds its GPUs, by the rule of `gpu_hours`."""
+    if status.get("status") in TERMINAL:
+        return False
+    admitted, _ = _admission(status)
+    return status.get("startTime") is not None if admitted is None else admitted
+
+
 def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 

@@ -103,10 +103,15 @@ class WorkloadReconciler:
             kind, registry, self._states, manager.cache, pod_owners=owners, namespaces=namespaces
         )
         self.controller = Controller(
-            kind.lower(), watches, self.reconcile, workers=workers, initial=self._without_status
+            kind.lower(),
+            watches,
+            self.reconcile,
+            workers=workers,
+            initial=self._without_status,
+            kind=kind,
         )
         self._watched = frozenset(watch.resource for watch in watches)
-        manager.on_unreadable_change(self._requeue_unreadable)
+        manager.on_unreadable_change(self.requeue_all)
         self._downloads = DownloadFollower(
             manager.client, on_progress=self.controller.enqueue, active=lambda: manager.leading
         )
@@ -144,8 +149,8 @@ class WorkloadReconciler:
             self._requeue_planned = True
             asyncio.get_running_loop().call_later(_REQUEUE_DELAY, self._requeue)
 
-    def _requeue_unreadable(self, namespace: str) -> None:
-        """Reconcile all workloads: which ones need a kind that cannot be listed, only their plans say.
+    def requeue_all(self, namespace: str = "") -> None:
+        """Reconcile all workloads, whatever is known of them.
 
         Args:
             namespace: of the workloads, empty for all.

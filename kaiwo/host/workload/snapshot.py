@@ -133,7 +133,7 @@ class SnapshotReader:
             config: configuration in force.
             registry: loaded declarations.
             served: whether the cluster serves a kind.
-            settings_of: plugin settings, see ``Plugins.settings_by_declaration``.
+            settings_of: validated settings by name of the plugin.
             uses: what monitoring knows, None where it is off.
         """
         self._uses = uses
@@ -314,7 +314,7 @@ class SnapshotReader:
         return QueueFacts(
             objects=QueueObjects(self._cache, queue, namespace, self._queue_objects(owners)),
             default_queue=self._config.current.default_cluster_queue_name,
-            settings=settings.get(queue.name),
+            settings=settings.get(queue.plugin),
             missing=frozenset(resource for resource in queue.reads if not self._served(resource)),
             pods=pods,
             now=now,
