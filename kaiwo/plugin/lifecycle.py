@@ -47,6 +47,7 @@ class Transition:
         reason: one CamelCase word.
         message: one sentence.
         at: when it was decided, UTC.
+        user: ``spec.user`` of the workload, empty for none.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Transition:
     reason: str
     message: str
     at: datetime
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
