@@ -312,7 +312,7 @@ class Settings:
 
 
 SETTINGS = tuple(item for item in fields(Settings) if item.metadata)
-_PLUGIN_KEYS = ("plugins", "pluginsDisabled", "pluginsRequired")
+_PLUGIN_KEYS = ("plugins", "pluginsDisabled", "pluginsRequired", "pluginsAllowed")
 
 
 def describe() -> list[tuple[str, str, str, str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit.allocation import pod_requests
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of
 from kaiwo.plugin.queue_relief import QueueRelief
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of
-from kaiwo.workload.pods.requests import pod_requests
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
@@ -17,7 +17,7 @@ from kaiwo_kueue.workload_usage import created_of, held, namespace_of, priority,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queue_relief import ReliefFacts
     from kaiwo.plugin.queue_usage import FlavorResource
     from kaiwo_kueue.quota_tree import QuotaNode
