@@ -246,19 +246,7 @@ class Operator:
             CredentialsError: there are no credentials.
             OSError: the address of probes and metrics cannot be used.
         """
-        _log.info(
-            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
-            version("kaiwo"), platform.python_version(), self._client.connection.server,
-            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
-        )  # fmt: skip
-        for state in self._plugins.states:
-            if state.state == "broken":
-                origin = f" of {state.distribution}" if state.distribution else ""
-                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
-            if state.state == "not-allowed":
-                _log.warning(
-                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
-                )
+        self._log_start()
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -297,6 +285,21 @@ class Operator:
                 if self._lease is not None:
                     await self._lease.close()
         _log.info("operator stopped")
+
+    def _log_start(self) -> None:
+        _log.info(
+            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
+            version("kaiwo"), platform.python_version(), self._client.connection.server,
+            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
+        )  # fmt: skip
+        for state in self._plugins.states:
+            if state.state == "broken":
+                origin = f" of {state.distribution}" if state.distribution else ""
+                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
+            if state.state == "not-allowed":
+                _log.warning(
+                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
+                )
 
     def _ready(self) -> tuple[bool, Object]:
         ready, checks = self._manager.health.ready()
