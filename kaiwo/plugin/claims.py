@@ -29,6 +29,7 @@ FIRST_PARTY = frozenset(
         "gpu_nvidia",
         "kueue",
         "node_pools",
+        "notify",
         "ray_job",
         "ray_service",
         "sandbox",
