@@ -49,7 +49,7 @@ def test_its_types_are_strictly_right(outsider: Any, kind: str) -> None:
 DECLARED = {
     "vendor": {"gpuVendors": ["acme-vendor"], "resourceKeys": ["acme-vendor.example.com/gpu"]},
     "source": {"downloadSources": ["acme-source"]},
-    "backend": {"backEnds": ["acme_backend"], "fields": ["KaiwoJob.acmeBackendRun"]},
+    "backend": {"backends": ["acme_backend"], "fields": ["KaiwoJob.acmeBackendRun"]},
     "queue": {"queueSystems": ["acme-queue"]},
     "rule": {"diagnosisRules": ["acme-rule"]},
     "listener": {"transitionListeners": ["acme-listener"]},
@@ -82,7 +82,7 @@ def test_it_is_loaded_beside_the_hosts_plugins(listed: Any, installed: Any, kind
     row = listed[installed.plugins[kind].plugin]
     assert (row["state"], row["version"]) == ("loaded", "0.1.0"), row["message"]
     assert row["distribution"] == installed.plugins[kind].distribution
-    assert DECLARED[kind].items() <= row["declares"].items()
+    assert {what: row["declares"].get(what) for what in DECLARED[kind]} == DECLARED[kind]
     assert {
         row["state"] for name, row in listed.items() if name in installed.selected()["KAIWO_PLUGINS"]
     } == {"loaded"}
