@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
-from kaiwo.testing.conformance import behaviour_checks, docs_check, fresh_process, rights_check, schema_check
+from kaiwo.testing.conformance import (
+    behaviour_checks,
+    contract_check,
+    docs_check,
+    fresh_process,
+    rights_check,
+    schema_check,
+)
 from kaiwo.testing.conformance.probing import probe
 from kaiwo.testing.conformance.results import CheckInput, ConformanceResult, Violation
 
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.testing.conformance.results import CheckOutput
 
 CHECKS: Final[dict[str, Callable[[CheckInput], CheckOutput]]] = {
+    "contract": contract_check.check,
     "purity": behaviour_checks.purity,
     "totality": behaviour_checks.totality,
     "time": behaviour_checks.time,
