@@ -88,6 +88,17 @@ def test_it_is_loaded_beside_the_hosts_plugins(listed: Any, installed: Any, kind
     } == {"loaded"}
 
 
+def test_they_conform(installed: Any) -> None:
+    """The conformance suite finds nothing to object to in what the scaffold writes."""
+    names = [plugin.plugin for plugin in installed.plugins.values()]
+    without_kueue = {"KAIWO_PLUGINS_DISABLED": "kueue,node_pools"}
+    done = installed.run_in(
+        installed.directory, "kaiwo", "plugin", "test", *names, "--seconds", "0.1", **without_kueue
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("ok ") > 4 * len(KINDS)
+
+
 def at(schema: Any, *path: str) -> Any:
     """The schema of a field."""
     for name in path:
