@@ -40,6 +40,7 @@ from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.endings import Endings
+from kaiwo.host.ending.preemption import Preemption
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
@@ -151,6 +152,7 @@ class Operator:
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
             served=self._served, settings=self._plugin_settings,
+            monitored=settings.resource_monitoring_enabled,
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
@@ -187,6 +189,13 @@ class Operator:
                 unled=lambda: self._lease.unled if self._lease is not None else None,
                 on_change=config.on_facts_change,
             )  # fmt: skip
+        self._preemption = Preemption(
+            manager, self._registry, self._endings,
+            cluster=cluster, owners=reader.pod_owners, config=lambda: self._config.current,
+            served=self._served,
+        )  # fmt: skip
+        for changing in (cluster, self._config):
+            changing.on_change(self._preemption.changed)
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
@@ -246,19 +255,7 @@ class Operator:
             CredentialsError: there are no credentials.
             OSError: the address of probes and metrics cannot be used.
         """
-        _log.info(
-            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
-            version("kaiwo"), platform.python_version(), self._client.connection.server,
-            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
-        )  # fmt: skip
-        for state in self._plugins.states:
-            if state.state == "broken":
-                origin = f" of {state.distribution}" if state.distribution else ""
-                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
-            if state.state == "not-allowed":
-                _log.warning(
-                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
-                )
+        self._log_start()
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -278,6 +275,7 @@ class Operator:
                 self._listeners.start()
                 if self._monitoring is not None:
                     side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
+                self._preemption.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
             finally:
@@ -289,6 +287,7 @@ class Operator:
                 if self._webhooks is not None:
                     await self._webhooks.close()
                 await self._lifecycles.close()
+                await self._preemption.close()
                 for workloads in self._workloads:
                     await workloads.close()
                 await self._listeners.close()
@@ -297,6 +296,21 @@ class Operator:
                 if self._lease is not None:
                     await self._lease.close()
         _log.info("operator stopped")
+
+    def _log_start(self) -> None:
+        _log.info(
+            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
+            version("kaiwo"), platform.python_version(), self._client.connection.server,
+            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
+        )  # fmt: skip
+        for state in self._plugins.states:
+            if state.state == "broken":
+                origin = f" of {state.distribution}" if state.distribution else ""
+                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
+            if state.state == "not-allowed":
+                _log.warning(
+                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
+                )
 
     def _ready(self) -> tuple[bool, Object]:
         ready, checks = self._manager.health.ready()
