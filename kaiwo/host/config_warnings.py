@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.conditions import Condition
 from kaiwo.api.errors import Problem, render
-from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.workload.gpus.resource_keys import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.quantity import Quantity
 
 PLUGINS: Final = "PluginSettingsUsed"
