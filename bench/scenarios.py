@@ -14,6 +14,7 @@ from bench import (
     logs,
     pending,
     plan,
+    preemption,
     queued,
     queues,
     raw,
@@ -125,6 +126,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "plan": lambda _: plan.run(),
     "logs": lambda size: logs.run(quick=size is QUICK),
     "queues": lambda size: queues.run(size.live, size.live // 2),
+    "preemption": lambda size: preemption.run(size.live),
     "download": lambda size: download.figures(quick=size is QUICK),
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {

@@ -217,11 +217,10 @@ class Preemption:
 
         One that the queue would not serve, whoever ends, is left out.
         """
-        queue = self._registry.queue
+        reliefs = facts.reliefs(due, holders)
         answers: list[tuple[GpuDemand, QueueRelief | None]] = []
         for demand in due:
-            read = facts.relief_facts(demand, holders)
-            relief = queue.relief(read) if read is not None and queue is not None and queue.relief else None
+            relief = reliefs.get(demand.workload.uid)
             if relief is not None or (demand.cause == "nodes" and not facts.queue_objects(demand.workload)):
                 answers.append((demand, relief))
         return sorted(
