@@ -141,14 +141,20 @@ class GpuFacts:
                 used[place] += held
         self._used[key] = used
         found = {}
+        models: dict[str, str] = {}
         for fact in self._nodes:
             node = self._cache.get(NODE, None, fact.name) if fact.usable else None
-            count = sum(item.gpus.count for item in fact.gpus if matches(key, item.gpus.resource_key))
-            if node is None or count <= 0:
+            if node is None:
                 continue
-            model = node.labels.get(GPU_MODEL) or next(
-                (label_value(item.gpus.model) for item in fact.gpus), ""
-            )
+            count, model = 0, ""
+            for item in fact.gpus:
+                if item.gpus.resource_key == key or matches(key, item.gpus.resource_key):
+                    count, model = count + item.gpus.count, item.gpus.model
+            if count <= 0:
+                continue
+            if model not in models:
+                models[model] = label_value(model)
+            model = node.labels.get(GPU_MODEL) or models[model]
             found[fact.name] = GpuRoom(fact.name, count - used[fact.name], model, node.labels)
         return found
 
@@ -205,19 +211,24 @@ async def used_on(client: Client, node: str, key: str) -> int:
 
 def _held(pod: CachedObject, key: str) -> tuple[str, int]:
     """The node of a pod and its GPUs there; nothing for one that has ended."""
-    spec = lenient_map(pod.part("spec"))
-    node = lenient_text(spec.get("nodeName"))
-    if not node or pod.part("status", "phase") in _OVER:
+    spec = pod.part("spec") or {}
+    node = spec.get("nodeName")
+    if not node or not (count := _requested(spec, key)) or pod.part("status", "phase") in _OVER:
         return "", 0
-    return node, _requested(spec, key)
+    return node, count
 
 
 def _requested(spec: Object, key: str) -> int:
+    """GPUs that the containers of a pod request. The API server has validated it, and there are thousands."""
     total = 0
-    for container in lenient_maps(spec.get("containers")):
-        asked = lenient_map(lenient_map(container.get("resources")).get("requests")).get(key)
-        amount = quantity(asked) if asked is not None else None
-        total += amount.units if amount is not None else 0
+    for container in spec.get("containers") or ():
+        asked = ((container.get("resources") or {}).get("requests") or {}).get(key)
+        if asked is None:
+            continue
+        if asked.isdecimal():
+            total += int(asked)
+        elif (amount := quantity(asked)) is not None:
+            total += amount.units
     return total
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.allocation import pod_requests
@@ -54,6 +54,7 @@ class _Read:
     labels: Mapping[str, Mapping[str, str]]
     tree: _Tree
     amounts: Mapping[str, Mapping[str, Amounts]]
+    members: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
 
 def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
@@ -67,7 +68,11 @@ def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
     if name not in read.queues:
         return None
     sharing = read.tree.sharing(name)
-    members = frozenset(uid for uid, holds in read.amounts.items() if holds.keys() & sharing)
+    if sharing not in read.members:
+        read.members[sharing] = frozenset(
+            uid for uid, holds in read.amounts.items() if not sharing.isdisjoint(holds)
+        )
+    members = read.members[sharing]
     if not pending:
         where = _given(live, request.resource, read.labels)
         return QueueRelief(name, sharing, members, lambda _: where, priority(first), created_of(first))
