@@ -84,6 +84,11 @@ CANNOT_RUN: Final[Meanings] = {
     "WrongQueueNamespace": Meaning(
         "ERROR", "The queue exists, and is not open to this namespace. The message names those it is open to."
     ),
+    "NoTopology": Meaning(
+        "ERROR",
+        "No flavor of the queue has a Topology with the level in `requiredTopologyLabel` or "
+        "`preferredTopologyLabel`. The message names the levels that there are.",
+    ),
     "DownloadNotAvailable": Meaning(
         "ERROR",
         "No loaded plugin fetches what the workload wants downloaded. The message names the field, and the "
@@ -381,7 +386,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "QueueNotFound": "The default queue is not listed. Recovers when it is.",
     "NoNodeFits": "`ray.headPodMemory` is more than any node has. Recovers when a larger node joins.",
     "UnknownVendor": "A GPU vendor or GPU resource that no loaded plugin knows.",
-    "NotImplemented": "A setting has no effect in this version.",
+    "MonitoringOff": "The setting has no effect while the operator does not read the use of GPUs.",
     "CreatedWithDefaults": "The KaiwoConfig was deleted and has defaults since; the message has the command "
     "that brings the values back.",
     "ConfigMapFailed": "The last specs cannot be kept; the message has the API server's answer.",
@@ -415,6 +420,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
     "QuotaExceedsNodes": "Queues together have more quota of a node pool than its nodes have. Not an error.",
     "NodesCordoned": "The same, only because nodes of the pool are cordoned; no quota needs to change.",
+    "LevelLeftOut": "Some nodes lack a topology label, so that it is no level of the default Topology.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
     "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.errors import InvalidConfig, render
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.api.validation_errors import explain
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.client.kinds import KAIWO_CONFIG
@@ -28,9 +25,11 @@ from kaiwo.engine.yaml_reader import parse
 from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
+from kaiwo.plugin.settings import read_settings
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
+from kaiwo.workload.gpus.requested_models import meaning
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.labels import MANAGER, RECORD, RUN_ID
 from kaiwo.workload.model import AUXILIARIES, Facts
@@ -89,7 +88,7 @@ class ClusterContext:
         storage_classes: by name, None when not known.
         served: kinds that the cluster serves, None when not known.
         queue_objects: what the queue system reads, by resource.
-        settings: plugin settings, see ``Plugins.settings_by_declaration``.
+        settings: settings by name of the plugin.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
     """
 
@@ -136,7 +135,7 @@ class ClusterContext:
                     for resource, objects in self.queue_objects.items()
                 },
                 default_queue=self.config.default_cluster_queue_name,
-                settings=self.settings.get(queue.name),
+                settings=self.settings.get(queue.plugin),
                 missing=frozenset() if served is None else frozenset(queue.reads) - served,
             ),
             missing_queue=self.missing_queue,
@@ -269,14 +268,15 @@ def _concerns(obj: Object, resource: Resource, namespace: str) -> bool:
 
 
 def _assumed(plugins: Plugins, models: tuple[str, ...]) -> tuple[NodeFact, ...]:
-    """One node that has more than enough of everything."""
-    gpus = [
-        VendorGpus(vendor.name, NodeGpus(model=model, count=_PLENTY, resource_key=key))
-        for vendor in plugins.vendors
-        for key in vendor.resource_keys
-        if "*" not in key
-        for model in models
-    ]
+    """One node that has more than enough of everything, parts of GPUs included."""
+    gpus = []
+    for vendor in plugins.vendors:
+        keys = [key for key in vendor.resource_keys if "*" not in key]
+        for one in (meaning(model, vendor) for model in models):
+            gpus += [
+                VendorGpus(vendor.name, NodeGpus(model=one.model, count=_PLENTY, resource_key=key))
+                for key in ([one.resource_key] if one.resource_key else keys)
+            ]
     return (NodeFact(name="assumed", gpus=tuple(gpus)),)
 
 
@@ -320,19 +320,8 @@ def _warn_of_hidden(hidden: Sequence[Resource], level: int = 0) -> None:
 
 
 def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseModel]:
-    """Settings of what plugins declare; a section that cannot be used counts as absent."""
-    found: dict[str, BaseModel] = {}
-    for plugin in plugins.loaded:
-        model = plugin.settings_model()
-        if model is None:
-            continue
-        written = config.plugins.get(plugin.name) or {}
-        try:
-            settings = model.model_validate(written)
-        except ValidationError as error:
-            if written:
-                problems = render(explain(error, ("spec", "plugins", plugin.name)))
-                kit.say(f"warning: KaiwoConfig is invalid, a section is not used: {problems}")
-            continue
-        found[plugin.name] = settings
-    return plugins.settings_by_declaration(found)
+    """Settings by name of the plugin; a plugin whose section cannot be used has none."""
+    settings, problems = read_settings(plugins.settings_models(), config.plugins)
+    if problems:
+        kit.say(f"warning: KaiwoConfig is invalid, a section is not used: {render(problems)}")
+    return settings

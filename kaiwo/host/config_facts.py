@@ -40,6 +40,7 @@ class ConfigFactsReader:
         *,
         served: Callable[[Resource], bool],
         settings: Callable[[], Mapping[str, BaseModel]],
+        monitored: bool,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -49,8 +50,10 @@ class ConfigFactsReader:
             plugins: loaded plugins and the states of all.
             registry: their declarations under a time limit.
             served: whether the cluster serves a kind.
-            settings: validated settings by the name of a declaration.
+            settings: validated settings by name of the plugin.
+            monitored: whether the operator reads the use of GPUs.
         """
+        self._monitored = monitored
         self._cache = cache
         self._cluster = cluster
         self._plugins = plugins
@@ -74,6 +77,7 @@ class ConfigFactsReader:
             queues=self._queues(default_queue),
             gpu_keys={vendor.name: tuple(vendor.resource_keys) for vendor in self._plugins.vendors},
             largest_node=self._largest_node(),
+            monitored=self._monitored,
         )
 
     def _queues(self, default_queue: str) -> frozenset[str] | None:
@@ -85,7 +89,7 @@ class ConfigFactsReader:
         facts = QueueFacts(
             objects={kind: tuple(item.readable() for item in self._cache.list(kind)) for kind in served},
             default_queue=default_queue,
-            settings=self._settings().get(queue.name),
+            settings=self._settings().get(queue.plugin),
             missing=frozenset(self.queue_kinds) - frozenset(served),
         )
         try:

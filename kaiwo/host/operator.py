@@ -43,14 +43,16 @@ from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
+from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
+from kaiwo.host.metrics.process import describe_process
+from kaiwo.host.metrics.workloads import WorkloadMetrics
+from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
-from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners
 from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
-from kaiwo.host.workload_metrics import WorkloadMetrics
 from kaiwo.plugin.controllers import ControllerHost
 from kaiwo.workload.labels import MANAGER
 
@@ -60,10 +62,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.admission.reviewers import Reviewer
+    from kaiwo.api.conditions import Condition
     from kaiwo.engine.resource import Object
     from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
-    from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
+    from kaiwo.plugin.declaration import Declaration
+    from kaiwo.plugin.lifecycle import Transition
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Registry
 
@@ -136,28 +140,49 @@ class Operator:
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners, self._settings_of)
         self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
-        self._config.on_change(self._lifecycles.settings_changed)
+        self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
-        self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
+        self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
-            served=self._served, settings_of=self._settings_by_declaration,
+            served=self._served, settings_of=self._plugin_settings,
+            uses=self._monitoring.uses if self._monitoring else None,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
-            served=self._served, settings=self._settings_by_declaration,
+            served=self._served, settings=self._plugin_settings,
+            monitored=settings.resource_monitoring_enabled,
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
             now=lambda: datetime.now(UTC), crd_report=CrdCheck(self._client, plugins).report,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
+            monitoring=self._monitored,
             one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
         manager.add(config.controller)
         self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
+        self._add_workloads(reader, cluster)
+        self._statistics = WorkloadMetrics(
+            self._metrics.registry, manager.cache, plugins,
+            leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
+        )  # fmt: skip
+        self._add_endings(reader, cluster, config)
+        for controller in adoption_controllers(
+            manager, self._registry,
+            namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
+        ):  # fmt: skip
+            manager.add(controller)
+        self._build_plugin_controllers()
+        for queue_kind in facts.queue_kinds:
+            manager.cache.subscribe(queue_kind, config.on_queue_change)
+
+    def _add_workloads(self, reader: SnapshotReader, cluster: ClusterFacts) -> None:
+        """The controllers of KaiwoJobs and KaiwoServices."""
+        manager, settings = self._manager, self._settings
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
@@ -168,7 +193,20 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+            if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
+                self._config.on_settings_change(workloads.requeue_all)
+
+    def _add_endings(self, reader: SnapshotReader, cluster: ClusterFacts, config: ConfigController) -> None:
+        """What ends workloads before they end by themselves: monitoring and preemption."""
+        manager = self._manager
         self._endings = Endings(manager, self._transition)
+        if self._monitoring is not None:
+            self._monitoring.connect(
+                config=lambda: self._config.current, pod_owners=reader.pod_owners, endings=self._endings,
+                requeue={one.kind: one.controller.enqueue for one in self._workloads},
+                unled=lambda: self._lease.unled if self._lease is not None else None,
+                on_change=config.on_facts_change,
+            )  # fmt: skip
         self._preemption = Preemption(
             manager, self._registry, self._endings,
             cluster=cluster, owners=reader.pod_owners, config=lambda: self._config.current,
@@ -176,11 +214,9 @@ class Operator:
         )  # fmt: skip
         for changing in (cluster, self._config):
             changing.on_change(self._preemption.changed)
-        for controller in adoption_controllers(
-            manager, self._registry,
-            namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
-        ):  # fmt: skip
-            manager.add(controller)
+
+    def _build_plugin_controllers(self) -> None:
+        manager, settings, plugins = self._manager, self._settings, self._plugins
         for plugin in plugins.loaded:
             for extra in plugin.controllers:
                 module, _, name = extra.build.partition(":")
@@ -189,14 +225,12 @@ class Operator:
                     ControllerHost(
                         manager, self._registry.vendors,
                         config=lambda: self._config.current,
-                        settings=functools.partial(self._settings_named, plugin.name),
+                        settings=functools.partial(self._settings_of, extra),
                         on_config_change=self._config.on_change,
                         namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip
-        for queue_kind in facts.queue_kinds:
-            manager.cache.subscribe(queue_kind, config.on_queue_change)
 
     def _serve_webhooks(self, reader: SnapshotReader, on_change: Callable[[], None]) -> Webhooks:
         """The webhooks, imported only where they are served."""
@@ -215,14 +249,14 @@ class Operator:
             limit=self._limit, reviewers=made, on_change=on_change,
         )  # fmt: skip
 
-    def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
-        return self._plugins.settings_by_declaration(self._config.settings)
+    def _monitored(self, generation: int) -> Condition | None:
+        return self._monitoring.condition(generation) if self._monitoring is not None else None
 
-    def _settings_named(self, plugin: str) -> BaseModel | None:
-        return self._config.settings.get(plugin)
+    def _plugin_settings(self) -> Mapping[str, BaseModel]:
+        return self._config.settings
 
-    def _settings_of(self, declaration: Lifecycle | TransitionListener) -> BaseModel | None:
-        return self._config.settings.get(self._plugins.plugin_of(declaration).name)
+    def _settings_of(self, declaration: Declaration) -> BaseModel | None:
+        return self._config.settings.get(declaration.plugin)
 
     def _transition(self, transition: Transition) -> None:
         self._statistics.transition(transition)
@@ -235,17 +269,7 @@ class Operator:
             CredentialsError: there are no credentials.
             OSError: the address of probes and metrics cannot be used.
         """
-        _log.info(
-            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
-            version("kaiwo"), platform.python_version(), self._client.connection.server,
-            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
-        )  # fmt: skip
-        for state in self._plugins.states:
-            if state.state == "broken":
-                origin = f" of {state.distribution}" if state.distribution else ""
-                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
-        if self._settings.resource_monitoring_enabled:
-            _log.warning("resource monitoring is not implemented; the setting is ignored")
+        self._log_start()
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -257,10 +281,14 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                record = GpuTimeRecord(self._manager, self._statistics.gpu_time, self._namespace, MANAGER)
+                side.append(asyncio.create_task(record.run(), name="GPU time"))
                 await import_backends(self._plugins.backends)
                 if self._webhooks is not None:
                     self._webhooks.start()
                 self._listeners.start()
+                if self._monitoring is not None:
+                    side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
                 self._preemption.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
@@ -268,6 +296,8 @@ class Operator:
                 for task in side:
                     task.cancel()
                 await asyncio.gather(*side, return_exceptions=True)
+                if self._monitoring is not None:
+                    await self._monitoring.close()
                 if self._webhooks is not None:
                     await self._webhooks.close()
                 await self._lifecycles.close()
@@ -281,6 +311,21 @@ class Operator:
                     await self._lease.close()
         _log.info("operator stopped")
 
+    def _log_start(self) -> None:
+        _log.info(
+            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
+            version("kaiwo"), platform.python_version(), self._client.connection.server,
+            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
+        )  # fmt: skip
+        for state in self._plugins.states:
+            if state.state == "broken":
+                origin = f" of {state.distribution}" if state.distribution else ""
+                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
+            if state.state == "not-allowed":
+                _log.warning(
+                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
+                )
+
     def _ready(self) -> tuple[bool, Object]:
         ready, checks = self._manager.health.ready()
         detail: dict[str, Any] = {
@@ -288,7 +333,14 @@ class Operator:
             "leading": self._manager.leading,
             "checks": checks,
             "plugins": [
-                {"name": s.name, "state": s.state, "message": s.message} for s in self._plugins.states
+                {
+                    "name": s.name,
+                    "distribution": s.distribution,
+                    "state": s.state,
+                    "reason": s.reason,
+                    "message": s.message,
+                }
+                for s in self._plugins.states
             ],
         }
         return ready, detail

@@ -30,6 +30,19 @@ class NodeGpus:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestedModel:
+    """What an entry of ``gpuModels`` asks for.
+
+    Attributes:
+        model: the model of the nodes, as :class:`NodeGpus` has it; empty for any.
+        resource_key: the extended resource that pods request; empty for the vendor's usual one.
+    """
+
+    model: str
+    resource_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Utilization:
     """How a vendor's exporter names GPU utilisation in Prometheus text.
 
@@ -37,11 +50,19 @@ class Utilization:
         metric: metric name, a percentage from 0 to 100.
         namespace_label: label that carries the pod's namespace.
         pod_label: label that carries the pod's name.
+        gpu_labels: labels whose values together tell a pod's GPUs apart; empty: each sample is a GPU.
+        memory_used: name of the metric of used GPU memory, empty if unknown. It has the same labels.
+        memory_free: name of the metric of free GPU memory, in the same unit.
+        memory_total: name of the metric of all GPU memory, in the same unit; one of the two is enough.
     """
 
     metric: str
     namespace_label: str = "namespace"
     pod_label: str = "pod"
+    gpu_labels: tuple[str, ...] = ()
+    memory_used: str = ""
+    memory_free: str = ""
+    memory_total: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +113,9 @@ class GpuVendor:
         utilization: where utilisation is to be found, None if unknown.
         tool: the program that ``kaiwo monitor`` runs in a pod, None if there is none.
         rules: what it needs of the cluster: the operator reads nodes only where a vendor is loaded.
+        requested: pure function: what an entry of ``gpuModels`` asks for, where some of them name a part of a
+            GPU with a resource key of its own (``h100-mig-1g.10gb``); None for an entry that is just a model.
+            :func:`kaiwo.plugin.kit.nodes.partition` reads the usual form.
     """
 
     name: str
@@ -100,3 +124,4 @@ class GpuVendor:
     utilization: Utilization | None = None
     tool: GpuTool | None = None
     rules: tuple[PolicyRule, ...] = _READS_NODES
+    requested: Callable[[str], RequestedModel | None] | None = None

@@ -157,7 +157,7 @@ class Endings:
             Transition(
                 kind=kind, namespace=entry.namespace, name=entry.name, uid=entry.uid,
                 before=before, after="TERMINATING", reason=record.reason, message=message,
-                at=record.decided_at,
+                at=record.decided_at, user=str(entry.part("spec", "user") or ""),
             )
         )  # fmt: skip
         return True

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.kit.nodes import counted, labels_of
+from kaiwo.plugin.kit.nodes import counted, labels_of, partition
 from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 from kaiwo_gpu_amd.rocm_smi import ROCM_SMI, parse
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kaiwo.plugin.kit.kinds import Object
-    from kaiwo.plugin.vendors import NodeGpus
+    from kaiwo.plugin.vendors import NodeGpus, RequestedModel
 
 KAIWO_API = 1
 
@@ -29,6 +29,14 @@ COUNT = "beta.amd.com/gpu.family.AI"
 
 DEVICES = {"74a1": "mi300", "740c": "mi250"}
 """PCI device ids to models."""
+
+UTILIZATION = Utilization(
+    metric="gpu_gfx_activity",
+    gpu_labels=("gpu_id", "gpu_partition_id", "gpu_uuid"),
+    memory_used="gpu_used_vram",
+    memory_total="gpu_total_vram",
+)
+"""Metrics of AMD's device metrics exporter."""
 
 _NOISE = re.compile(r"instinct|radeon|_|oam|amd|series|gpu")
 UNKNOWN = "unknown"
@@ -50,6 +58,11 @@ def recognise(node: Object) -> tuple[NodeGpus, ...]:
     return counted(node, KEYS, COUNT, model(labels_of(node)))
 
 
+def requested(entry: str) -> RequestedModel | None:
+    """What an entry of ``gpuModels`` asks for: a compute partition, alone or after a model, or a model."""
+    return partition(entry, KEYS[1:])
+
+
 @hookimpl
 def kaiwo_gpu_vendors() -> list[GpuVendor]:
     """The vendor."""
@@ -58,7 +71,8 @@ def kaiwo_gpu_vendors() -> list[GpuVendor]:
             name="amd",
             resource_keys=KEYS,
             recognise=recognise,
-            utilization=Utilization(metric="gpu_gfx_activity"),
+            requested=requested,
+            utilization=UTILIZATION,
             tool=GpuTool(ROCM_SMI, parse),
         )
     ]
