@@ -26,13 +26,27 @@ QUEUE: Final = "DefaultQueueFound"
 RAY_HEAD: Final = "RayHeadFits"
 GPUS: Final = "GpuSettingsUsed"
 FEATURES: Final = "FeaturesAvailable"
-WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, FEATURES)
+MONITORING: Final = "MonitoringSettingsUsed"
+WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, FEATURES, MONITORING)
 """Types of the conditions; each is there only while it is False."""
 
 NOT_BUILT: Final[Mapping[str, str]] = {
     "pending_threshold_for_preemption": "scheduling.pendingThresholdForPreemption",
 }
 """Values whose feature does not exist in this version, and their fields."""
+
+OF_MONITORING: Final[Mapping[str, str]] = {
+    "low_utilization_threshold": "resourceMonitoring.lowUtilizationThreshold",
+    "target_namespaces": "resourceMonitoring.targetNamespaces",
+    "terminate_underutilized": "resourceMonitoring.terminateUnderutilized",
+    "terminate_underutilized_after": "resourceMonitoring.terminateUnderutilizedAfter",
+}
+"""Values that have an effect only where the operator reads metrics, and their fields."""
+
+_NOT_MONITORED: Final = (
+    "has no effect: the operator does not read the use of GPUs",
+    "set RESOURCE_MONITORING_ENABLED and RESOURCE_MONITORING_METRICS_ENDPOINT of the operator, or remove it",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,7 @@ class ConfigFacts:
         queues: names of the queues that workloads can name; None where that is not known.
         gpu_keys: resource keys of each loaded GPU vendor, by name.
         largest_node: memory of the largest node; None without nodes.
+        monitored: whether the operator reads the use of GPUs.
     """
 
     plugins: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +69,7 @@ class ConfigFacts:
     queues: Collection[str] | None = None
     gpu_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     largest_node: Quantity | None = None
+    monitored: bool = False
 
 
 def warning_conditions(config: ResolvedConfig, facts: ConfigFacts, generation: int) -> list[Condition]:
@@ -75,8 +91,10 @@ def warning_conditions(config: ResolvedConfig, facts: ConfigFacts, generation: i
         conditions.append(Condition(RAY_HEAD, "False", "NoNodeFits", text, generation))
     if text := render(_gpus(config, facts)):
         conditions.append(Condition(GPUS, "False", "UnknownVendor", text, generation))
-    if text := render(_features(config)):
+    if text := render(_changed(config, NOT_BUILT, "has no effect in this version", "remove it")):
         conditions.append(Condition(FEATURES, "False", "NotImplemented", text, generation))
+    if not facts.monitored and (text := render(_changed(config, OF_MONITORING, *_NOT_MONITORED))):
+        conditions.append(Condition(MONITORING, "False", "MonitoringOff", text, generation))
     return conditions
 
 
@@ -144,8 +162,11 @@ def _gpus(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
         )
 
 
-def _features(config: ResolvedConfig) -> Iterator[Problem]:
+def _changed(
+    config: ResolvedConfig, fields: Mapping[str, str], message: str, next_step: str
+) -> Iterator[Problem]:
+    """One problem for each value that is not its default."""
     defaults = ResolvedConfig.defaults()
-    for attribute, path in NOT_BUILT.items():
+    for attribute, path in fields.items():
         if getattr(config, attribute) != getattr(defaults, attribute):
-            yield Problem(f"spec.{path}", "has no effect in this version", "remove it")
+            yield Problem(f"spec.{path}", message, next_step)

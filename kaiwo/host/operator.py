@@ -151,6 +151,7 @@ class Operator:
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
             served=self._served, settings=self._plugin_settings,
+            monitored=settings.resource_monitoring_enabled,
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
