@@ -367,10 +367,12 @@ CONDITIONS: Final[dict[str, str]] = {
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
-    "Preemptable": "`duration` has passed. Absent before.",
+    "Preemptable": "`duration` has passed, see [preemption.md](preemption.md). Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle, see [monitoring.md](monitoring.md). Absent "
     "where they are not monitored.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
+    "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
+    "[preemption.md](preemption.md).",
 }
 
 EVENTS: Final[dict[str, str]] = {
@@ -394,9 +396,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "QueueNotFound": "The default queue is not listed. Recovers when it is.",
     "NoNodeFits": "`ray.headPodMemory` is more than any node has. Recovers when a larger node joins.",
     "UnknownVendor": "A GPU vendor or GPU resource that no loaded plugin knows.",
-    "NotImplemented": "A setting has no effect in this version.",
-    "MonitoringOff": "A setting of `resourceMonitoring` has no effect, because the operator reads no "
-    "metrics.",
+    "MonitoringOff": "The setting has no effect while the operator does not read the use of GPUs.",
     "SamplesRead": "The metrics endpoint is read.",
     "NoSamples": "The metrics endpoint answers, and has no sample of a pod's GPU.",
     "EndpointFailed": "The metrics endpoint does not answer, or not with metrics. No workload is ended for "

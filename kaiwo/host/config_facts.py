@@ -40,7 +40,7 @@ class ConfigFactsReader:
         *,
         served: Callable[[Resource], bool],
         settings: Callable[[], Mapping[str, BaseModel]],
-        monitored: bool = False,
+        monitored: bool,
     ) -> None:
         """Prepare; nothing is read yet.
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.conditions import Condition
 from kaiwo.api.errors import Problem, render
-from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.workload.gpus.resource_keys import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.quantity import Quantity
 
 PLUGINS: Final = "PluginSettingsUsed"
@@ -25,28 +25,9 @@ STORAGE_CLASS: Final = "DefaultStorageClassFound"
 QUEUE: Final = "DefaultQueueFound"
 RAY_HEAD: Final = "RayHeadFits"
 GPUS: Final = "GpuSettingsUsed"
-FEATURES: Final = "FeaturesAvailable"
-MONITORING: Final = "MonitoringSettingsUsed"
-WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, FEATURES, MONITORING)
+MONITORING: Final = "ResourceMonitoringOn"
+WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, MONITORING)
 """Types of the conditions; each is there only while it is False."""
-
-NOT_BUILT: Final[Mapping[str, str]] = {
-    "pending_threshold_for_preemption": "scheduling.pendingThresholdForPreemption",
-}
-"""Values whose feature does not exist in this version, and their fields."""
-
-OF_MONITORING: Final[Mapping[str, str]] = {
-    "low_utilization_threshold": "resourceMonitoring.lowUtilizationThreshold",
-    "target_namespaces": "resourceMonitoring.targetNamespaces",
-    "terminate_underutilized": "resourceMonitoring.terminateUnderutilized",
-    "terminate_underutilized_after": "resourceMonitoring.terminateUnderutilizedAfter",
-}
-"""Values that have an effect only where the operator reads metrics, and their fields."""
-
-_NOT_MONITORED: Final = (
-    "has no effect: the operator does not read the use of GPUs",
-    "set RESOURCE_MONITORING_ENABLED and RESOURCE_MONITORING_METRICS_ENDPOINT of the operator, or remove it",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +72,7 @@ def warning_conditions(config: ResolvedConfig, facts: ConfigFacts, generation: i
         conditions.append(Condition(RAY_HEAD, "False", "NoNodeFits", text, generation))
     if text := render(_gpus(config, facts)):
         conditions.append(Condition(GPUS, "False", "UnknownVendor", text, generation))
-    if text := render(_changed(config, NOT_BUILT, "has no effect in this version", "remove it")):
-        conditions.append(Condition(FEATURES, "False", "NotImplemented", text, generation))
-    if not facts.monitored and (text := render(_changed(config, OF_MONITORING, *_NOT_MONITORED))):
+    if text := render(_monitoring(config, facts)):
         conditions.append(Condition(MONITORING, "False", "MonitoringOff", text, generation))
     return conditions
 
@@ -162,11 +141,10 @@ def _gpus(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
         )
 
 
-def _changed(
-    config: ResolvedConfig, fields: Mapping[str, str], message: str, next_step: str
-) -> Iterator[Problem]:
-    """One problem for each value that is not its default."""
-    defaults = ResolvedConfig.defaults()
-    for attribute, path in fields.items():
-        if getattr(config, attribute) != getattr(defaults, attribute):
-            yield Problem(f"spec.{path}", message, next_step)
+def _monitoring(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
+    if config.terminate_underutilized and not facts.monitored:
+        yield Problem(
+            "spec.resourceMonitoring.terminateUnderutilized",
+            "has no effect while the operator does not read the use of GPUs",
+            "run it with RESOURCE_MONITORING_ENABLED=true",
+        )

@@ -71,7 +71,7 @@ def warned(spec: Mapping[str, Any], facts: ConfigFacts = FACTS) -> list[tuple[st
         (
             {"resourceMonitoring": {"terminateUnderutilized": True}},
             "MonitoringOff",
-            ("spec.resourceMonitoring.terminateUnderutilized: has no effect", "RESOURCE_MONITORING_ENABLED"),
+            ("spec.resourceMonitoring.terminateUnderutilized: ", "RESOURCE_MONITORING_ENABLED=true"),
         ),
     ],
 )

@@ -16,9 +16,10 @@ PREFIX: Final = "kaiwo"
 
 WORKLOAD: Final = "Workloads"
 GPUS: Final = "GPUs"
+MONITORING: Final = "Monitoring of GPUs"
 WEBHOOKS: Final = "Webhooks"
 
-SECTIONS: Final = (WORKLOAD, GPUS, CONFIGURATION, HEALTH, WEBHOOKS, API, RECONCILIATION)
+SECTIONS: Final = (WORKLOAD, GPUS, MONITORING, CONFIGURATION, HEALTH, WEBHOOKS, API, RECONCILIATION)
 """In the order of the documentation and of the dashboard."""
 
 _START_BUCKETS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
@@ -88,22 +89,23 @@ IDLE_SECONDS: Final = MetricDefinition(
 )  # fmt: skip
 
 SCRAPES: Final = MetricDefinition(
-    "kaiwo_monitoring_scrapes_total", "counter", GPUS,
-    "Reads of the metrics endpoint for the use of GPUs: success or error.",
-    ("result",), Panel("Reads of GPU metrics", ("result",)),
+    "kaiwo_monitoring_scrapes_total", "counter", MONITORING,
+    "Scrapes of the metrics endpoint by result: success or error.",
+    ("result",), Panel("Scrapes of the metrics endpoint", ("result",)),
 )  # fmt: skip
 SCRAPE_SECONDS: Final = MetricDefinition(
-    "kaiwo_monitoring_scrape_seconds", "histogram", GPUS, "Time until the metrics endpoint was read.",
-    (), Panel("Duration of reading GPU metrics"), _SCRAPE_BUCKETS,
+    "kaiwo_monitoring_scrape_duration_seconds", "histogram", MONITORING,
+    "Time until the answer of the metrics endpoint was read.", (), Panel("Duration of scrapes"),
+    _SCRAPE_BUCKETS,
 )  # fmt: skip
 SAMPLES: Final = MetricDefinition(
-    "kaiwo_monitoring_samples", "gauge", GPUS,
-    "Samples of pods' GPUs in the last read: taken, absurd (no percentage), stale.",
-    ("kind",), Panel("Samples of GPUs", ("kind",), "max"),
+    "kaiwo_monitoring_samples", "gauge", MONITORING,
+    "Samples of pods' GPUs in the last scrape by kind: taken, absurd (no percentage), stale.",
+    ("kind",), Panel("Samples in the last scrape", ("kind",), "max"),
 )  # fmt: skip
 LAST_SCRAPE: Final = MetricDefinition(
-    "kaiwo_monitoring_last_success_timestamp_seconds", "gauge", GPUS,
-    "When the metrics endpoint was last read; 0 while it was not.",
+    "kaiwo_monitoring_last_success_timestamp_seconds", "gauge", MONITORING,
+    "When the metrics endpoint was last read.",
 )  # fmt: skip
 
 CONFIG_RECREATED: Final = MetricDefinition(
