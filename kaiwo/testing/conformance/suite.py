@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.loader import load
@@ -48,9 +49,11 @@ def check_plugin(name: str, seconds: float) -> Iterator[ConformanceResult]:
         yield ConformanceResult(name, "load", "failed", "the plugin does not load", (_broken(state),))
         return
     (plugin,) = alone.loaded
+    # A second queue system, for example, is tested with the first one disabled.
+    others = PluginSelection(disabled=PluginSelection.of(environ=os.environ).disabled)
     beside = [
         _broken(state)
-        for state in load().states
+        for state in load(others).states
         if (state.name, state.distribution) == (plugin.name, plugin.distribution) and state.state == "broken"
     ]
     loaded = f"{plugin.distribution} {plugin.version}".strip()
