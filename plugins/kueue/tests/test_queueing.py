@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from kaiwo import testing
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import NAMESPACE, Resource
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
-from kaiwo import testing
 from kaiwo.testing import job
 from kaiwo_kueue import kinds, plugin
 from kaiwo_kueue.admission import admission, is_over
