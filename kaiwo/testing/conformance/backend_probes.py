@@ -346,12 +346,18 @@ def _always(kind: Resource) -> bool:
 def _fault_of_outcome(outcome: Outcome) -> str:
     if outcome.status not in _STATUS_WORDS:
         return f"returned the status {outcome.status!r}, expected one of {', '.join(sorted(_STATUS_WORDS))}"
-    return _fault_of_words(outcome.reason, outcome.message)
+    # A child's own reason is passed on as it is.
+    if not isinstance(outcome.reason, str) or not outcome.reason.strip():
+        return f"returned the reason {outcome.reason!r}, expected a word"
+    return _fault_of_message(outcome.message)
 
 
 def _fault_of_words(reason: object, message: object) -> str:
     if not isinstance(reason, str) or not reason.isidentifier():
         return f"returned the reason {reason!r}, expected one CamelCase word"
-    if not isinstance(message, str) or "\n" in message:
-        return f"returned the message {message!r}, expected one line of text"
-    return ""
+    return _fault_of_message(message)
+
+
+def _fault_of_message(message: object) -> str:
+    right = isinstance(message, str) and "\n" not in message
+    return "" if right else f"returned the message {message!r}, expected one line of text"
