@@ -12,6 +12,7 @@ from bench import (
     idle,
     live,
     logs,
+    monitoring,
     metrics,
     pending,
     plan,
@@ -126,6 +127,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "plan": lambda _: plan.run(),
     "logs": lambda size: logs.run(quick=size is QUICK),
     "metrics": lambda size: metrics.run(size.live),
+    "monitoring": lambda _: monitoring.run(),
     "queues": lambda size: queues.run(size.live, size.live // 2),
     "download": lambda size: download.figures(quick=size is QUICK),
 }

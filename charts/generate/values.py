@@ -181,8 +181,8 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             "monitoring.endpoint",
             "",
             _string("^$|^https?://"),
-            "URL of a Prometheus server, or of Prometheus text, from which the use of GPUs is read. Empty: it "
-            "is not read.",
+            "URL of a Prometheus server, or of Prometheus text, from which the use of GPUs is read. Empty: "
+            "it is not read.",
             "--monitoring-endpoint",
         ),
         Value(
