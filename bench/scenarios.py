@@ -16,6 +16,7 @@ from bench import (
     metrics,
     pending,
     plan,
+    preemption,
     queued,
     queues,
     raw,
@@ -129,6 +130,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "metrics": lambda size: metrics.run(size.live),
     "monitoring": lambda _: monitoring.run(),
     "queues": lambda size: queues.run(size.live, size.live // 2),
+    "preemption": lambda size: preemption.run(size.live),
     "download": lambda size: download.figures(quick=size is QUICK),
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
