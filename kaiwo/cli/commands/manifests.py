@@ -15,6 +15,7 @@ from kaiwo.cli.install_options import (
     allowed_plugins,
     api_server_ports_of,
     installation_options,
+    monitoring_options,
     pod_options,
     webhook_options,
 )
@@ -138,6 +139,22 @@ _UNINSTALL_NOTE = """\
     help="With tls.crt, tls.key and ca.crt (default: the operator signs its own); with --webhooks.",
 )
 @click.option(
+    "--monitoring-endpoint",
+    metavar="URL",
+    help="Read the use of GPUs from a Prometheus server, or from Prometheus text.",
+)
+@click.option(
+    "--monitoring-interval",
+    metavar="DURATION",
+    help="How often it is read (30s); with --monitoring-endpoint.",
+)
+@click.option(
+    "--monitoring-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where its processes listen, for --network-policy (the port of the URL, or 9090).",
+)
+@click.option(
     "--kaiwoconfig",
     type=click.Path(dir_okay=False, exists=True),
     metavar="FILE",
@@ -174,6 +191,9 @@ def manifests(
     enforce_gpu_workloads: bool,
     identity: Identity | None,
     webhook_certificates: str | None,
+    monitoring_endpoint: str | None,
+    monitoring_interval: str | None,
+    monitoring_port: int | None,
     kaiwoconfig: str | None,
     previous: str | None,
     from_cluster: bool,
@@ -208,6 +228,7 @@ def manifests(
         network_policy=network_policy,
         api_server_ports=api_server_ports_of(network_policy, api_server_ports),
         webhooks=webhook_options(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
+        monitoring=monitoring_options(monitoring_endpoint, monitoring_interval, monitoring_port),
     )
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
