@@ -1,4 +1,4 @@
-"""Facts of the cluster: worked out once per change, told only when they changed."""
+"""Facts of the cluster: worked out once per change, reported only when they changed."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Mig(BaseModel):
 
 
 def test_settings_of_a_vendor_count_at_once_and_change_what_nodes_have() -> None:
-    """All nodes are read again, and who waits is told; without settings the defaults count."""
+    """All nodes are read again, and who waits is reported; without settings the defaults count."""
 
     def shared(found: Object, settings: Mig) -> tuple[NodeGpus, ...]:
         return tuple(
@@ -161,14 +161,14 @@ def test_settings_of_a_vendor_count_at_once_and_change_what_nodes_have() -> None
         if kind == NODE:
             nodes = store
     facts = ClusterFacts(cache, (vendor.with_settings(lambda: current[0]),), ResolvedConfig.defaults)
-    told: list[int] = []
-    facts.on_change(lambda: told.append(1))
+    reported: list[int] = []
+    facts.on_change(lambda: reported.append(1))
     nodes.observe("ADDED", nodes.decode(msgspec.json.encode(node("a", gpus={"acme.com/gpu": 2}))))
     assert [gpus.gpus.count for gpus in facts.nodes[0].gpus] == [2]
     current[0] = Mig(factor=3)
     facts.read_nodes()
     assert [gpus.gpus.count for gpus in facts.nodes[0].gpus] == [6]
-    assert len(told) == 2
+    assert len(reported) == 2
     facts.read_nodes()
-    assert len(told) == 2
+    assert len(reported) == 2
     assert vendor.gpus_of(node("a", gpus={"acme.com/gpu": 2}))[0].count == 2

@@ -45,7 +45,7 @@ def program() -> str:
     if shutil.which("prometheus") is None:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             pytest.skip("prometheus is not installed: apt-get install prometheus")
-        done = subprocess.run(  # noqa: S603  fixed words
+        done = subprocess.run(
             [str(shutil.which("apt-get")), "install", "--yes", "--no-install-recommends", "prometheus"],
             capture_output=True, check=False, timeout=120,
             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
