@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from docs.generate import commands, meanings
+from docs.generate import commands, meanings, plugin_kit
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
 from docs.generate.pages import StaleReferenceError, table
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
@@ -42,8 +42,8 @@ _STATUSES: dict[str, str] = {
     "COMPLETE": "A job that succeeded.",
     "FAILED": "It ended and cannot recover.",
     "ERROR": "It cannot run or serve now; it continues by itself when the named cause is gone.",
-    "TERMINATING": "Kaiwo is ending it. Not used yet.",
-    "TERMINATED": "Kaiwo has ended it. Not used yet.",
+    "TERMINATING": "Kaiwo is ending it: its pods have their grace period.",
+    "TERMINATED": "Kaiwo has ended it, and its pods are gone. `status.termination` has the decision.",
 }
 
 
@@ -84,6 +84,7 @@ def blocks() -> dict[str, str]:
         **_workload_fields(),
         "client-records": record_tables(),
         "commands": commands.reference(),
+        "plugin-kit": plugin_kit.reference(),
     }
 
 

@@ -271,8 +271,18 @@ ENDED: Final[Meanings] = {
         "check its output, "
         "and submit it again if needed.",
     ),
+    "DurationExceeded": Meaning(
+        "TERMINATING TERMINATED",
+        "`duration` had passed and another workload needed the GPUs. The message names it. Submit it again "
+        "with a longer `duration`.",
+    ),
+    "GpuUtilizationLow": Meaning(
+        "TERMINATING TERMINATED",
+        "Its GPUs were used too little for too long. The message has the figures.",
+    ),
+    "GpuIdle": Meaning("TERMINATING TERMINATED", "Its GPUs were idle. The message has the figures."),
 }
-"""Words of terminal statuses."""
+"""Words of statuses of what ends or has ended."""
 
 WHY: Final[Meanings] = {
     "OperatorAbsent": Meaning(
@@ -330,6 +340,7 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
     "VolumeExpanding": "A volume is being enlarged.",
     "VolumeMissing": "A claim was deleted.",
+    "EndedByItself": "Kaiwo was to end it, and it ended by itself before it was stopped.",
     "JobPending": "The download Job has no running pod yet; the message names what it waits for.",
     "JobInProgress": "It downloads, or is about to try again.",
     "JobFailed": "It failed for good; the message has the download program's last line.",
@@ -344,7 +355,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
-    "Preemptable": "Whether `duration` has passed.",
+    "Preemptable": "`duration` has passed. Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
 }

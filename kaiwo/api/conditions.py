@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 Truth: TypeAlias = Literal["True", "False", "Unknown"]
+"""The status of a condition."""
 
 MAX_MESSAGE = 32_768
 """Longest message that the API server takes in a condition (metav1.Condition)."""

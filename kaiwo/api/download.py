@@ -22,10 +22,14 @@ from kaiwo.api.base_model import Model
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+CONTAINER = "download"
+"""Name of the container of a download pod."""
+
 SECRETS_PATH = "/app/secrets"
 """Below it every secret value is mounted as ``<secretName>/<secretKey>``."""
 
 ItemObject: TypeAlias = dict[str, Any]
+"""An item of a download source as the user wrote it."""
 
 FunctionName: TypeAlias = Annotated[
     str, StringConstraints(max_length=512, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")

@@ -19,6 +19,8 @@ INT32_MAX = 2**31 - 1
 """Kubernetes counts replicas and resources of custom kinds in 32 bits."""
 
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+"""Pattern of a DNS-1123 subdomain, as most objects are named."""
+
 QUALIFIED_NAME = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
@@ -28,6 +30,8 @@ LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 ABSOLUTE_PATH = r"^/[^:]*$"
 WHOLE_UNITS = r"^([0-9]+(s|m|h))+$"
 HTTP_URL = r"^https?://[^\s/]\S*$"
+"""Pattern of an http or https URL."""
+
 IMAGE = (
     r"^(([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])"
     r"(:[0-9]+)?/)?[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*"
@@ -36,6 +40,7 @@ IMAGE = (
 """The grammar of image references in github.com/distribution/reference."""
 
 RELATIVE_PATH = r"^([^/].*)?$"
+"""Pattern of a path that does not start with a slash; `TargetPath` also keeps it inside its volume."""
 
 PATTERN_WORDS: dict[str, str] = {
     SUBDOMAIN: "lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part",

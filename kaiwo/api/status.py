@@ -70,6 +70,47 @@ Conditions: TypeAlias = Annotated[
 """A list of conditions keyed by type, as plain JSON; see :mod:`kaiwo.api.conditions`."""
 
 
+_TERMINATION_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        "decision": {
+            "type": "string",
+            "description": "Id that workloads ended together share.",
+        },
+        "rule": {
+            "type": "string",
+            "description": "Which rule decided: Duration, Underutilized or Idle.",
+        },
+        "workloadUID": {"type": "string", "description": "uid of this workload."},
+        "childUID": {"type": "string", "description": "uid of the object that ran it."},
+        "for": {
+            "type": "object",
+            "description": "The workload that it was ended for.",
+            "properties": {
+                name: {"type": "string", "description": text}
+                for name, text in (
+                    ("kind", "Its kind."),
+                    ("namespace", "Its namespace."),
+                    ("name", "Its name."),
+                    ("uid", "Its uid."),
+                )
+            },
+        },
+        "evidence": {"type": "string", "description": "What was decided from, in words."},
+        "figures": {
+            "type": "object",
+            "description": "The same in numbers, by name.",
+            "additionalProperties": {"type": "number"},
+        },
+        "decidedAt": {"type": "string", "format": "date-time", "description": "When it was decided."},
+    },
+}
+
+Termination: TypeAlias = Annotated[dict[str, Any], Field(strict=False), WithJsonSchema(_TERMINATION_SCHEMA)]
+"""A decision to end a workload, as plain JSON; see :mod:`kaiwo.workload.ending.record`."""
+
+
 class WorkloadStatus(Model):
     """``status`` of a KaiwoJob or KaiwoService."""
 
@@ -96,6 +137,9 @@ class WorkloadStatus(Model):
         int | None, Field(ge=0, description="Generation that was last acted on.")
     ] = None
     conditions: Annotated[Conditions, Field(description="The aspects in detail.")] = ()
+    termination: Annotated[
+        Termination | None, Field(description="The last decision of Kaiwo to end the workload early.")
+    ] = None
 
     @property
     def terminal(self) -> bool:

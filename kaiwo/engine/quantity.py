@@ -15,8 +15,10 @@ from functools import lru_cache, total_ordering
 from typing import Literal, TypeAlias
 
 Form: TypeAlias = Literal["decimal", "binary", "exponent"]
+"""How a quantity is written: ``16G``, ``16Gi`` or ``16e9``."""
 
 NANO = 10**9
+"""Billionths, in which amounts are counted, of one."""
 _MAX_BINARY = (2**63 - 1) * NANO
 MAX_LENGTH = 100
 """Characters; the API server takes more, and no quantity of this world needs them."""

@@ -39,6 +39,7 @@ from kaiwo.host.cluster_facts import (
 from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
+from kaiwo.host.ending.endings import Endings
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
@@ -166,6 +167,7 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+        self._endings = Endings(manager, self._transition)
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},

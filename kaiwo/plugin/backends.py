@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kaiwo.api.plugin_fields import Field
 from kaiwo.plugin.backend_base import BackendBase
 
 if TYPE_CHECKING:
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.plugin_fields import Field, WorkloadKind
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.resource import Resource
     from kaiwo.plugin.adoption import Adoption
     from kaiwo.plugin.rbac import PolicyRule
+
+__all__ = ["Backend", "Field"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,9 @@ class Backend:
             own. ``select_variant`` selects one for a new child; a child stays in the form it was made in.
         rules: what it needs of the cluster.
         settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
+        takes: what else of KaiwoConfig a new child is made with, as names of fields of
+            :class:`kaiwo.plugin.kit.workload.ResolvedConfig`. The values stay with the child
+            (``inp.resolved.taken``); an edit of KaiwoConfig changes no running one.
         adoption: how labelled objects of the child kind that users made are adopted; None for a backend that
             adopts none. Its rules then hold the rights to create and delete workloads of its kind.
     """
@@ -83,6 +89,7 @@ class Backend:
     variants: tuple[Backend, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
     settings: type[BaseModel] | None = None
+    takes: tuple[str, ...] = ()
     adoption: Adoption | None = None
 
     @property

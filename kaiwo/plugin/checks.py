@@ -162,6 +162,7 @@ def _check_backend(where: str, item: Backend) -> None:
         if isinstance(one.implementation, Lazy):
             _check_target(where, "implementation", one.implementation.target)
     _check_tuple(where, item, "mutable", str)
+    _check_tuple(where, item, "takes", str)
     _check_tuple(where, item, "patch_paths", tuple)
     _check_tuple(where, item, "owned_paths", tuple)
     _check_tuple(where, item, "pod_templates", tuple)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
+from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin.checks import InvalidPlugin
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.api.plugin_fields import Field
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.registry import LoadedPlugin
 
 
@@ -20,7 +22,8 @@ def check_contributed(plugin: LoadedPlugin) -> None:
     """Check every contributed field and the settings model.
 
     Raises:
-        InvalidPlugin: a field is the host's, or a type has no JSON schema.
+        InvalidPlugin: a field is the host's, a type has no JSON schema, or a backend takes from KaiwoConfig
+            what is not there.
     """
     for field in plugin.fields():
         if _is_hosts(field):
@@ -29,12 +32,27 @@ def check_contributed(plugin: LoadedPlugin) -> None:
             )
     for field in (field for backend in plugin.backends for field in backend.fields):
         _check_type(_where(field), field.annotation)
+    for backend in plugin.backends:
+        for form in (backend, *backend.variants):
+            _check_taken(form)
     for source in plugin.sources:
         _check_type(f"download source {source.name}", source.item)
     settings = plugin.settings_model()
     if settings is not None:
         _check_type("settings", settings)
         _check_defaults(settings)
+
+
+def _check_taken(backend: Backend) -> None:
+    if not backend.takes:
+        return
+    from kaiwo.api.resolved_config import ResolvedConfig
+
+    known = [name for name in ResolvedConfig.__dataclass_fields__ if name != "plugins"]
+    for name in backend.takes:
+        if name not in known:
+            advice = did_you_mean(name, known) or "expected the name of one of its fields"
+            raise InvalidPlugin(f"backend {backend.name}: takes: ResolvedConfig has no {name!r}; {advice}")
 
 
 def _where(field: Field) -> str:

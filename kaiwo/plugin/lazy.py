@@ -16,7 +16,15 @@ _import = cache(pkgutil.resolve_name)
 class Lazy(Generic[T_co]):
     """A callable that stands for a class or function in a module that need not be imported yet.
 
-    Calling it raises what importing or calling the target raises.
+    Calling it raises what importing or calling the target raises. With the class in the annotation of a
+    variable, imported for type checkers only, they see whether it is what the declaration needs::
+
+        if TYPE_CHECKING:
+            from kaiwo_acme.backend import RunBackend
+
+        BACKEND: Lazy[RunBackend] = Lazy("kaiwo_acme.backend:RunBackend")
+
+        Backend(..., implementation=BACKEND)
 
     Attributes:
         target: ``module:name``.

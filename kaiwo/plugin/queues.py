@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import Projection
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts
     from kaiwo.plugin.queue_setup import QueueSetup
     from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.rbac import PolicyRule
@@ -127,6 +128,9 @@ class QueueSystem:
         flavors: pure function: the labels of the nodes of each flavor, by its name, from the objects of
             `flavor_reads`; None for a queue system without flavors.
         flavor_reads: the kind that `flavors` needs, in a tuple.
+        relief: pure function: whether a waiting workload would get its quota if others ended; None where it
+            would not, whoever ends. Without this function nothing is ended for a workload that waits for
+            quota.
         setup: the default set-up that ``kaiwo init`` shows and writes; None without one.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
@@ -148,6 +152,7 @@ class QueueSystem:
     flavors: Callable[[Sequence[Object]], Mapping[str, Mapping[str, str]]] | None = None
     flavor_reads: tuple[Resource, ...] = ()
     usage_paths: Callable[[UsageFacts], tuple[tuple[str, ...], ...]] | None = None
+    relief: Callable[[ReliefFacts], QueueRelief | None] | None = None
     setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()

@@ -57,32 +57,30 @@ class Resolved:
         default_image: image for containers that name none.
         scheduler_name: ``schedulerName`` of generated pods.
         gpu_taint_key: key to tolerate on GPU nodes, empty when GPU nodes are not tainted.
-        data_mount_path: where the data volume is mounted unless the workload sets it.
-        hf_mount_path: likewise for the Hugging Face cache.
+        mount_paths: where volumes are mounted unless the workload sets it, by name of the volume.
         storage_class: class of volumes, empty for the cluster's default.
-        head_memory: memory request of a Ray head.
         priority_class: Kubernetes PriorityClass of the pods, empty for none.
         vendor_keys: resource keys of all vendors loaded at that time; any of them counts as GPUs.
         template_version: version of the generated templates, see `TEMPLATE_VERSION`.
         labels: the workload's own labels that its pods carry; a later edit of metadata alone changes no pod.
         annotations: likewise.
         contributions: settings of the plugins of pod contributions, by name of the contribution.
+        taken: what the backend takes from KaiwoConfig (:attr:`kaiwo.plugin.backends.Backend.takes`), as text.
     """
 
     allocation: Allocation
     default_image: str = ""
     scheduler_name: str = ""
     gpu_taint_key: str = ""
-    data_mount_path: str = ""
-    hf_mount_path: str = ""
+    mount_paths: Mapping[str, str] = field(default_factory=dict)
     storage_class: str = ""
-    head_memory: str = ""
     priority_class: str = ""
     vendor_keys: tuple[str, ...] = ()
     template_version: int = TEMPLATE_VERSION
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     contributions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    taken: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,16 +103,23 @@ class Adopter:
         uid: its uid.
         adopted: uid of the object that it was made for by its label, empty for a workload of a user's.
         deleting: whether it is being deleted.
+        ended: whether Kaiwo ends it, or has: then its object goes before it, and it stays to say why.
     """
 
     uid: str
     adopted: str = ""
     deleting: bool = False
+    ended: bool = False
 
     @classmethod
     def of(cls, entry: CachedObject) -> Adopter:
         """The workload that a cached object is."""
-        return cls(entry.uid, entry.labels.get(ADOPTED, ""), entry.deleted is not None)
+        return cls(
+            entry.uid,
+            entry.labels.get(ADOPTED, ""),
+            deleting=entry.deleted is not None,
+            ended=entry.part("status", "status") in ("TERMINATING", "TERMINATED"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +174,7 @@ def decide(candidate: AdoptionCandidate | None, workload: Adopter | None, backen
 
 
 def _of_adopter(candidate: AdoptionCandidate | None, workload: Adopter) -> Step:
-    if workload.deleting:
+    if workload.deleting or workload.ended:
         return "nothing"
     if candidate is None or candidate.uid != workload.adopted:
         return "delete"

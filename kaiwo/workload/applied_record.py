@@ -36,8 +36,11 @@ _DEPTH = 3
 _FIRST_TEMPLATE_VERSION = 1
 """The version of templates that a record without one was made with."""
 
+_MOUNT_PATH = "_mount_path"
+"""What the name of a volume is followed by where its mount path stands among the resolved values."""
+
 _RESOLVED_DEFAULTS = {
-    **{item.name: item.default for item in fields(Resolved)},
+    **{item.name: item.default for item in fields(Resolved) if item.name not in ("mount_paths", "taken")},
     "template_version": _FIRST_TEMPLATE_VERSION,
 }
 _ALLOCATION_DEFAULTS = {item.name: item.default for item in fields(Allocation)}
@@ -117,7 +120,8 @@ def _written(value: Resolved | Allocation, defaults: Mapping[str, Any]) -> Objec
 
 def encode(record: AppliedRecord) -> str:
     """The annotation's value: compact, and the same for equal records."""
-    resolved = _written(record.resolved, _RESOLVED_DEFAULTS)
+    paths = {f"{name}{_MOUNT_PATH}": path for name, path in record.resolved.mount_paths.items()}
+    resolved = {**record.resolved.taken, **paths, **_written(record.resolved, _RESOLVED_DEFAULTS)}
     resolved["allocation"] = _written(record.resolved.allocation, _ALLOCATION_DEFAULTS)
     content: Object = {"resolved": resolved, "fields": dict(record.fields)}
     if record.queue:
@@ -229,10 +233,7 @@ class _ResolvedDocument(msgspec.Struct):
     default_image: str = ""
     scheduler_name: str = ""
     gpu_taint_key: str = ""
-    data_mount_path: str = ""
-    hf_mount_path: str = ""
     storage_class: str = ""
-    head_memory: str = ""
     priority_class: str = ""
     vendor_keys: tuple[str, ...] = ()
     template_version: int = _FIRST_TEMPLATE_VERSION
@@ -242,7 +243,7 @@ class _ResolvedDocument(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
-    resolved: _ResolvedDocument
+    resolved: dict[str, Any]
     fields: dict[str, str] = {}
     queue: _QueueDocument | None = None
     labels: tuple[str, ...] = ()
@@ -254,6 +255,19 @@ class _Document(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Document)
+_KNOWN = frozenset(_ResolvedDocument.__struct_fields__)
+
+
+def _others(resolved: Object) -> tuple[dict[str, str], dict[str, str]]:
+    """Mount paths by volume, and what the backend took from KaiwoConfig: texts under other names."""
+    paths, taken = {}, {}
+    for name, value in resolved.items():
+        if name not in _KNOWN and isinstance(value, str):
+            if name.endswith(_MOUNT_PATH):
+                paths[name.removesuffix(_MOUNT_PATH)] = value
+            else:
+                taken[name] = value
+    return paths, taken
 
 
 def decode(child: Object) -> AppliedRecord | None:
@@ -263,10 +277,12 @@ def decode(child: Object) -> AppliedRecord | None:
         return None
     try:
         document = _decoder.decode(text)
+        known = msgspec.convert(document.resolved, _ResolvedDocument)
     except (msgspec.DecodeError, ValueError):
         return None
-    resolved = msgspec.structs.asdict(document.resolved)
-    resolved["allocation"] = Allocation(**msgspec.structs.asdict(document.resolved.allocation))
+    resolved = msgspec.structs.asdict(known)
+    resolved["allocation"] = Allocation(**msgspec.structs.asdict(known.allocation))
+    resolved["mount_paths"], resolved["taken"] = _others(document.resolved)
     queue = QueueAssignment(**msgspec.structs.asdict(document.queue)) if document.queue else None
     return AppliedRecord(
         resolved=Resolved(**resolved),

@@ -13,6 +13,7 @@ from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.gpus.allocation import missing_vendor
 from kaiwo.workload.metadata import copied
 from kaiwo.workload.plans.diff import ALLOCATION_FIELDS
+from kaiwo.workload.storage.volumes import DATA, HF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -92,14 +93,13 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
         default_image=config.default_ray_image,
         scheduler_name=config.kube_scheduler_name,
         gpu_taint_key=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
-        data_mount_path=config.default_data_mount_path,
-        hf_mount_path=config.default_hf_mount_path,
+        mount_paths={DATA: config.default_data_mount_path, HF: config.default_hf_mount_path},
         storage_class=config.default_storage_class or "",
-        head_memory=str(config.head_pod_memory),
         priority_class=priority,
         vendor_keys=tuple(key for vendor in case.registry.vendors for key in vendor.resource_keys),
         labels=copied(case.workload.labels),
         annotations=copied(case.workload.annotations),
+        taken={name: str(getattr(config, name)) for name in case.backend.takes},
     )
     return resolved, queue
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 PREFIX = "kaiwo.silogen.ai/"
 USER = PREFIX + "user"
+"""Label with the user of the workload."""
+
 NAME = PREFIX + "name"
+"""Label with the name of the workload."""
+
 TYPE = PREFIX + "type"
+"""Label with what an object does for the workload, one of `WORKLOAD_TYPES` or `DOWNLOADER`."""
+
 RUN_ID = PREFIX + "run-id"
+"""Label with the uid of the workload, on what is made for it and on the pods."""
+
 VERSION = PREFIX + "version"
 RESOLVED = PREFIX + "resolved"
 RECORD = ("metadata", "labels", RUN_ID)
@@ -39,6 +47,8 @@ ADOPTION_MANAGER = "kaiwo-adoption"
 takes from the user agent of the command line, where a client names no manager."""
 
 GPU_MODEL = "kaiwo/gpu-model"
+"""Label of a node with the model of its GPUs."""
+
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 

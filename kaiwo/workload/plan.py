@@ -9,6 +9,8 @@ from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload.backend_selection import RETRY_SECONDS, select_backend
 from kaiwo.workload.defaults import queue_manages
+from kaiwo.workload.ending.carry_out import plan_ending
+from kaiwo.workload.ending.record import ending_of
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.metadata import conflict, is_ours
@@ -72,6 +74,8 @@ def _with_backend(case: PlanContext) -> Plan | Blocked | None:
     ours = live is not None and is_ours(live, workload, case.facts.made)
     # Once the status says so, the workload is never rendered again, whatever becomes of its label.
     said = any(item.get("type") == adopted.CONDITION for item in workload.status.conditions)
+    if workload.status.status == "TERMINATING" and (record := ending_of(workload)):
+        return plan_ending(replace(case, adopted=said or ADOPTED in workload.labels), record)
     if said or ADOPTED in workload.labels:
         return plan_live(replace(case, adopted=True)) if ours else adopted.plan_unowned(case)
     if workload.error:

@@ -37,7 +37,7 @@ OWN_CONDITIONS = (
 )
 """Condition types that are Kaiwo's; conditions of other types are left as they are."""
 
-_PLANNED = ("Schedulable", "Admitted", "StorageReady", "SpecApplied")
+_PLANNED = ("Schedulable", "Admitted", "StorageReady", "SpecApplied", "Preemptable")
 """Those of them that a plan decides; one that it does not mention no longer applies.
 
 The condition of the downloads stays: it records which download is finished.
@@ -49,6 +49,7 @@ _EVENTS = {
     "RUNNING": ("Normal", "WorkloadRunning"),
     "READY": ("Normal", "WorkloadReady"),
     "COMPLETE": ("Normal", "WorkloadComplete"),
+    "TERMINATING": ("Warning", "WorkloadTerminating"),
     "TERMINATED": ("Normal", "WorkloadTerminated"),
     "FAILED": ("Warning", "WorkloadFailed"),
     "ERROR": ("Warning", "WorkloadError"),
@@ -139,6 +140,8 @@ def _document(
         final["conditions"] = conditions
     if workload.generation:
         final["observedGeneration"] = workload.generation
+    if "termination" in before:
+        final["termination"] = before["termination"]
     if child is not None and child.uid == "":
         # Without a child nothing started; what ended then is what came before it.
         ended = outcome.completed or now
@@ -157,7 +160,8 @@ def _times(
     status: WorkloadStatus, before: Object, outcome: Outcome, child: ChildRecord | None, now: datetime
 ) -> Object:
     times: Object = {}
-    start = _start(status, outcome, child)
+    new = child is not None and child.uid and status.child_uid and child.uid != status.child_uid
+    start = run_start(status, outcome, new_child=bool(new))
     end = outcome.completed or now
     if start is not None:
         times["startTime"] = format_time(start)
@@ -170,12 +174,11 @@ def _times(
     return times
 
 
-def _start(status: WorkloadStatus, outcome: Outcome, child: ChildRecord | None) -> datetime | None:
+def run_start(status: WorkloadStatus, outcome: Outcome, *, new_child: bool = False) -> datetime | None:
     """The start of the run: kept while pods come and go, new after an eviction and with a new child."""
     if outcome.status == "PENDING":
         return None
-    new = child is not None and child.uid and status.child_uid and child.uid != status.child_uid
-    kept = None if new else status.start_time
+    kept = None if new_child else status.start_time
     if kept and outcome.run_started and (outcome.run_started - kept).total_seconds() > _CLOCK_SKEW:
         kept = None
     if kept and outcome.started:
@@ -233,7 +236,7 @@ def _events(workload: Workload, statuses: Sequence[Object], child: ChildRecord |
     for step in statuses:
         message = step["message"]
         if step["status"] != word:
-            type_, name = _EVENTS.get(step["status"], ("Warning", "WorkloadTerminating"))
+            type_, name = _EVENTS.get(step["status"], ("Warning", "WorkloadError"))
             text = message
             if child is not None and created and not events:
                 text = f"{child.kind} {workload.name} was created; {message}"

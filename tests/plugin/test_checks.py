@@ -87,6 +87,7 @@ RUBBISH = [
     ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any', expected dns1123 or dns1035"),
     ("backends", "[backend(max_name_length='63')]", "max_name_length is not a number"),
     ("backends", "[backend(adoption='yes')]", "adoption is not an Adoption"),
+    ("backends", "[backend(takes='head_pod_memory')]", "takes is not a tuple of str"),
     (
         "backends",
         "[backend(pod_templates=('acmeJob.template',))]",
@@ -184,6 +185,16 @@ def test_a_type_without_json_schema_is_refused(
     install("acme", f"{IMPORTS}{odd}\n@hookimpl\ndef kaiwo_backends():\n    return [{declaration}]\n")
     (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.message.startswith(f"{where}: its type has no JSON schema")
+
+
+def test_a_backend_takes_what_kaiwoconfig_has(install: Callable[..., str]) -> None:
+    """A wrong name is found when the plugin is loaded, and not by the first workload."""
+    declared = "[backend(takes=('head_memory',))]"
+    install("acme", f"{IMPORTS}\n@hookimpl\ndef kaiwo_backends():\n    return {declared}\n")
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
+    assert state.state == "broken"
+    assert "takes: ResolvedConfig has no 'head_memory'" in state.message
+    assert 'did you mean "head_pod_memory"?' in state.message
 
 
 def test_settings_can_be_left_out(install: Callable[..., str]) -> None:

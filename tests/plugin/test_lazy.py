@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kaiwo.plugin.lazy import Lazy
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).parents[2]
 MODULE = "lazily_imported_by_a_test"
 
 
@@ -38,3 +38,42 @@ def test_a_wrong_name_is_reported_when_it_is_called(module: str) -> None:
         Lazy(f"{module}:triple")(1)
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         Lazy("no_such_module:double")(1)
+
+
+PLUGIN = """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.backends import Backend, Field
+from kaiwo.plugin.kit.kinds import JOB
+from kaiwo.plugin.lazy import Lazy
+
+if TYPE_CHECKING:
+    from kaiwo_batch_job.backend import BatchJobBackend
+
+class NoBackend:
+    def __init__(self, block: str) -> None: ...
+
+RIGHT: Lazy[BatchJobBackend] = Lazy("kaiwo_batch_job.backend:BatchJobBackend")
+WRONG: Lazy[NoBackend] = Lazy("acme:NoBackend")
+FIELD = Field("KaiwoJob", ("acme",), dict, "A block.")
+Backend("right", "KaiwoJob", JOB, (FIELD,), implementation=RIGHT)
+Backend("wrong", "KaiwoJob", JOB, (FIELD,), implementation=WRONG)
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_sees_what_a_lazily_loaded_class_must_be(tmp_path: Path) -> None:
+    """A class that is no backend is found by the author's type checker, before anything is loaded."""
+    (tmp_path / "acme.py").write_text(PLUGIN)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", "acme.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins' / 'batch_job'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (line,) = [line for line in done.stdout.splitlines() if "error:" in line]
+    assert 'Argument "implementation" to "Backend" has incompatible type "Lazy[NoBackend]"' in line

@@ -90,9 +90,14 @@ class World:
             self.set(live=live)
             return
         if isinstance(write, Delete):
-            going = self.facts.auxiliaries[write.resource, write.name]
+            live = self.facts.live
+            child = live is not None and write.uid == live["metadata"]["uid"]
+            going = live if live is not None and child else self.facts.auxiliaries[write.resource, write.name]
             assert write.uid == going["metadata"]["uid"]
             going = {**going, "metadata": {**going["metadata"], "deletionTimestamp": "2026-01-02T03:04:07Z"}}
+            if child:
+                self.set(live=going)
+                return
             self.set(auxiliaries={**self.facts.auxiliaries, (write.resource, write.name): going})
             return
         obj = copy.deepcopy(write.obj)

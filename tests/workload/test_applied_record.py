@@ -23,7 +23,8 @@ records = st.builds(
         Resolved,
         allocations,
         default_image=texts,
-        head_memory=texts,
+        mount_paths=maps,
+        taken=st.dictionaries(st.sampled_from(["head_pod_memory", "head_memory"]), texts),
         vendor_keys=lists,
         template_version=st.integers(1, 9),
         labels=maps,
@@ -59,3 +60,16 @@ def test_field_origins_are_distinguished_but_not_stored() -> None:
     hashes = fingerprint(secret)
     assert hashes.keys() == {"env", "job.spec.a"}
     assert "hunter2" not in encode(AppliedRecord(Resolved(Allocation()), fields=hashes))
+
+
+def test_a_record_of_an_earlier_version_has_what_are_maps_now() -> None:
+    """Volumes stay where they are, a Ray head keeps its memory, and the record is not written anew."""
+    text = (
+        '{"fields":{},"resolved":{"allocation":{},"data_mount_path":"/workload",'
+        '"head_memory":"8Gi","hf_mount_path":"/cache"}}'
+    )
+    record = decode({"metadata": {"annotations": {RESOLVED: text}}})
+    assert record is not None
+    assert record.resolved.mount_paths == {"data": "/workload", "hf": "/cache"}
+    assert record.resolved.taken == {"head_memory": "8Gi"}
+    assert encode(record) == text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kaiwo.engine.resource import JOB
 from kaiwo.plugin.diagnosis import ChainPart
+from kaiwo.plugin.kit.kinds import JOB
 from kaiwo_backend_jobset.plugin import JOB_SET
 
 CHAIN = ChainPart(children={"jobset": (JOB_SET, JOB)})

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import JOB, Resource
+from typing import TYPE_CHECKING
+
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
+from kaiwo.plugin.kit.kinds import JOB, Resource
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
+if TYPE_CHECKING:
+    from kaiwo_backend_jobset.backend import JobSetBackend
+
 KAIWO_API = "1.0"
+
+BACKEND: Lazy[JobSetBackend] = Lazy("kaiwo_backend_jobset.backend:JobSetBackend")
 
 JOB_SET = Resource("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
 
@@ -17,7 +23,7 @@ JOB_SET = Resource("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend ``jobset``; users write ``spec.jobSet``."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
 
     field = Field(
         "KaiwoJob",
@@ -33,7 +39,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoJob",
             child=JOB_SET,
             fields=(field,),
-            implementation=Lazy("kaiwo_backend_jobset.backend:JobSetBackend"),
+            implementation=BACKEND,
             name_pattern="dns1035",
             write="create",
             patch_paths=(("spec", "ttlSecondsAfterFinished"),),

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
+from kaiwo.plugin.kit.nodes import counts, labels_of
 from kaiwo.plugin.vendors import GpuVendor, NodeGpus, Utilization
-from kaiwo.workload.gpus.nodes import counts, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
 
 KAIWO_API = 1
 

@@ -9,7 +9,7 @@ from kaiwo_source_http.item import HttpDownloadItem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.api.download import Downloads, ItemObject
+    from kaiwo.plugin.kit.downloads import Downloads, ItemObject
 
 
 def fetch(items: Sequence[ItemObject], downloads: Downloads) -> None:

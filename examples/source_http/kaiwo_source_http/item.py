@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from kaiwo.api.base_model import Model
+from kaiwo.plugin.kit.fields import Model
 
 
 def _inside(path: str) -> str:

@@ -13,8 +13,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.api.download import CONTAINER
 from kaiwo.engine.errors import EngineError
-from kaiwo.workload.download.job import CONTAINER
 from kaiwo.workload.download.progress import progress_of
 
 if TYPE_CHECKING:

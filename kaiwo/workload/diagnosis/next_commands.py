@@ -35,6 +35,7 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
         "CreateContainerError", "RunContainerError", "OOMKilled", "ScaledToZero", "DeadlineExceeded",
         "DownloadInvalid", "DownloadDiskFull", "DownloadLimitExceeded", "ChildLost", "Stopped",
+        "DurationExceeded", "GpuUtilizationLow", "GpuIdle",
     ),
     _PREVIOUS: ("CrashLoopBackOff", "ApplicationUnhealthy"),
     _LOGS: ("Completed", "Running", "Ready", "ExitCode", "AppFailed", "Failed", "BackoffLimitExceeded"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kaiwo.api.download import DownloadConfig, DownloadPolicy
+from kaiwo.api.download import CONTAINER, DownloadConfig, DownloadPolicy
 from kaiwo.plugin.rendering import Rendered
 from kaiwo.workload.applied_record import digest
 from kaiwo.workload.download.requested import fetches, fingerprint
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kaiwo.workload.download.requested import Fetch
     from kaiwo.workload.model import PlanContext
 
-CONTAINER = "download"
 CONFIG_PATH = "/config"
 CONFIG_KEY = "config.yaml"
 HOME = "/tmp"  # noqa: S108  a path in the container, where an emptyDir is mounted

@@ -33,6 +33,8 @@ NODEPOOL_MERGED_FROM = PREFIX + "nodepool-merged-from"
 """Annotation with the pool that a node would be in, were there fewer pools."""
 
 CPU, MEMORY, STORAGE = "cpu", "memory", "ephemeral-storage"
+"""Resources that every node has."""
+
 SHARE = 9, 10
 """What of a node's capacity pods may use: the rest belongs to the system and to daemons."""
 

@@ -49,6 +49,7 @@ class PodCheck(NamedTuple):
 
 
 NOTHING_FOUND = PodCheck()
+"""Nothing is wrong with the pods."""
 
 
 def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: bool) -> Outcome | None:
@@ -179,12 +180,6 @@ def missing_pods(
         "may stop them: its events say which"
     )
     return PodCheck(Finding("NoPods", text), needs_events=True)
-
-
-def ray_cluster(status: Object) -> tuple[str, str] | None:
-    """Kind and name of the RayCluster that a status of KubeRay names, which creates the pods."""
-    name = status.get("rayClusterName")
-    return ("RayCluster", name) if isinstance(name, str) and name else None
 
 
 def _rejection(text: str) -> str:

@@ -13,6 +13,7 @@ from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.applied_record import AppliedRecord, decode
 from kaiwo.workload.defaults import queue_facts
 from kaiwo.workload.download.step import finished_condition
+from kaiwo.workload.ending.duration import passed_event, preemptable
 from kaiwo.workload.errors import PluginError
 from kaiwo.workload.json_access import lenient_map, lenient_text
 from kaiwo.workload.model import ChildRecord, Plan, PlannedEvent
@@ -20,6 +21,7 @@ from kaiwo.workload.observe import pod_status
 from kaiwo.workload.plans import adopted, replacement, secondary_resources
 from kaiwo.workload.plans.create import schedulable, spec_warnings
 from kaiwo.workload.plans.update import Update, kept_child, plan_update
+from kaiwo.workload.status import run_start
 from kaiwo.workload.storage.state import volume_outcome
 
 if TYPE_CHECKING:
@@ -79,6 +81,9 @@ def plan_live(case: PlanContext) -> Plan:
     warnings = (*ignored, *update.warnings)
     volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
     outcome = _with_volume_cause(outcome, volumes)
+    passed: tuple[PlannedEvent, ...] = ()
+    if case.workload.spec.duration and not ended and not deleting:
+        outcome, passed = _with_duration(case, outcome)
     return Plan(
         _with_conditions(case, outcome, queueing, update, warnings, volumes=volumes, ended=ended),
         ChildRecord(
@@ -92,12 +97,24 @@ def plan_live(case: PlanContext) -> Plan:
         events=(
             *replacement.replaced_event(case.workload, outcome),
             *_outside_quota(case.workload, queueing, outcome),
+            *passed,
         ),
         warnings=warnings,
         backend=case.backend.name,
         rendered=update.rendered,
         status_delay=_status_delay(case, outcome, queueing),
     )
+
+
+def _with_duration(case: PlanContext, outcome: Outcome) -> tuple[Outcome, tuple[PlannedEvent, ...]]:
+    """The outcome with the condition of a duration that has passed, or the timer for the moment it will."""
+    status, uid = case.workload.status, lenient_map((case.facts.live or {}).get("metadata")).get("uid")
+    start = run_start(status, outcome, new_child=bool(status.child_uid) and uid != status.child_uid)
+    condition, left = preemptable(case.workload, start, case.facts.now)
+    if condition is not None:
+        outcome = replace(outcome, conditions=(*outcome.conditions, condition))
+    delays = [seconds for seconds in (left, outcome.requeue_after) if seconds is not None]
+    return replace(outcome, requeue_after=min(delays, default=None)), passed_event(case.workload, condition)
 
 
 def _with_volume_cause(outcome: Outcome, volumes: Outcome | None) -> Outcome:

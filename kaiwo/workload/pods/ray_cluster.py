@@ -164,12 +164,14 @@ def _head(inp: RenderInput, group: object, path: str, origins: Origins) -> tuple
         head["rayStartParams"] = {"dashboard-host": "0.0.0.0"}  # noqa: S104 (inside the pod)
         origins.note(f"{path}.rayStartParams", "template", "the generated Ray head")
     _fill_start_params(head, path, origins)
+    taken = inp.resolved.taken  # with the second name in children of earlier versions
     role = PodRole(
         path=f"{path}.template",
         container="ray-head",
         gpus=False,
         entrypoint=False,
-        memory=inp.resolved.head_memory,
+        memory=taken.get("head_pod_memory") or taken.get("head_memory", ""),
+        memory_from="KaiwoConfig ray.headPodMemory",
     )
     head["template"], warnings = pod_template(inp, head.get("template"), role, origins)
     return head, warnings
@@ -205,3 +207,9 @@ def _workers(
     )
     worker["template"], found = pod_template(inp, worker.get("template"), role, origins)
     return worker, [*warnings, *found]
+
+
+def cluster_of(status: Object) -> tuple[str, str] | None:
+    """Kind and name of the RayCluster that a status of KubeRay names, which creates the pods."""
+    name = status.get("rayClusterName")
+    return ("RayCluster", name) if isinstance(name, str) and name else None

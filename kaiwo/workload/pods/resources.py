@@ -49,7 +49,6 @@ class Level(IntEnum):
 _ORIGINS: dict[Level, tuple[Origin, str]] = {
     Level.DEFAULT: ("default", "built-in default of this container"),
     Level.SPEC: ("user", "spec.resources"),
-    Level.CONFIG: ("config", "KaiwoConfig ray.headPodMemory"),
     Level.GPUS: ("default", f"{CPU_PER_GPU} CPU and {MEMORY_PER_GPU_GIB}Gi per GPU"),
 }
 
@@ -65,7 +64,8 @@ class Needs:
         gpus: GPUs to set on the primary container; None leaves those that the container requests itself.
         gpu_key: the resource key of these.
         generated: the pod template is ours, so that CPU and memory follow from the GPUs.
-        memory: memory from KaiwoConfig (Ray heads), empty for none.
+        memory: memory that goes before ``spec.resources``, empty for none.
+        memory_from: the setting that it comes from, in words.
         claims: ``spec.resources.claims``, devices that every container gets beside its own.
     """
 
@@ -76,6 +76,7 @@ class Needs:
     gpu_key: str = ""
     generated: bool = False
     memory: str = ""
+    memory_from: str = ""
     claims: tuple[Object, ...] = ()
 
 
@@ -121,7 +122,8 @@ def with_resources(container: Object, needs: Needs, path: str, origins: Origins)
             for side in _SIDES:
                 values[side].setdefault(key, (default, Level.DEFAULT))
     _clamp(values, path)
-    return _result(_with_claims(own, needs.claims, path), values, path, origins), warnings
+    own = _with_claims(own, needs.claims, path)
+    return _result(own, values, path, origins, needs.memory_from), warnings
 
 
 def completed(
@@ -216,14 +218,20 @@ def _quantity(value: Any, path: str) -> Quantity:
 
 
 def _result(
-    own: Object, values: dict[str, dict[str, tuple[Any, Level]]], path: str, origins: Origins
+    own: Object,
+    values: dict[str, dict[str, tuple[Any, Level]]],
+    path: str,
+    origins: Origins,
+    setting: str = "",
 ) -> Object:
     result = dict(own)
+    origins_by_level = {**_ORIGINS, Level.CONFIG: ("config", setting)}
     for side in _SIDES:
         if not values[side]:
             continue
         result[side] = {key: value for key, (value, _) in values[side].items()}
         for key, (_, level) in values[side].items():
             if level is not Level.OWN:
-                origins.note(f"{path}.resources.{side}.{key}", *_ORIGINS[level])
+                origin, words = origins_by_level[level]
+                origins.note(f"{path}.resources.{side}.{key}", origin, words)
     return result

@@ -34,7 +34,8 @@ class PodRole:
         shm: size of the shared memory of a generated template.
         gpus: whether the pod gets the workload's GPUs; a Ray head gets none.
         entrypoint: whether the entrypoint becomes the primary container's command.
-        memory: memory from KaiwoConfig that goes before ``spec.resources``, empty for none.
+        memory: memory of the primary container that goes before ``spec.resources``, empty for none.
+        memory_from: the setting that it comes from, in words.
     """
 
     path: str
@@ -44,6 +45,7 @@ class PodRole:
     gpus: bool = True
     entrypoint: bool = True
     memory: str = ""
+    memory_from: str = ""
 
 
 def pod_template(
@@ -195,6 +197,7 @@ def _containers(pod: Object, inp: RenderInput, role: PodRole, generated: bool, o
                 gpu_key=allocation.resource_key,
                 generated=generated,
                 memory=role.memory if primary else "",
+                memory_from=role.memory_from,
                 claims=claims,
             )
             resources, more = with_resources(container, needs, path, origins)

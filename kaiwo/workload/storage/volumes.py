@@ -53,10 +53,10 @@ def volumes(workload: Workload, resolved: Resolved) -> tuple[Volume, ...]:
         return ()
     found = []
     if storage.data and storage.data.storage_size:
-        path = storage.data.mount_path or resolved.data_mount_path
+        path = storage.data.mount_path or resolved.mount_paths.get(DATA, "")
         found.append(_volume(workload, DATA, path, storage.data.storage_size, "spec.storage.data"))
     if storage.hugging_face and storage.hugging_face.storage_size:
-        path = storage.hugging_face.mount_path or resolved.hf_mount_path
+        path = storage.hugging_face.mount_path or resolved.mount_paths.get(HF, "")
         size = storage.hugging_face.storage_size
         found.append(_volume(workload, HF, path, size, "spec.storage.huggingFace"))
     return tuple(found)

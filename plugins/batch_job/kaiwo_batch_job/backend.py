@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backend_base import BackendBase
-from kaiwo.workload.errors import SpecError
-from kaiwo.workload.gpus import allocation
-from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map
-from kaiwo.workload.metadata import MAX_LABEL, name_problem
+from kaiwo.plugin.kit import allocation
+from kaiwo.plugin.kit.errors import SpecError
+from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, lenient_map
+from kaiwo.plugin.kit.names import MAX_LABEL, name_problem
 from kaiwo_batch_job.observe import observe
 from kaiwo_batch_job.render import BLOCK, job_spec, render
 
 if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 

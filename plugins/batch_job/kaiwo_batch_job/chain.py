@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaiwo.engine.resource import JOB
 from kaiwo.plugin.diagnosis import ChainPart
+from kaiwo.plugin.kit.kinds import JOB
 
 CHAIN = ChainPart(children={"batch_job": (JOB,)})

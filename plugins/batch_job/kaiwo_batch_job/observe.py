@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit import pod_status
+from kaiwo.plugin.kit.json_access import holding, lenient_map, one_line
+from kaiwo.plugin.kit.observe import NOTHING_FOUND, changed_at, check_pods, missing_pods, passed, waiting
+from kaiwo.plugin.kit.pod_status import works
+from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
-from kaiwo.workload.json_access import holding, lenient_map, one_line
-from kaiwo.workload.observe import pod_status
-from kaiwo.workload.observe.crash_loop import works
-from kaiwo.workload.observe.waiting import NOTHING_FOUND, check_pods, missing_pods, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Observation
 
 SETTLING_SECONDS = 10.0
@@ -38,10 +38,10 @@ def observe(seen: Observation) -> Outcome:
     conditions = holding(status.get("conditions"))
     name = str(metadata.get("name", ""))
     if done := conditions.get("Complete") or conditions.get("SuccessCriteriaMet"):
-        completed = parse_time(status.get("completionTime")) or _since(done)
+        completed = parse_time(status.get("completionTime")) or changed_at(done)
         return _ended(seen, begun, "COMPLETE", Finding("Completed", f"Job {name} completed"), completed)
     if failed := conditions.get("Failed"):
-        return _ended(seen, begun, "FAILED", _failure(seen, failed, name), _since(failed))
+        return _ended(seen, begun, "FAILED", _failure(seen, failed, name), changed_at(failed))
     suspended = bool(spec.get("suspend"))
     if waits := waiting(seen, f"Job {name}", pods, suspended=suspended):
         return waits
@@ -57,14 +57,6 @@ def observe(seen: Observation) -> Outcome:
     return _active(seen, pods, begun, name)
 
 
-def _since(condition: Object) -> datetime | None:
-    return parse_time(condition.get("lastTransitionTime"))
-
-
-def _passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]:
-    return (*(("STARTING",) if begun or started else ()), *(("RUNNING",) if started else ()))
-
-
 def _ended(
     seen: Observation, begun: datetime | None, word: str, finding: Finding, completed: datetime | None
 ) -> Outcome:
@@ -78,7 +70,7 @@ def _ended(
         started=started or (begun if _ran_unseen(seen, word) else None),
         run_started=begun,
         completed=completed or seen.now,
-        passed=_passed(begun, started),
+        passed=passed(begun, started),
     )
 
 
@@ -213,7 +205,7 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
             message=message,
             started=pod_status.started(pods),
             run_started=begun,
-            passed=_passed(begun, None),
+            passed=passed(begun, None),
             requeue_after=requeue_after,
         )
     if ending := _settling(seen, pods):

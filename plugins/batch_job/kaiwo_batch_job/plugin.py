@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import JOB
+from typing import TYPE_CHECKING
+
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.adoption import Adoption
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
+from kaiwo.plugin.kit.kinds import JOB
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 
+if TYPE_CHECKING:
+    from kaiwo_batch_job.backend import BatchJobBackend
+
 KAIWO_API = 1
+
+BACKEND: Lazy[BatchJobBackend] = Lazy("kaiwo_batch_job.backend:BatchJobBackend")
 
 _LABELS = ("spec", "template", "metadata", "labels")
 
@@ -35,7 +41,7 @@ ADOPTION = Adoption(
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
 
     field = Field(
         "KaiwoJob",
@@ -50,7 +56,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoJob",
             child=JOB,
             fields=(field,),
-            implementation=Lazy("kaiwo_batch_job.backend:BatchJobBackend"),
+            implementation=BACKEND,
             write="create",
             patch_paths=(
                 ("spec", "parallelism"),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit.json_access import as_map, without_nulls
+from kaiwo.plugin.kit.render import Origins, PodRole, child_metadata, pod_template
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.json_access import as_map, without_nulls
-from kaiwo.workload.metadata import child_metadata
-from kaiwo.workload.pods.origins import Origins
-from kaiwo.workload.pods.template import PodRole, pod_template
 
 if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.rendering import RenderInput
 
 BLOCK = "spec.job"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backend_base import BackendBase
-from kaiwo.workload.gpus import allocation
-from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map
+from kaiwo.plugin.kit import allocation
+from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, lenient_map
 from kaiwo_deployment.observe import observe
 from kaiwo_deployment.render import BLOCK, render
 
 if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 

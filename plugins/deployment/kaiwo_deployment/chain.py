@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kaiwo.engine.resource import DEPLOYMENT
 from kaiwo.plugin.diagnosis import ChainPart
+from kaiwo.plugin.kit.kinds import DEPLOYMENT
 from kaiwo_deployment.kinds import REPLICA_SET
 
 CHAIN = ChainPart(children={"deployment": (DEPLOYMENT, REPLICA_SET)})

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from kaiwo.engine.resource import Resource
+from kaiwo.plugin.kit.kinds import Resource
 
 REPLICA_SET: Final = Resource("apps", "v1", "ReplicaSet", "replicasets")

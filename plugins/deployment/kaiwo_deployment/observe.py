@@ -6,19 +6,19 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit import pod_status
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.observe import check_pods, refused_pods
+from kaiwo.plugin.kit.pod_status import looping, works
+from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
-from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.observe import pod_status
-from kaiwo.workload.observe.crash_loop import looping, works
-from kaiwo.workload.observe.waiting import check_pods, refused_pods
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.observe import PodCheck
     from kaiwo.plugin.observation import Observation
-    from kaiwo.workload.observe.waiting import PodCheck
 
 PROGRESS_DEADLINE = 600
 """Seconds a rollout may stand still where ``progressDeadlineSeconds`` is absent (apps/v1)."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import DEPLOYMENT, SERVICE
+from typing import TYPE_CHECKING
+
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
+from kaiwo.plugin.kit.kinds import DEPLOYMENT, SERVICE
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_deployment.kinds import REPLICA_SET
 
+if TYPE_CHECKING:
+    from kaiwo_deployment.backend import DeploymentBackend
+
 KAIWO_API = 1
+
+BACKEND: Lazy[DeploymentBackend] = Lazy("kaiwo_deployment.backend:DeploymentBackend")
 
 
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
 
     field = Field(
         "KaiwoService",
@@ -32,7 +38,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoService",
             child=DEPLOYMENT,
             fields=(field,),
-            implementation=Lazy("kaiwo_deployment.backend:DeploymentBackend"),
+            implementation=BACKEND,
             write="apply",
             mutable=("*",),
             pod_templates=(("deployment", "spec", "template"),),

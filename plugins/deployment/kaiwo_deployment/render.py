@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit import allocation
+from kaiwo.plugin.kit.json_access import as_map, without_nulls
+from kaiwo.plugin.kit.names import NAME, RUN_ID
+from kaiwo.plugin.kit.render import Origins, PodRole, child_metadata, pod_template, system_labels
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.gpus import allocation
-from kaiwo.workload.json_access import as_map, without_nulls
-from kaiwo.workload.labels import NAME, RUN_ID
-from kaiwo.workload.metadata import child_metadata, system_labels
-from kaiwo.workload.pods.origins import Origins
-from kaiwo.workload.pods.template import PodRole, pod_template
 from kaiwo_deployment.service import service
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.rendering import RenderInput
 
 BLOCK = "spec.deployment"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.resource import SERVICE
-from kaiwo.workload.json_access import lenient_maps
-from kaiwo.workload.metadata import name_problem
+from kaiwo.plugin.kit.json_access import lenient_maps
+from kaiwo.plugin.kit.kinds import SERVICE
+from kaiwo.plugin.kit.names import name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo.plugin.kit.workload import Workload
 
 _LAST_PORT = 65535
 

@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
+from kaiwo.plugin.kit.nodes import counted, labels_of
 from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
-from kaiwo.workload.gpus.nodes import counted, labels_of
 from kaiwo_gpu_amd.rocm_smi import ROCM_SMI, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.vendors import NodeGpus
 
 KAIWO_API = 1

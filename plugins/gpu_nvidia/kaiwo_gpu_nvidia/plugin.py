@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
+from kaiwo.plugin.kit.nodes import counted, labels_of
 from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
-from kaiwo.workload.gpus.nodes import counted, labels_of
 from kaiwo_gpu_nvidia.nvidia_smi import NVIDIA_SMI, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.vendors import NodeGpus
 
 KAIWO_API = 1

@@ -6,10 +6,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import quantity
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of
+from kaiwo.plugin.kit.values import parse_time, quantity
 from kaiwo.plugin.queues import Admission
-from kaiwo.workload.json_access import lenient_map, lenient_maps, name_of
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import (
     ADMISSION_GATE,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queues import QueueFacts
 
 _PREEMPTOR = re.compile(r"Preempted to accommodate a workload \(UID: ([^,)\s]+)")

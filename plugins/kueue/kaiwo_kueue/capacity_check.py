@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import quantity
-from kaiwo.workload.gpus.resource_keys import is_gpu
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.allocation import is_gpu
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.values import quantity
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from kaiwo_kueue.objects import SyncProblem, flavors_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_kueue.objects import DesiredObject, LiveObject
     from kaiwo_kueue.pools import LabelledNode, QuotaPool
 

@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from kaiwo.api.conditions import Condition
-from kaiwo.api.validation_errors import explain
-from kaiwo.engine.cached_object import Projection
-from kaiwo.engine.condition_report import ConditionReporter
-from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
-from kaiwo.engine.repeated_report import RepeatedReport
-from kaiwo.engine.resource import NAMESPACE
-from kaiwo.engine.workqueue import Key
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.plugin.kit.api_errors import AlreadyExists, Conflict, NotFound
+from kaiwo.plugin.kit.cache import Projection
+from kaiwo.plugin.kit.controllers import ConditionReporter, Controller, Key, RepeatedReport, Watch
+from kaiwo.plugin.kit.fields import explain
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.kinds import NAMESPACE
+from kaiwo.plugin.kit.workload import Condition
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.capacity_check import gpus_outside_queues, outside_text
 from kaiwo_kueue.capacity_gauges import CapacityGauges
@@ -58,10 +55,9 @@ from kaiwo_kueue.sync_executor import RELEASE_SECONDS, SyncExecutor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.resource import Object, Resource
-    from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
+    from kaiwo.plugin.kit.cache import CachedObject, CacheEvent
+    from kaiwo.plugin.kit.kinds import Object, Resource
     from kaiwo_kueue.objects import Identity, LiveObject
     from kaiwo_kueue.queue_use import Holders
 _log = logging.getLogger(__name__)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.engine.quantity import quantity
-from kaiwo.workload.json_access import lenient_maps
+from kaiwo.plugin.kit.json_access import lenient_maps
+from kaiwo.plugin.kit.values import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.kinds import Object, Resource
 
 QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
 """Fields of a flavor's resource that are quantities."""

@@ -6,16 +6,16 @@ import re
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.gpus.node_pools import CPU, MEMORY, NODEPOOL, STORAGE
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.nodes import CPU, MEMORY, NODEPOOL, STORAGE
 from kaiwo_kueue.kinds import FIELD_MANAGER, QUEUE_CONFIG, SINGLETON
 from kaiwo_kueue.projections import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.cache import CachedObject
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_kueue.pools import QuotaPool
 
 _BASE = (CPU, MEMORY, STORAGE)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
-from kaiwo.api.status_words import TERMINAL
-from kaiwo.engine.controller import Watch
-from kaiwo.workload.labels import ADOPTED
+from kaiwo.plugin.kit.controllers import Watch
+from kaiwo.plugin.kit.names import ADOPTED
+from kaiwo.plugin.kit.workload import KAIWO_JOB, KAIWO_SERVICE, TERMINAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
+    from kaiwo.plugin.kit.cache import CacheEvent
 
 
 class Demand:

@@ -6,10 +6,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import quantity
-from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
-from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.labels import GPU_MODEL
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.names import GPU_MODEL
+from kaiwo.plugin.kit.nodes import NODEPOOL, WORKER
+from kaiwo.plugin.kit.values import quantity
 from kaiwo_kueue.capacity_check import quota_beyond_nodes, quota_without_nodes
 from kaiwo_kueue.conversion import QUOTAS, ordered, to_v1beta2
 from kaiwo_kueue.defaults import flavors
@@ -26,7 +26,7 @@ from kaiwo_kueue.objects import DesiredObject, SyncProblem, flavors_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.kinds import Object, Resource
     from kaiwo_kueue.models import (
         ClusterQueueEntry,
         PriorityClassEntry,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import Condition
+from kaiwo.plugin.kit.workload import Condition
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, SINGLETON
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import NANO, Quantity, quantity
 from kaiwo.plugin.diagnosis import ChainLink, QueueExplanation
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of, one_line
+from kaiwo.plugin.kit.values import NANO, Quantity, quantity
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.json_access import lenient_map, lenient_maps, name_of, one_line
 from kaiwo_kueue.admission import admission, requested
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, WORKLOAD
@@ -15,8 +15,8 @@ from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kaiwo.engine.resource import Object
     from kaiwo.plugin.diagnosis import LinkState
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queues import Admission, QueueFacts
 
 JOB_UID = "kueue.x-k8s.io/job-uid"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kaiwo.engine.resource import Resource
+from kaiwo.plugin.kit.kinds import Resource
 
 GROUP = "kueue.x-k8s.io"
 

@@ -6,16 +6,16 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kaiwo.api.crd_compat import max_items
-from kaiwo.engine.errors import EngineError
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
+from kaiwo.plugin.kit.api_errors import EngineError
+from kaiwo.plugin.kit.controllers import max_items
+from kaiwo.plugin.kit.kinds import CUSTOM_RESOURCE_DEFINITION
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, SYNCED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Resource
+    from kaiwo.plugin.kit.controllers import Client
+    from kaiwo.plugin.kit.kinds import Resource
 
 _log = logging.getLogger(__name__)
 

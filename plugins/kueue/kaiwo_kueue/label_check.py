@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.nodes import NODEPOOL, WORKER
 from kaiwo_kueue.kinds import RESOURCE_FLAVOR
 from kaiwo_kueue.objects import SyncProblem
 from kaiwo_kueue.pools import POOL_LABELS

@@ -6,9 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from kaiwo.api.base_model import Model
-from kaiwo.api.scalars import INT32_MAX, SUBDOMAIN, ObjectName, Opaque
-from kaiwo.api.status import Conditions
+from kaiwo.plugin.kit.fields import INT32_MAX, SUBDOMAIN, Conditions, Model, ObjectName, Opaque
 
 MAX_QUEUES = 1000
 MAX_FLAVORS = 256

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kaiwo.engine.writer import render_hash
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.controllers import render_hash
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.conversion import from_v1beta2, normal_form
 from kaiwo_kueue.kinds import (
     APPLIED,
@@ -24,8 +24,8 @@ from kaiwo_kueue.kinds import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.cache import CachedObject
+    from kaiwo.plugin.kit.kinds import Object, Resource
 
 Identity: TypeAlias = tuple[str, str, str]
 """Plural, namespace (empty for cluster-scoped kinds) and name."""

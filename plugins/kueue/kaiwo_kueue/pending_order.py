@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of
+from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of
 from kaiwo_kueue.kinds import LOCAL_QUEUE, VISIBILITY, WORKLOAD
 from kaiwo_kueue.workload_usage import namespace_of, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queue_usage import UsageFacts
 
 _VERSIONS = ("v1beta2", "v1beta1")

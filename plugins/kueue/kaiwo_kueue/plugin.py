@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.config_names import SINGLETON
-from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.kit.kinds import NAMESPACE
+from kaiwo.plugin.kit.names import SINGLETON
 from kaiwo.plugin.queue_setup import QueueSetup
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo.plugin.kit.workload import Workload
+    from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts
     from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
     from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
@@ -33,6 +34,7 @@ _QUEUE_RULES = (
     PolicyRule((kinds.GROUP,), ("workloads",), _READ, "admission is read from Workloads", namespaced=True),
     PolicyRule((kinds.GROUP,), ("localqueues",), _READ, _WHY_QUEUES, namespaced=True),
     PolicyRule((kinds.GROUP,), ("clusterqueues", "workloadpriorityclasses"), _READ, _WHY_QUEUES),
+    PolicyRule((kinds.GROUP,), ("cohorts",), _READ, "quota of cohorts counts when a workload is preempted"),
     PolicyRule(("",), ("namespaces",), _READ, "Kueue manages labelled namespaces only"),
     PolicyRule(("kaiwo.silogen.ai",), ("kaiwoqueueconfigs",), _READ, "it lists the queues"),
 )
@@ -120,6 +122,13 @@ def usage(facts: UsageFacts) -> QueueUsage:
     return read_usage(facts)
 
 
+def relief(facts: ReliefFacts) -> QueueRelief | None:
+    """What ending other workloads gives to one that waits for quota."""
+    from kaiwo_kueue.relief import relief as read_relief
+
+    return read_relief(facts)
+
+
 def usage_paths(facts: UsageFacts) -> tuple[tuple[str, ...], ...]:
     """Paths that show positions where not all Workloads may be read."""
     from kaiwo_kueue.pending_order import usage_paths as visibility_paths
@@ -159,12 +168,14 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             usage=usage,
             usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),
             usage_paths=usage_paths,
+            relief=relief,
             flavors=flavors,
             flavor_reads=(kinds.RESOURCE_FLAVOR,),
             reads=(
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,
                 kinds.CLUSTER_QUEUE,
+                kinds.COHORT,
                 kinds.PRIORITY_CLASS,
                 kinds.QUEUE_CONFIG,
                 NAMESPACE,

@@ -6,18 +6,17 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.cached_object import Projection
-from kaiwo.engine.controller import Watch
-from kaiwo.engine.resource import NODE
+from kaiwo.plugin.kit.cache import Projection
+from kaiwo.plugin.kit.controllers import Watch
+from kaiwo.plugin.kit.kinds import NODE
 from kaiwo_kueue.kueue_api import FLAVOR_LIMITS
 from kaiwo_kueue.pools import labelled_node, quota_pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
+    from kaiwo.plugin.kit.cache import CachedObject, CacheEvent
     from kaiwo_kueue.pools import LabelledNode, QuotaPool
 
 _log = logging.getLogger(__name__)

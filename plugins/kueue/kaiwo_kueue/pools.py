@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import quantity
-from kaiwo.workload.gpus.node_pools import (
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.names import GPU_MODEL
+from kaiwo.plugin.kit.nodes import (
     NODEPOOL,
     NODEPOOL_MERGED_FROM,
     NODEPOOL_PENDING,
@@ -14,16 +15,15 @@ from kaiwo.workload.gpus.node_pools import (
     annotation,
     is_cordoned,
     is_excluded,
+    labels_of,
     node_hardware,
 )
-from kaiwo.workload.gpus.nodes import labels_of
-from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.labels import GPU_MODEL
+from kaiwo.plugin.kit.values import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.vendors import GpuVendor
 
 POOL_LABELS = (WORKER, NODEPOOL, GPU_MODEL)

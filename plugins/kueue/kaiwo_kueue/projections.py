@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from kaiwo.engine.cached_object import Projection
+from kaiwo.plugin.kit.cache import Projection
 
 WORKLOAD_PROJECTION = Projection(
     keep=(
         ("spec", "queueName"),
+        ("spec", "priority"),
+        ("spec", "podSets", "*", "count"),
         ("spec", "podSets", "*", "template", "spec", "containers", "*", "resources"),
         ("spec", "podSets", "*", "template", "spec", "initContainers", "*", "resources"),
         ("status", "conditions"),
         ("status", "admissionChecks"),
         ("status", "admission", "clusterQueue"),
+        ("status", "admission", "podSetAssignments", "*", "name"),
+        ("status", "admission", "podSetAssignments", "*", "count"),
+        ("status", "admission", "podSetAssignments", "*", "flavors"),
+        ("status", "admission", "podSetAssignments", "*", "resourceUsage"),
+        ("status", "reclaimablePods"),
     )
 )
-"""Of a Workload: its admission, and the resources that it requests."""
+"""Of a Workload: its admission with the quota that it holds, and the resources that it requests."""
 
 NAMESPACE_PROJECTION = Projection(keep=(("metadata",),))
 

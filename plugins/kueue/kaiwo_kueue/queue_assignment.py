@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.suggestion import did_you_mean
-from kaiwo.engine.resource import NAMESPACE
 from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of
+from kaiwo.plugin.kit.kinds import NAMESPACE
+from kaiwo.plugin.kit.values import did_you_mean
 from kaiwo.plugin.queues import QueueAssignment
-from kaiwo.workload.json_access import lenient_map, lenient_maps, name_of
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     CONFIG_UID_LABEL,
@@ -26,8 +26,8 @@ from kaiwo_kueue.settings import KueueSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.queues import QueueFacts
 
 _SHOWN = 10

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo.engine.resource import NAMESPACE
+from kaiwo.plugin.kit.kinds import NAMESPACE
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, SINGLETON
 from kaiwo_kueue.sync_actions import ApplyObject, DeleteObject, HoldObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_kueue.objects import ConfigOwner, Identity, LiveObject
     from kaiwo_kueue.queue_use import Holders
     from kaiwo_kueue.sync_actions import Action

@@ -6,14 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.json_access import lenient_maps
+from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.kinds import LOCAL_QUEUE, WORKLOAD
 
 if TYPE_CHECKING:
-    from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.resource import Object
-    from kaiwo.engine.store import Cache
+    from kaiwo.plugin.kit.cache import Cache, CachedObject
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_kueue.objects import LiveObject
 
 

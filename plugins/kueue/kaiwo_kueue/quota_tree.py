@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import quantity
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.values import quantity
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kaiwo.engine.quantity import Form
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.values import Form
     from kaiwo.plugin.queue_usage import FlavorResource
 
 
@@ -61,6 +61,17 @@ class QuotaNode:
     children: list[QuotaNode] = field(default_factory=list)
     _subtree: dict[FlavorResource, int] = field(default_factory=dict, init=False)
     _usage: dict[FlavorResource, int] = field(default_factory=dict, init=False)
+
+    def use(self, used: Mapping[FlavorResource, int]) -> None:
+        """Change what its workloads hold."""
+        self.used = used
+        self.recount()
+
+    def recount(self) -> None:
+        """Add up again what is used, from here to the top."""
+        self._usage.clear()
+        if self.parent is not None:
+            self.parent.recount()
 
     def root(self) -> QuotaNode:
         """The top of the tree."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.errors import NotFound
-from kaiwo.engine.resource import NAMESPACE
+from kaiwo.plugin.kit.api_errors import NotFound
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.kinds import NAMESPACE
 from kaiwo.plugin.removals import Removal
-from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo_kueue.kinds import (
     APPLIED,
     CONFIG_UID_LABEL,
@@ -20,8 +20,8 @@ from kaiwo_kueue.kinds import (
 )
 
 if TYPE_CHECKING:
-    from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.controllers import Client
+    from kaiwo.plugin.kit.kinds import Object, Resource
 
 
 async def removals(client: Client) -> list[Removal]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kaiwo.api.base_model import Model
+from kaiwo.plugin.kit.fields import Model
 
 
 class KueueSettings(Model):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from kaiwo.api.validation_errors import explain
-from kaiwo.engine.cached_object import managers_of
+from kaiwo.plugin.kit.cache import managers_of
+from kaiwo.plugin.kit.fields import explain
+from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.queue_setup import SetupChange, SetupPlan
-from kaiwo.workload.json_access import lenient_map
 from kaiwo_kueue.conversion import normal_form
 from kaiwo_kueue.defaults import default_spec, follow_pools
 from kaiwo_kueue.desired import ClusterState, desired
@@ -28,7 +28,7 @@ from kaiwo_kueue.projections import LISTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.kinds import Object, Resource
     from kaiwo.plugin.queue_setup import SetupFacts
     from kaiwo_kueue.pools import LabelledNode
 

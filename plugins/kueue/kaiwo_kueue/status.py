@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.conditions import Condition, merge_conditions
+from kaiwo.plugin.kit.workload import Condition, merge_conditions
 from kaiwo_kueue.draining import DRAINING
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from kaiwo.api.conditions import Truth
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo.plugin.kit.workload import Truth
     from kaiwo_kueue.objects import SyncProblem
 
 CONDITIONS = {

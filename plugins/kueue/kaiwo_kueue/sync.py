@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kaiwo.workload.json_access import lenient_maps
+from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo_kueue.conversion import contains
 from kaiwo_kueue.draining import is_of_an_administrator
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
@@ -30,7 +30,7 @@ from kaiwo_kueue.sync_actions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_kueue.objects import DesiredObject, Identity, LiveObject, Severity
     from kaiwo_kueue.sync_actions import Action
 

@@ -8,8 +8,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
-from kaiwo.workload.json_access import lenient_maps
+from kaiwo.plugin.kit.api_errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
+from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo_kueue.conversion import contains
 from kaiwo_kueue.kinds import APPLIED, FIELD_MANAGER, LOCAL_QUEUE, MANAGED_LABEL, QUEUE_CONFIG, TOUCHED
 from kaiwo_kueue.objects import ConfigOwner, SyncProblem
@@ -18,8 +18,8 @@ from kaiwo_kueue.sync_actions import ApplyObject, DeleteObject, HoldObject, Migr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.manager import Manager
+    from kaiwo.plugin.kit.cache import CachedObject
+    from kaiwo.plugin.kit.controllers import Manager
     from kaiwo_kueue.objects import LiveObject
     from kaiwo_kueue.sync import RefusedChange
     from kaiwo_kueue.sync_actions import Action, ReleaseObject

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import Quantity, quantity
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
+from kaiwo.plugin.kit.values import Quantity, quantity
 from kaiwo.plugin.queue_usage import (
     QueueCapacity,
     QueuedWorkload,
@@ -16,7 +17,6 @@ from kaiwo.plugin.queue_usage import (
     QueueUsage,
     QuotaShortage,
 )
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, VISIBILITY, WORKLOAD
@@ -27,7 +27,7 @@ from kaiwo_kueue.workload_usage import QueuePlace, holder_of, namespace_of, numb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queue_usage import FlavorResource, QuotaHolder, UsageFacts
     from kaiwo_kueue.quota_tree import NodeQuota, QuotaNode
 
@@ -49,7 +49,7 @@ def usage(facts: UsageFacts) -> QueueUsage:
     unplaced = pending.pop("", [])
     add_visible(facts, leads_to, pending)
     queues = {name_of(obj): obj for obj in facts.objects.get(CLUSTER_QUEUE, ())}
-    used = {name: _used(obj, holders.get(name, ())) for name, obj in queues.items()}
+    used = {name: used_of(obj, holders.get(name, ())) for name, obj in queues.items()}
     nodes = quota_nodes(queues.values(), facts.objects.get(COHORT, ()), used)
     names = {*queues, *holders, *pending, *(name for name in leads_to.values() if name)}
     entrances = _entrances(locals_)
@@ -101,7 +101,7 @@ def _sort_in(
         pending[queue].append(pending_of(workload, QueuePlace(queue, entrance), conditions))
 
 
-def _used(queue: Object, holders: Iterable[QuotaHolder]) -> dict[FlavorResource, int]:
+def used_of(queue: Object, holders: Iterable[QuotaHolder] = ()) -> dict[FlavorResource, int]:
     """What is reserved in a queue: as its status says, else what its workloads hold."""
     reported = lenient_map(queue.get("status")).get("flavorsReservation")
     found: dict[FlavorResource, int] = {}
@@ -138,7 +138,7 @@ def _with_quota(state: QueueState, queue: Object, node: QuotaNode) -> QueueState
         cohort=lenient_text(spec.get("cohortName")),
         cohort_root=root.name if root is not node else "",
         strict=spec.get("queueingStrategy") == "StrictFIFO",
-        stopped=_stopped(spec, status),
+        stopped=stopped(spec, status),
         capacities=tuple(_capacity(key, node.quotas[key], node, state.pending) for key in keys),
         pending=tuple(_with_shortages(item, node) for item in state.pending),
         pending_count=max(len(state.pending), number_of(status.get("pendingWorkloads"))),
@@ -207,7 +207,8 @@ def _with_shortages(item: QueuedWorkload, node: QuotaNode) -> QueuedWorkload:
     return replace(item, shortages=tuple(lacking)) if lacking else item
 
 
-def _stopped(spec: Object, status: Object) -> str:
+def stopped(spec: Object, status: Object) -> str:
+    """Why a queue admits nothing, empty when it works."""
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "Active" and condition.get("status") == "False":
             return one_line(condition.get("message")) or lenient_text(condition.get("reason"))
@@ -226,7 +227,7 @@ def _entrances(locals_: Iterable[Object]) -> dict[str, list[QueueEntrance]]:
                 queue=queue,
                 pending=number_of(status.get("pendingWorkloads")),
                 admitted=number_of(status.get("reservingWorkloads")),
-                message=_stopped(spec_of(local), status),
+                message=stopped(spec_of(local), status),
             )
         )
     return found

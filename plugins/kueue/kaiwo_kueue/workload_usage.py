@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from kaiwo.engine.quantity import Quantity, quantity
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit.allocation import pod_requests
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
+from kaiwo.plugin.kit.names import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
+from kaiwo.plugin.kit.values import Quantity, parse_time, quantity
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text
-from kaiwo.workload.labels import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
-from kaiwo.workload.pods.requests import pod_requests
 from kaiwo_kueue.kinds import PRIORITY_BOOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.queue_usage import FlavorResource
 
 _KINDS = {word: kind for kind, word in WORKLOAD_TYPES.items()}
@@ -73,7 +72,7 @@ def holder_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obje
         entrance=place.entrance,
         amounts=held(workload),
         priority=priority(workload),
-        created=_created(workload),
+        created=created_of(workload),
         since=parse_time(conditions.get("QuotaReserved", {}).get("lastTransitionTime")),
         ends=ends,
         ends_by=ends_by,
@@ -144,7 +143,7 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
     """A Workload without an admission; its position and what it lacks are not known yet."""
     spec = spec_of(workload)
     evicted = conditions.get("Evicted", {})
-    created = _created(workload)
+    created = created_of(workload)
     at, by = created, "creation"
     if evicted.get("status") == "True" and evicted.get("reason") in _REQUEUED:
         at, by = parse_time(evicted.get("lastTransitionTime")) or created, "eviction"
@@ -192,7 +191,8 @@ def priority(workload: Object) -> int:
     return (value if isinstance(value, int) else 0) + more
 
 
-def _created(workload: Object) -> datetime | None:
+def created_of(workload: Object) -> datetime | None:
+    """When a Workload was created."""
     return parse_time(lenient_map(workload.get("metadata")).get("creationTimestamp"))
 
 

@@ -10,14 +10,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.cached_object import Projection
-from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.errors import Conflict, EngineError, NotFound
-from kaiwo.engine.resource import NODE, POD
-from kaiwo.engine.workqueue import Key
-from kaiwo.workload.gpus.node_pools import NODEPOOL
-from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.labels import RUN_ID
+from kaiwo.plugin.kit.api_errors import Conflict, EngineError, NotFound
+from kaiwo.plugin.kit.cache import Projection
+from kaiwo.plugin.kit.controllers import Controller, Key, Watch
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.kinds import NODE, POD
+from kaiwo.plugin.kit.names import RUN_ID
+from kaiwo.plugin.kit.nodes import NODEPOOL
 from kaiwo_node_pools.flavors import FLAVOR_PROJECTION, RESOURCE_FLAVOR, changes_selection, selected_pools
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
 from kaiwo_node_pools.pool_limit import LOWEST, READ_AGAIN, PoolLimit
@@ -28,10 +27,9 @@ from kaiwo_node_pools.settings import NodePoolsSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.resource import Object
-    from kaiwo.engine.store import CacheEvent
     from kaiwo.plugin.controllers import ControllerHost
+    from kaiwo.plugin.kit.cache import CachedObject, CacheEvent
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_node_pools.pools import PoolNode
 
 _log = logging.getLogger(__name__)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.engine.cached_object import Projection
-from kaiwo.engine.resource import Resource
-from kaiwo.workload.gpus.node_pools import NODEPOOL
+from kaiwo.plugin.kit.cache import Projection
+from kaiwo.plugin.kit.kinds import Resource
+from kaiwo.plugin.kit.nodes import NODEPOOL
 
 if TYPE_CHECKING:
-    from kaiwo.engine.store import Cache, CacheEvent
+    from kaiwo.plugin.kit.cache import Cache, CacheEvent
 
 RESOURCE_FLAVOR: Final = Resource(
     "kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False, fallbacks=("v1beta1",)

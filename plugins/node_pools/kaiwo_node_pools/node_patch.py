@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.gpus.node_pools import NODEPOOL, NODEPOOL_MERGED_FROM, NODEPOOL_PENDING, WORKER
-from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.labels import GPU_MODEL
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.names import GPU_MODEL
+from kaiwo.plugin.kit.nodes import NODEPOOL, NODEPOOL_MERGED_FROM, NODEPOOL_PENDING, WORKER
 from kaiwo_node_pools.pools import LABELS
 from kaiwo_node_pools.written_record import WRITTEN, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_node_pools.pools import PoolNode
 
 TAINT_VALUE, TAINT_EFFECT = "true", "NoSchedule"

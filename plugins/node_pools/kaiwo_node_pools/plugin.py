@@ -11,8 +11,8 @@ from kaiwo.plugin.rbac import PolicyRule
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kaiwo.api.resolved_config import ResolvedConfig
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.workload import ResolvedConfig
     from kaiwo.plugin.vendors import GpuVendor
 
 KAIWO_API = 1

@@ -6,16 +6,16 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kaiwo.api.crd_compat import max_items
-from kaiwo.engine.errors import EngineError, NotFound
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
-from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.api_errors import EngineError, NotFound
+from kaiwo.plugin.kit.controllers import max_items
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.kinds import CUSTOM_RESOURCE_DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.controllers import Client
+    from kaiwo.plugin.kit.kinds import Object
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.gpus.node_pools import (
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.names import GPU_MODEL, MAX_LABEL, label_value
+from kaiwo.plugin.kit.nodes import (
     NODEPOOL,
     NODEPOOL_MERGED_FROM,
     NODEPOOL_PENDING,
@@ -15,19 +17,16 @@ from kaiwo.workload.gpus.node_pools import (
     annotation,
     is_cordoned,
     is_excluded,
+    labels_of,
     node_hardware,
 )
-from kaiwo.workload.gpus.nodes import labels_of
-from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.labels import GPU_MODEL
-from kaiwo.workload.metadata import MAX_LABEL, label_value
 from kaiwo_node_pools.topology import BLOCK, RACK, topology_of
 from kaiwo_node_pools.written_record import read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo_node_pools.topology import TopologyRule
 

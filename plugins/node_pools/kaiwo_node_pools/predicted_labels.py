@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.gpus.node_pools import NODEPOOL, WORKER
-from kaiwo.workload.labels import GPU_MODEL
+from kaiwo.plugin.kit.names import GPU_MODEL
+from kaiwo.plugin.kit.nodes import NODEPOOL, WORKER
 from kaiwo_node_pools.pool_limit import LOWEST
 from kaiwo_node_pools.pools import node_pools, pool_node, pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kaiwo.api.resolved_config import ResolvedConfig
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.workload import ResolvedConfig
     from kaiwo.plugin.vendors import GpuVendor
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.resource import NODE
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.kinds import NODE
 from kaiwo.plugin.removals import Removal
-from kaiwo.workload.json_access import lenient_map
 from kaiwo_node_pools.node_patch import node_patch
 from kaiwo_node_pools.pools import pool_node
 
 if TYPE_CHECKING:
-    from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.controllers import Client
+    from kaiwo.plugin.kit.kinds import Object
 
 
 async def removals(client: Client) -> list[Removal]:

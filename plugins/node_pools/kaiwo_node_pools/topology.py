@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from kaiwo.api.base_model import Model
-from kaiwo.workload.metadata import label_value
+from kaiwo.plugin.kit.fields import Model
+from kaiwo.plugin.kit.names import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kaiwo.workload.gpus.node_pools import annotation
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.nodes import annotation
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
 
 WRITTEN = "kaiwo.silogen.ai/node-wrote"
 """Annotation of a node: JSON with the ``labels`` and the key of the ``taint`` that Kaiwo wrote."""

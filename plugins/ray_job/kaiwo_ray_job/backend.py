@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backend_base import BackendBase
-from kaiwo.workload.errors import SpecError
-from kaiwo.workload.json_access import as_integer, as_map, as_maps, lenient_map
+from kaiwo.plugin.kit.errors import SpecError
+from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, lenient_map
 from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster
 from kaiwo_ray_job.observe import observe
 from kaiwo_ray_job.render import BLOCK, CLUSTER, SUBMITTER, ray_job_spec, render
 
 if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 

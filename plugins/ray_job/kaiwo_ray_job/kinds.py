@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kaiwo.engine.resource import Resource
+from kaiwo.plugin.kit.kinds import Resource
 
 RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
 RAY_CLUSTER: Final = Resource("ray.io", "v1", "RayCluster", "rayclusters")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit import pod_status
+from kaiwo.plugin.kit.json_access import lenient_map, one_line
+from kaiwo.plugin.kit.observe import WARNING_TIMEOUT, check_pods, failure, passed, reason_word, waiting
+from kaiwo.plugin.kit.pod_status import works
+from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
-from kaiwo.workload.json_access import lenient_map, one_line
-from kaiwo.workload.observe import pod_status
-from kaiwo.workload.observe.crash_loop import works
-from kaiwo.workload.observe.waiting import WARNING_TIMEOUT, check_pods, ray_cluster, waiting
+from kaiwo.workload.pods.ray_cluster import cluster_of
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Observation
 
 STATUS_TIMEOUT = 60.0
@@ -85,9 +86,9 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     # KubeRay writes Ray's status a moment before its own reason, which is then always AppFailed.
     default = "AppFailed" if status.get("jobStatus") == "FAILED" else status.get("jobDeploymentStatus")
     given = status.get("reason") or default
-    reason = given if isinstance(given, str) and given.isalnum() else "Failed"
+    reason = reason_word(given)
     said = _said(f"RayJob {name} failed ({reason})", status)
-    found = pod_status.failure([*seen.pods, *reversed(seen.gone)])
+    found = failure(seen)
     if found is None:
         return Finding(reason, said)
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
@@ -104,7 +105,7 @@ def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Ou
         started=started or (None if seen.workload.status.start_time else begun),
         run_started=begun,
         completed=parse_time(status.get("endTime")) or seen.now,
-        passed=(*(("STARTING",) if begun or started else ()), *(("RUNNING",) if started else ())),
+        passed=passed(begun, started),
     )
 
 
@@ -142,5 +143,5 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
         run_started=begun,
         requeue_after=requeue_after,
         needs_events=seen.child if needs_events else None,
-        pod_owner=ray_cluster(status),  # before KubeRay 1.5 only events about the RayCluster name the cause
+        pod_owner=cluster_of(status),  # before KubeRay 1.5 only events about the RayCluster name the cause
     )

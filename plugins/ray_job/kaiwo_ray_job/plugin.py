@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
-from kaiwo.engine.resource import JOB
+from typing import TYPE_CHECKING
+
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
+from kaiwo.plugin.kit.kinds import JOB
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_ray_job.kinds import RAY_CLUSTER, RAY_JOB
 
+if TYPE_CHECKING:
+    from kaiwo_ray_job.backend import RayJobBackend
+
 KAIWO_API = 1
+
+BACKEND: Lazy[RayJobBackend] = Lazy("kaiwo_ray_job.backend:RayJobBackend")
 
 MAX_NAME_LENGTH = 47
 """KubeRay appends its own suffixes; a RayJob with a longer name never gets a status."""
@@ -19,7 +25,7 @@ MAX_NAME_LENGTH = 47
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
 
     field = Field(
         "KaiwoJob",
@@ -35,7 +41,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoJob",
             child=RAY_JOB,
             fields=(field,),
-            implementation=Lazy("kaiwo_ray_job.backend:RayJobBackend"),
+            implementation=BACKEND,
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
             write="create",
@@ -54,6 +60,7 @@ def kaiwo_backends() -> list[Backend]:
             owned_paths=(("spec", "suspend"),),
             pod_owners=(RAY_CLUSTER, JOB),
             requires=(RAY_JOB,),
+            takes=("head_pod_memory",),
             rules=(
                 PolicyRule(
                     groups=("ray.io",),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit.json_access import as_map, without_nulls
+from kaiwo.plugin.kit.render import Origins, child_metadata
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.json_access import as_map, without_nulls
-from kaiwo.workload.metadata import child_metadata
-from kaiwo.workload.pods.entrypoint import ray_entrypoint
-from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.pods.ray_cluster import ray_cluster
+from kaiwo_ray_job.entrypoint import ray_entrypoint
 from kaiwo_ray_job.submitter import submitter
 
 if TYPE_CHECKING:
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.rendering import RenderInput
 
 BLOCK = "spec.rayJob"

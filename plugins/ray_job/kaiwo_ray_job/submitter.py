@@ -5,17 +5,13 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.json_access import as_map, as_maps, without_nulls
-from kaiwo.workload.pods.contributions import contributed
-from kaiwo.workload.pods.list_merge import merged
-from kaiwo.workload.pods.resources import completed
-from kaiwo.workload.pods.security import identity, restricted_pod
-from kaiwo.workload.pods.template import set_metadata
+from kaiwo.plugin.kit.json_access import as_map, as_maps, without_nulls
+from kaiwo.plugin.kit.render import completed, contributed, identity, merged, restricted_pod, set_metadata
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.render import Origins
     from kaiwo.plugin.rendering import RenderInput
-    from kaiwo.workload.pods.origins import Origins
 
 CONTAINER = "ray-job-submitter"
 """KubeRay's own name for it."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.yaml_reader import Limits, parse_value
-from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.plugin.backend_base import BackendBase
-from kaiwo.workload.errors import SpecError
-from kaiwo.workload.json_access import as_map, kind_of, lenient_map
+from kaiwo.plugin.kit.errors import SpecError
+from kaiwo.plugin.kit.json_access import as_map, kind_of, lenient_map
+from kaiwo.plugin.kit.yaml_text import DocumentError, Limits, parse_value
 from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster
 from kaiwo_ray_service import bare
 from kaiwo_ray_service.kinds import BARE, RAY_SERVICE
@@ -18,10 +17,10 @@ from kaiwo_ray_service.render import BLOCK, CLUSTER, SERVE, render, serve_config
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.api.workload import Workload
-    from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backend_base import VariantInput
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 

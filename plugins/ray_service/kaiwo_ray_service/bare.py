@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit import pod_status
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo.plugin.kit.observe import waiting
+from kaiwo.plugin.kit.render import Origins, merged
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.observe import pod_status
-from kaiwo.workload.observe.waiting import waiting
-from kaiwo.workload.pods.list_merge import merged
-from kaiwo.workload.pods.origins import Origins
 from kaiwo_ray_service.observe import active
 from kaiwo_ray_service.render import BLOCK, ray_service
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import RenderInput
 

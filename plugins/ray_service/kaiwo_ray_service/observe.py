@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.kit import pod_status
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.plugin.kit.observe import check_pods, waiting
+from kaiwo.plugin.kit.pod_status import looping, works
+from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Outcome
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
-from kaiwo.workload.observe import pod_status
-from kaiwo.workload.observe.crash_loop import looping, works
-from kaiwo.workload.observe.waiting import check_pods, ray_cluster, waiting
+from kaiwo.workload.pods.ray_cluster import cluster_of
 from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Observation
 
 _NODE_TYPE = "ray.io/node-type"
@@ -145,7 +146,7 @@ def _ray_cluster(service: Object) -> tuple[str, str] | None:
     """The RayCluster that is to serve, or serves."""
     status = lenient_map(service.get("status"))
     for name in ("pendingServiceStatus", "activeServiceStatus"):
-        if found := ray_cluster(lenient_map(status.get(name))):
+        if found := cluster_of(lenient_map(status.get(name))):
             return found
     return None
 

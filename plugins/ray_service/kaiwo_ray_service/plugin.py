@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from kaiwo.api.plugin_fields import Field
+from typing import TYPE_CHECKING
+
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.backends import Backend, Field
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_ray_service.kinds import APP_WRAPPER, BARE, RAY_CLUSTER, RAY_SERVICE, WRAPPED
 
+if TYPE_CHECKING:
+    from kaiwo_ray_service.backend import BareRayServiceBackend, RayServiceBackend
+
 KAIWO_API = 1
+
+BARE_BACKEND: Lazy[BareRayServiceBackend] = Lazy("kaiwo_ray_service.backend:BareRayServiceBackend")
+BACKEND: Lazy[RayServiceBackend] = Lazy("kaiwo_ray_service.backend:RayServiceBackend")
 
 MAX_NAME_LENGTH = 47
 """KubeRay appends its own suffixes to the name of what it creates."""
@@ -18,7 +25,7 @@ MAX_NAME_LENGTH = 47
 @hookimpl
 def kaiwo_backends() -> list[Backend]:
     """The backend."""
-    from kaiwo.api.scalars import Opaque
+    from kaiwo.plugin.kit.fields import Opaque
     from kaiwo_ray_service.settings import RayServiceSettings
 
     service = Field(
@@ -42,7 +49,7 @@ def kaiwo_backends() -> list[Backend]:
         kind="KaiwoService",
         child=RAY_SERVICE,
         fields=fields,
-        implementation=Lazy("kaiwo_ray_service.backend:BareRayServiceBackend"),
+        implementation=BARE_BACKEND,
         max_name_length=MAX_NAME_LENGTH,
         name_pattern="dns1035",
         write="apply",
@@ -50,6 +57,7 @@ def kaiwo_backends() -> list[Backend]:
         pod_owners=(RAY_CLUSTER,),
         absent_at_zero=True,
         requires=(RAY_SERVICE,),
+        takes=("head_pod_memory",),
         settings=RayServiceSettings,
     )
     return [
@@ -58,7 +66,7 @@ def kaiwo_backends() -> list[Backend]:
             kind="KaiwoService",
             child=APP_WRAPPER,
             fields=fields,
-            implementation=Lazy("kaiwo_ray_service.backend:RayServiceBackend"),
+            implementation=BACKEND,
             max_name_length=MAX_NAME_LENGTH,
             name_pattern="dns1035",
             write="create",
@@ -73,6 +81,7 @@ def kaiwo_backends() -> list[Backend]:
             absent_at_zero=True,
             variants=(bare,),
             requires=(RAY_SERVICE, APP_WRAPPER),
+            takes=("head_pod_memory",),
             rules=(
                 PolicyRule(
                     groups=("workload.codeflare.dev",),

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from kaiwo.api.base_model import Model
+from kaiwo.plugin.kit.fields import Model
 
 Wrap: TypeAlias = Literal["always", "auto", "never"]
 

@@ -8,18 +8,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import AfterValidator, Field, StringConstraints
-
-from kaiwo.api.scalars import HTTP_URL, RELATIVE_PATH
+from pydantic import AfterValidator, StringConstraints
 
 _BUCKET: Final = re.compile(r"[A-Za-z0-9_$][A-Za-z0-9._:-]*")
 """What any store allows: ``$`` begins system containers of Azure, ``:`` follows a tenant of Ceph."""
-
-
-def _check_relative(path: str) -> str:
-    if ".." in path.split("/"):
-        raise ValueError("leaves the volume; write a path without '..'")
-    return path
 
 
 def _check_bucket(name: str) -> str:
@@ -28,22 +20,11 @@ def _check_bucket(name: str) -> str:
     return name
 
 
-def _check_no_credentials(url: str) -> str:
-    if "@" in url.partition("//")[2].partition("/")[0]:
-        raise ValueError("must not contain credentials; store them in a Secret")
-    return url
-
-
 def _check_file(path: str) -> str:
     if path.endswith("/"):
         raise ValueError("ends with '/' and names a folder; expected a file")
     return path
 
-
-Url: TypeAlias = Annotated[
-    str, StringConstraints(max_length=2048, pattern=HTTP_URL), AfterValidator(_check_no_credentials)
-]
-"""An http or https URL without credentials."""
 
 Path: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 """A name inside a store; 1024 bytes is the longest object key of S3, GCS and Azure."""
@@ -54,13 +35,6 @@ ObjectPath: TypeAlias = Annotated[Path, AfterValidator(_check_file)]
 Prefix: TypeAlias = Annotated[str, StringConstraints(max_length=1024)]
 """A folder inside a store; empty or ``.`` is the whole bucket."""
 
-TargetPath: TypeAlias = Annotated[
-    str, StringConstraints(max_length=1024, pattern=RELATIVE_PATH), AfterValidator(_check_relative)
-]
-"""The target of a download, relative to the volume; it cannot leave the volume."""
-
-TargetFile: TypeAlias = Annotated[TargetPath, AfterValidator(_check_file)]
-"""The target of one file."""
 
 Glob: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 """A shell pattern relative to a folder."""
@@ -70,8 +44,6 @@ BucketName: TypeAlias = Annotated[
 ]
 """A bucket or container; the longest (an old S3 bucket in us-east-1) has 255 characters."""
 
-Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")]
-"""A SHA-256 digest in hexadecimal."""
 
 Region: TypeAlias = Annotated[str, StringConstraints(max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
 """The name of a region, as ``us-east-1``."""
@@ -87,16 +59,3 @@ RepoId: TypeAlias = Annotated[
     StringConstraints(max_length=96, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"),
 ]
 """A repository on the Hub; the Hub takes 96 characters."""
-
-SecretName: TypeAlias = Annotated[
-    str, StringConstraints(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-]
-"""Name of a Secret, a DNS-1123 subdomain."""
-
-SecretKey: TypeAlias = Annotated[
-    str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$")
-]
-"""Key in a Secret."""
-
-ContainerFile: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^/")]
-"""An absolute path inside the download container."""

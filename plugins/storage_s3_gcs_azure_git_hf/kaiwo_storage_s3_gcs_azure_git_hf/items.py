@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from kaiwo.api.base_model import Model
-from kaiwo.api.errors import Problem
+from kaiwo.plugin.kit.errors import Problem
+from kaiwo.plugin.kit.fields import Model, Sha256, TargetFile, TargetPath, Url, ValueReference
 from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     BucketName,
     Commit,
-    ContainerFile,
     GitRef,
     Glob,
     ObjectPath,
@@ -19,12 +18,6 @@ from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     Prefix,
     Region,
     RepoId,
-    SecretKey,
-    SecretName,
-    Sha256,
-    TargetFile,
-    TargetPath,
-    Url,
 )
 
 if TYPE_CHECKING:
@@ -36,20 +29,6 @@ MAX_BUCKETS = 1024
 
 MAX_FILES = 10_000
 """Files or folders that are listed one by one; a folder brings any number."""
-
-
-class ValueReference(Model):
-    """A value in a Secret of the workload's namespace."""
-
-    file: Annotated[
-        ContainerFile | None,
-        Field(
-            description="Where the value is mounted in the download container; by default "
-            "/app/secrets/<secretName>/<secretKey>."
-        ),
-    ] = None
-    secret_name: Annotated[SecretName, Field(description="Name of the Secret.")]
-    secret_key: Annotated[SecretKey, Field(description="Key in the Secret.")]
 
 
 class CloudDownloadFile(Model):

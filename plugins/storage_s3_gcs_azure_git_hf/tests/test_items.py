@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from kaiwo import testing
 from kaiwo.api.schema import structural
+from kaiwo.plugin.kit.fields import TargetPath
 from kaiwo_storage_s3_gcs_azure_git_hf import items, plugin
-from kaiwo_storage_s3_gcs_azure_git_hf.fields import TargetPath
 
 SECRET = {"secretName": "creds", "secretKey": "key"}
 FILE = {"path": "models/a.bin", "targetPath": "a.bin"}

@@ -22,8 +22,7 @@ RESOLVED = Resolved(
     allocation=Allocation(),
     default_image="default:1",
     scheduler_name="kaiwo-scheduler",
-    data_mount_path="/workload",
-    hf_mount_path="/hf_cache",
+    mount_paths={"data": "/workload", "hf": "/hf_cache"},
     vendor_keys=("amd.com/gpu",),
 )
 EMBEDDED = {

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.pods.entrypoint import command, ray_entrypoint
+from kaiwo.workload.pods.entrypoint import command
 
 
 @pytest.mark.parametrize(
@@ -60,25 +60,6 @@ def test_the_limit_counts_bytes() -> None:
     for text in ("x" * 131_072, "é" * 65_536, "x" * 1_000_000):
         with pytest.raises(SpecError, match=r"131071.*data volume"):
             command(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "warns"),
-    [
-        ("python \\\n  train.py", "python    train.py", False),
-        ("python train.py \\  \n --x", "python train.py   --x", False),
-        ("/usr/bin/python3 -m train", "/usr/bin/python3 -m train", False),
-        ("bash -c 'cd /w && python3 \"train.py\"'", "bash -c 'cd /w && python3 \"train.py\"'", False),
-        ("train.py\nb", "train.py\nb", False),
-        ("./run.sh", "./run.sh", True),
-        ("", "", False),
-    ],
-)
-def test_a_ray_entrypoint_joins_continued_lines(text: str, line: str, warns: bool) -> None:
-    """Ray gets one command; a missing Python script is only a warning."""
-    joined, warnings = ray_entrypoint(text)
-    assert joined == line
-    assert bool(warnings) is warns
 
 
 @given(st.text(max_size=300))

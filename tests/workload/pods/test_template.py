@@ -21,8 +21,7 @@ RESOLVED = Resolved(
     allocation=Allocation(),
     default_image="default:1",
     scheduler_name="kaiwo-scheduler",
-    data_mount_path="/workload",
-    hf_mount_path="/hf_cache",
+    mount_paths={"data": "/workload", "hf": "/hf_cache"},
     vendor_keys=("amd.com/gpu", "nvidia.com/gpu"),
 )
 GPUS = Allocation("amd", "amd.com/gpu", replicas=1, gpus_per_replica=4)

@@ -7,9 +7,9 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.timestamps import format_time
-from kaiwo.workload.download.job import CONTAINER
-from kaiwo.workload.labels import DOWNLOADER, TYPE
+from kaiwo.plugin.kit.downloads import CONTAINER
+from kaiwo.plugin.kit.names import DOWNLOADER, TYPE
+from kaiwo.plugin.kit.values import format_time
 from kaiwo_sandbox.api import ApiClient, Object, SandboxApiError
 from kaiwo_sandbox.downloads.local_pod import ContainerExit, LocalDownload, MountError
 

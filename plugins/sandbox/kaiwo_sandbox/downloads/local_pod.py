@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from kaiwo.api.download import SECRETS_PATH
+from kaiwo.plugin.kit.downloads import SECRETS_PATH
 from kaiwo.plugin.sources import secret_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.plugin.kit.kinds import Object
 
 TERMINATION_LOG = "/dev/termination-log"
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaiwo.engine.quantity import NANO, parse_quantity
+from kaiwo.plugin.kit.values import NANO, parse_quantity
 from kaiwo_sandbox.api import CONFLICT, NOT_FOUND, ApiClient, SandboxApiError
 from kaiwo_sandbox.objects import STORAGE_CLASS
 from kaiwo_sandbox.real_node.requirements import path_of

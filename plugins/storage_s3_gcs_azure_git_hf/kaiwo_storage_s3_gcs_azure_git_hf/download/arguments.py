@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.api.download import DownloadPolicy
+from kaiwo.plugin.kit.downloads import DownloadPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kaiwo.api.download import DownloadConfig
+    from kaiwo.plugin.kit.downloads import DownloadConfig
 
 TERMINATION_LOG: Final = Path("/dev/termination-log")
 """Where Kubernetes reads the termination message of a container (default of terminationMessagePath)."""

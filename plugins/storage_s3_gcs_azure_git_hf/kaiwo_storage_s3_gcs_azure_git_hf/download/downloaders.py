@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from kaiwo.plugin.kit.downloads import ItemError, first_error
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, DownloadError, NetworkError
-from kaiwo_storage_s3_gcs_azure_git_hf.download.item_parsing import first_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.api.download import DownloadConfig
+    from kaiwo.plugin.kit.downloads import DownloadConfig
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
 
 _PACKAGE = "kaiwo_storage_s3_gcs_azure_git_hf.download"
@@ -45,6 +45,8 @@ def call_downloaders(config: DownloadConfig, session: DownloadSession) -> None:
             fetch(list(items), session)
         except DownloadError:
             raise
+        except ItemError as error:
+            raise ConfigError(error.where, error.problem, "correct the item") from None
         except ValidationError as error:
             raise ConfigError(key, first_error(error), "correct the item") from None
         except ValueError as error:

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kaiwo.plugin.kit.downloads import parse_items
 from kaiwo_storage_s3_gcs_azure_git_hf.download import (
     checkout_record,
     git_clone,
     git_lfs,
     git_output,
-    item_parsing,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
@@ -182,9 +182,7 @@ def _move(tree: Path, files: Iterable[str], source: GitSource) -> None:
 
 def fetch(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
     """Add the items of ``data.download.git`` to a session."""
-    for number, raw in enumerate(items):
-        where = f"git[{number}]"
-        item = item_parsing.parse_item(where, GitDownloadItem, raw)
+    for where, item in parse_items("git", GitDownloadItem, items):
         blocked = session.proxy.register_endpoint(item.repository)
         if blocked:
             raise ConfigError(where, blocked, "use a host that workloads may reach")

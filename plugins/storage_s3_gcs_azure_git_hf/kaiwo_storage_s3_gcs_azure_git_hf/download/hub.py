@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import free_space, hub_blobs, item_parsing
+from kaiwo.plugin.kit.downloads import parse_items
+from kaiwo_storage_s3_gcs_azure_git_hf.download import free_space, hub_blobs
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -220,12 +221,7 @@ def fetch(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
     if blocked := session.proxy.register_endpoint(url):
         raise ConfigError("huggingFace", blocked, "correct HF_ENDPOINT")
     _configure_client(session)
-    wanted = {
-        f"huggingFace[{number}]": item_parsing.parse_item(
-            f"huggingFace[{number}]", HuggingFaceDownloadItem, raw
-        )
-        for number, raw in enumerate(items)
-    }
+    wanted = dict(parse_items("huggingFace", HuggingFaceDownloadItem, items))
     uses = Counter(item.repo_id for item in wanted.values())
     session.tasks += [
         HubTask(where, item, session, volume, alone=uses[item.repo_id] == 1) for where, item in wanted.items()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import yaml
 from pydantic import ValidationError
 
-from kaiwo.api.download import DownloadConfig
+from kaiwo.plugin.kit.downloads import DownloadConfig, first_error
 from kaiwo_storage_s3_gcs_azure_git_hf.download import disk, errors, free_space
 from kaiwo_storage_s3_gcs_azure_git_hf.download.arguments import parse_arguments, with_policy
 from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
@@ -30,7 +30,6 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     DownloadError,
     LimitError,
 )
-from kaiwo_storage_s3_gcs_azure_git_hf.download.item_parsing import first_error
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress, format_bytes
 from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession

@@ -9,7 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import item_parsing, signing
+from kaiwo.plugin.kit.downloads import parse_items
+from kaiwo_storage_s3_gcs_azure_git_hf.download import signing
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectStore
 from kaiwo_storage_s3_gcs_azure_git_hf.items import (
@@ -17,12 +18,12 @@ from kaiwo_storage_s3_gcs_azure_git_hf.items import (
     CloudDownloadBucket,
     GCSDownloadItem,
     S3DownloadItem,
-    ValueReference,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kaiwo.plugin.kit.fields import ValueReference
     from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeadRequest
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
 
@@ -81,9 +82,7 @@ def s3(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
     """Add the items of ``data.download.s3`` to a session."""
     from obstore.store import S3Store
 
-    for number, raw in enumerate(items):
-        where = f"s3[{number}]"
-        item = item_parsing.parse_item(where, S3DownloadItem, raw)
+    for where, item in parse_items("s3", S3DownloadItem, items):
         url = item.endpoint_url.rstrip("/")
         client = session.client(where, url)
         config: Any = {"endpoint": url, "region": item.region or _aws_region(url)}
@@ -152,9 +151,7 @@ def gcs(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
     """
     from obstore.store import GCSStore
 
-    for number, raw in enumerate(items):
-        where = f"gcs[{number}]"
-        item = item_parsing.parse_item(where, GCSDownloadItem, raw)
+    for where, item in parse_items("gcs", GCSDownloadItem, items):
         url = os.environ.get("STORAGE_EMULATOR_HOST", GCS_URL).rstrip("/")
         config: dict[str, Any] = {"base_url": url}
         if item.application_credentials:
@@ -202,9 +199,7 @@ def azure_blob(items: Sequence[dict[str, Any]], session: DownloadSession) -> Non
     """Add the items of ``data.download.azureBlob`` to a session."""
     from obstore.store import AzureStore
 
-    for number, raw in enumerate(items):
-        where = f"azureBlob[{number}]"
-        item = item_parsing.parse_item(where, AzureBlobStorageDownloadItem, raw)
+    for where, item in parse_items("azureBlob", AzureBlobStorageDownloadItem, items):
         config = _parse_connection_string(where, _header_value(where, session, item.connection_string))
         client = session.client(where, config["endpoint"])
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from kaiwo.api.download import DownloadLimits
+    from kaiwo.plugin.kit.downloads import DownloadLimits
 
 _T = TypeVar("_T")
 

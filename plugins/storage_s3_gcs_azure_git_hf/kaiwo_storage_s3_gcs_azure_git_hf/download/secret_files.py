@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaiwo.api.download import SECRETS_PATH
+from kaiwo.plugin.kit.downloads import SECRETS_PATH
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kaiwo_storage_s3_gcs_azure_git_hf.items import ValueReference
+    from kaiwo.plugin.kit.fields import ValueReference
 
 MAX_BYTES = 1024**2
 """A Secret holds at most 1 MiB (core/v1)."""

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from kaiwo.plugin.kit.fields import ValueReference
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, listing, secret_files
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
@@ -20,12 +21,11 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderRead
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
 from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import STATE_FOLDER, TargetClaims, TargetVolume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile, ObjectStore, TransferTask
-from kaiwo_storage_s3_gcs_azure_git_hf.items import ValueReference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kaiwo.api.download import DownloadConfig
+    from kaiwo.plugin.kit.downloads import DownloadConfig
     from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
     from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
     from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeadRequest

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from obstore import GetOptions
 
-    from kaiwo.api.download import DownloadLimits
+    from kaiwo.plugin.kit.downloads import DownloadLimits
     from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
     from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress
     from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import TargetVolume

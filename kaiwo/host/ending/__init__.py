@@ -1,0 +1,1 @@
+"""Decides in the operator which workloads end early, and records it."""

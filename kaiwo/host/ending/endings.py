@@ -1,0 +1,195 @@
+"""The one place where workloads are ended early: one decision at a time, recorded before anything is done.
+
+A rule hands over a decision. It is written into the status of each victim, on exactly the version that the
+rule decided from: a workload that ended, was edited or is ended by another rule meanwhile is left alone. From
+then on the plan of the victim carries it out, in this process or the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from kaiwo.api.crds import WORKLOADS
+from kaiwo.api.status_words import TERMINAL
+from kaiwo.engine.errors import Conflict, EngineError
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.lifecycle import Transition
+from kaiwo.workload.ending.decision import EndingAnswer
+from kaiwo.workload.ending.record import FIELD, EndingRecord, ending_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.manager import Manager
+    from kaiwo.engine.resource import Object
+    from kaiwo.engine.store import CacheEvent
+    from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
+
+_log = logging.getLogger(__name__)
+
+STUCK_SECONDS = 600.0
+"""How long a decision that is not carried out, because a pod does not end, keeps others from being taken."""
+
+SETTLE_SECONDS = 30.0
+"""How long after the end of its victims a decision keeps others from being taken: a queue and a scheduler
+need a moment to give what is free now to the workload that it was for."""
+
+_MAX_EVENT = 1000
+
+
+class Endings:
+    """Takes decisions of rules to end workloads.
+
+    Attributes:
+        under_way: the decisions that are being carried out, or were a moment ago, by uid of the victim.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        on_transition: Callable[[Transition], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Set up; workloads must be watched already.
+
+        Args:
+            manager: reads and writes.
+            on_transition: called with each status change that was written.
+            clock: monotonic seconds.
+            now: the time, UTC.
+        """
+        self._manager = manager
+        self._on_transition = on_transition
+        self._clock = clock
+        self._now = now
+        self._turn = asyncio.Lock()
+        self._known: dict[str, tuple[EndingRecord, float]] = {}
+        for resource in WORKLOADS.values():
+            manager.cache.subscribe(resource, self._on_event)
+
+    @property
+    def under_way(self) -> dict[str, EndingRecord]:
+        """Decisions that are being carried out or were a moment ago, by uid of the victim."""
+        clock = self._clock()
+        self._known = {uid: known for uid, known in self._known.items() if clock < known[1]}
+        return {uid: record for uid, (record, _) in self._known.items()}
+
+    async def decide(self, decision: EndingDecision) -> EndingAnswer:
+        """Record a decision in the status of its victims, which ends them.
+
+        Raises:
+            EngineError: the API server cannot be written to; nothing is ended then.
+        """
+        async with self._turn:
+            if refused := self._refusal(decision):
+                return EndingAnswer(refused=refused)
+            found: list[tuple[EndingVictim, CachedObject]] = []
+            for victim in decision.victims:
+                entry = self._find(victim)
+                if entry is None:
+                    # Those that are left may not be enough: the rule decides again from what is true now.
+                    return EndingAnswer(refused=f"{victim} has changed, has ended or is being ended")
+                found.append((victim, entry))
+            return await self._record(decision, found)
+
+    async def _record(
+        self, decision: EndingDecision, found: list[tuple[EndingVictim, CachedObject]]
+    ) -> EndingAnswer:
+        shared = uuid4().hex[:12]
+        ended: list[EndingVictim] = []
+        refused = ""
+        for victim, entry in found:
+            record = decision.record(victim, entry.part("status", "childUID") or "", shared)
+            try:
+                written = await self._write(entry, record)
+            except (Conflict, EngineError) as error:
+                if not ended and not isinstance(error, Conflict):
+                    raise
+                refused = f"{victim}: {error}"
+                continue
+            if written:
+                ended.append(victim)
+            else:
+                refused = (
+                    f"{victim}: the CRD of {victim.kind} has no status.{FIELD}, so the decision cannot be "
+                    "kept. Update the CRDs (kaiwo manifests crds)"
+                )
+        if refused:
+            _log.warning("not ended by rule %s: %s", decision.rule, refused)
+        return EndingAnswer(tuple(ended), refused)
+
+    async def _write(self, entry: CachedObject, record: EndingRecord) -> bool:
+        """Write a decision; whether the API server keeps it."""
+        message = ending_text(record)
+        status: Object = {
+            "status": "TERMINATING",
+            "reason": record.reason,
+            "message": message,
+            FIELD: record.document(),
+        }
+        before = entry.part("status", "status") or ""
+        written = await self._manager.writer.patch_status(entry, status)
+        kept = EndingRecord.read((written.live.get("status") or {}).get(FIELD))
+        if kept is None or kept.decision != record.decision:
+            return False
+        kind = entry.resource.kind
+        _log.warning("%s %s/%s: %s (rule %s)", kind, entry.namespace, entry.name, message, record.rule)
+        self._manager.event_recorder.event(entry, "Warning", "WorkloadTerminating", message[:_MAX_EVENT])
+        self._on_transition(
+            Transition(
+                kind=kind, namespace=entry.namespace, name=entry.name, uid=entry.uid,
+                before=before, after="TERMINATING", reason=record.reason, message=message,
+                at=record.decided_at,
+            )
+        )  # fmt: skip
+        return True
+
+    def _refusal(self, decision: EndingDecision) -> str:
+        """Why no decision is taken now, empty when one may be."""
+        if not self._manager.leading:
+            return "this process does not lead"
+        if decision.beneficiary is None:
+            return ""
+        for record in self.under_way.values():
+            if record.beneficiary is not None:
+                return f"a decision for {record.beneficiary} is still being carried out"
+        return ""
+
+    def _find(self, victim: EndingVictim) -> CachedObject | None:
+        """A victim as it was when the rule decided, None when it has changed since or has ended."""
+        entry = self._manager.cache.get(WORKLOADS[victim.kind], victim.namespace, victim.name)
+        if entry is None or entry.uid != victim.uid or entry.deleted is not None:
+            return None
+        if victim.resource_version not in ("", entry.resource_version):
+            return None
+        word = entry.part("status", "status") or ""
+        return None if word in TERMINAL or word == "TERMINATING" else entry
+
+    def _on_event(self, event: CacheEvent) -> None:
+        """Keep the decisions that are being carried out: a handful, whatever the number of workloads."""
+        entry = event.new
+        word = entry.part("status", "status") if entry is not None else None
+        if entry is None or word not in ("TERMINATING", "TERMINATED"):
+            self._known.pop(event.latest.uid, None)
+            return
+        record = EndingRecord.read(entry.part("status", FIELD))
+        if record is None or record.workload_uid != entry.uid:
+            return
+        ended = word == "TERMINATED"
+        since = parse_time(entry.part("status", "completionTime")) if ended else record.decided_at
+        longest = SETTLE_SECONDS if ended else STUCK_SECONDS
+        passed = (self._now() - since).total_seconds() if since is not None else 0.0
+        left = min(max(longest - passed, 0.0), longest)
+        known = self._known.get(entry.uid)
+        if left <= 0.0:
+            self._known.pop(entry.uid, None)
+        elif known is None or known[0] != record or ended:
+            self._known[entry.uid] = (record, self._clock() + left)

@@ -1,0 +1,21 @@
+"""What reading from and writing to the API server raises."""
+
+from kaiwo.engine.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    ConnectionBroken,
+    EngineError,
+    Invalid,
+    NotFound,
+)
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "Conflict",
+    "ConnectionBroken",
+    "EngineError",
+    "Invalid",
+    "NotFound",
+]

@@ -1,0 +1,22 @@
+"""Controllers of a plugin's own: what they watch, read and write with."""
+
+from kaiwo.api.crd_compat import max_items
+from kaiwo.engine.client import Client
+from kaiwo.engine.condition_report import ConditionReporter
+from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.manager import Manager
+from kaiwo.engine.repeated_report import RepeatedReport
+from kaiwo.engine.workqueue import Key
+from kaiwo.engine.writer import render_hash
+
+__all__ = [
+    "Client",
+    "ConditionReporter",
+    "Controller",
+    "Key",
+    "Manager",
+    "RepeatedReport",
+    "Watch",
+    "max_items",
+    "render_hash",
+]

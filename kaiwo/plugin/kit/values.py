@@ -1,0 +1,17 @@
+"""Values of Kubernetes objects: quantities and times; and the nearest of known words."""
+
+from kaiwo.api.suggestion import did_you_mean
+from kaiwo.engine.quantity import NANO, Form, InvalidQuantity, Quantity, parse_quantity, quantity
+from kaiwo.engine.timestamps import format_time, parse_time
+
+__all__ = [
+    "NANO",
+    "Form",
+    "InvalidQuantity",
+    "Quantity",
+    "did_you_mean",
+    "format_time",
+    "parse_quantity",
+    "parse_time",
+    "quantity",
+]

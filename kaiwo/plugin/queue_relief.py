@@ -1,0 +1,56 @@
+"""Whether a pending workload would get its quota if others ended, in terms that fit any queue system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from kaiwo.engine.resource import Object, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class ReliefFacts:
+    """What a queue system can read when it tells who holds the quota that a workload waits for.
+
+    Attributes:
+        waiting: the objects of the kinds in `QueueSystem.owned` that belong to the waiting workload.
+        held: those of workloads that could be ended, by uid of the workload.
+        objects: objects of the other kinds in `QueueSystem.reads` and `QueueSystem.flavor_reads`, of all
+            namespaces.
+        resource: the resource that is waited for, for example ``amd.com/gpu``.
+        node_labels: labels of which a flavor may name other values than these only in vain: a flavor that
+            names one of the keys must have one of the values.
+    """
+
+    waiting: tuple[Object, ...]
+    held: Mapping[str, tuple[Object, ...]]
+    objects: Mapping[Resource, tuple[Object, ...]]
+    resource: str
+    node_labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRelief:
+    """What ending others gives to a waiting workload.
+
+    Attributes:
+        queue: the queue of the workload.
+        sharing: the queues that share quota with it, itself included.
+        members: uids of the workloads among those that could be ended that hold quota of these queues.
+        place: given the uids of workloads that end, the labels of the nodes on which the queue then lets the
+            workload run; None where its quota is still not enough. A superset never gives less. For a
+            workload that has its quota the labels are always the same.
+        priority: the higher, the earlier.
+        queued_at: since when it is queued; among workloads of one priority the earlier goes first.
+    """
+
+    queue: str
+    sharing: frozenset[str]
+    members: frozenset[str]
+    place: Callable[[frozenset[str]], Mapping[str, str] | None]
+    priority: int = 0
+    queued_at: datetime | None = None

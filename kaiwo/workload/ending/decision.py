@@ -1,0 +1,86 @@
+"""A decision to end workloads, as a rule hands it over, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kaiwo.workload.ending.record import EndingRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from kaiwo.api.plugin_fields import WorkloadKind
+    from kaiwo.workload.ending.record import Beneficiary, EndingRule
+
+
+@dataclass(frozen=True, slots=True)
+class EndingVictim:
+    """A workload to end.
+
+    Attributes:
+        kind: ``KaiwoJob`` or ``KaiwoService``.
+        namespace: its namespace.
+        name: its name.
+        uid: its uid.
+        resource_version: the version that was decided from; another one by now makes the decision void.
+            Empty to take whatever is known, as long as the workload has not ended.
+        evidence: what was decided from, one sentence.
+        figures: the same in numbers.
+    """
+
+    kind: WorkloadKind
+    namespace: str
+    name: str
+    uid: str
+    evidence: str
+    resource_version: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """``KaiwoJob team/train``."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndingDecision:
+    """What a rule decided: these workloads end, together.
+
+    Attributes:
+        rule: the rule.
+        victims: who ends, at least one.
+        decided_at: when, UTC.
+        beneficiary: for whom; None for nobody in particular.
+    """
+
+    rule: EndingRule
+    victims: tuple[EndingVictim, ...]
+    decided_at: datetime
+    beneficiary: Beneficiary | None = None
+
+    def record(self, victim: EndingVictim, child_uid: str, decision: str) -> EndingRecord:
+        """The record for the status of one of them."""
+        return EndingRecord(
+            decision=decision,
+            rule=self.rule,
+            workload_uid=victim.uid,
+            child_uid=child_uid,
+            evidence=victim.evidence,
+            figures=victim.figures,
+            decided_at=self.decided_at,
+            beneficiary=self.beneficiary,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EndingAnswer:
+    """What became of a decision.
+
+    Attributes:
+        ended: those whose status has the decision now; they are being ended, also if the operator stops.
+        refused: why the others, or all, are left alone; empty when none is.
+    """
+
+    ended: tuple[EndingVictim, ...] = ()
+    refused: str = ""

@@ -1,0 +1,207 @@
+"""Whether Kueue would admit a pending workload if others ended: the rules of its scheduler, on figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaiwo.plugin.kit.allocation import pod_requests
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of
+from kaiwo.plugin.queue_relief import QueueRelief
+from kaiwo_kueue.admission import is_over
+from kaiwo_kueue.conversion import to_v1beta2
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
+from kaiwo_kueue.quota_tree import quota_nodes
+from kaiwo_kueue.usage import flavor_labels, stopped, used_of
+from kaiwo_kueue.workload_usage import created_of, held, namespace_of, priority, spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.queue_relief import ReliefFacts
+    from kaiwo.plugin.queue_usage import FlavorResource
+    from kaiwo_kueue.quota_tree import QuotaNode
+
+    Amounts = dict[FlavorResource, int]
+
+
+def relief(facts: ReliefFacts) -> QueueRelief | None:
+    """What ending others gives to a waiting workload; None where Kueue would not admit it whoever ends."""
+    live = [obj for obj in facts.waiting if not is_over(_conditions(obj))]
+    pending = [obj for obj in live if not _cluster_queue(obj) and spec_of(obj).get("active") is not False]
+    labels = flavor_labels(facts.objects.get(RESOURCE_FLAVOR, ()))
+    first = next(iter(pending or live), None)
+    if first is None:
+        return None
+    queues = {name_of(obj): obj for obj in facts.objects.get(CLUSTER_QUEUE, ())}
+    name = _cluster_queue(first) or _leads_to(first, facts.objects.get(LOCAL_QUEUE, ()))
+    if name not in queues:
+        return None
+    spec = to_v1beta2(CLUSTER_QUEUE, spec_of(queues[name]))
+    used = {queue: used_of(obj) for queue, obj in queues.items()}
+    nodes = quota_nodes(queues.values(), facts.objects.get(COHORT, ()), used)
+    root = nodes[name].root()
+    sharing = frozenset(queue for queue, node in nodes.items() if node.root() is root)
+    amounts = {uid: _held(objects, sharing) for uid, objects in facts.held.items()}
+    members = frozenset(uid for uid, holds in amounts.items() if holds)
+    if not pending:
+        where = _given(live, facts.resource, labels)
+        return QueueRelief(name, sharing, members, lambda _: where, priority(first), created_of(first))
+    if stopped(spec, lenient_map(queues[name].get("status"))):
+        return None
+    quota = _Quota(nodes, name, spec, [item for obj in pending for item in _pod_sets(obj)])
+    quota.exclude(labels, facts)
+
+    def place(ended: frozenset[str]) -> Mapping[str, str] | None:
+        flavor = quota.flavor({uid: amounts[uid] for uid in ended if uid in members}, facts.resource)
+        return None if flavor is None else labels.get(flavor, {})
+
+    return QueueRelief(name, sharing, members, place, priority(first), created_of(first))
+
+
+class _Quota:
+    """The tree of quotas, in which some of what is used can be taken away."""
+
+    def __init__(
+        self, nodes: Mapping[str, QuotaNode], queue: str, spec: Object, pod_sets: Sequence[Mapping[str, int]]
+    ) -> None:
+        self._nodes = nodes
+        self._queue = nodes[queue]
+        self._used = {name: dict(node.used) for name, node in nodes.items()}
+        self._pod_sets = pod_sets
+        self._groups = [
+            [
+                (lenient_text(flavor.get("name")), _names(flavor))
+                for flavor in lenient_maps(group.get("flavors"))
+            ]
+            for group in lenient_maps(spec.get("resourceGroups"))
+        ]
+        self._known: dict[frozenset[tuple[str, FlavorResource, int]], dict[str, str] | None] = {}
+        self._changed: set[str] = set()
+
+    def exclude(self, labels: Mapping[str, Mapping[str, str]], facts: ReliefFacts) -> None:
+        """Leave out flavors of nodes on which the pods cannot run."""
+        self._groups = [
+            [
+                (flavor, resources)
+                for flavor, resources in group
+                if all(
+                    key not in labels.get(flavor, {}) or labels[flavor][key] in values
+                    for key, values in facts.node_labels.items()
+                    if facts.resource in resources
+                )
+            ]
+            for group in self._groups
+        ]
+
+    def flavor(self, ended: Mapping[str, Mapping[str, Amounts]], resource: str) -> str | None:
+        """The flavor of a resource that is assigned once these amounts by queue are free; None if none is."""
+        freed: dict[str, Amounts] = {}
+        for by_queue in ended.values():
+            for queue, amounts in by_queue.items():
+                into = freed.setdefault(queue, {})
+                for key, amount in amounts.items():
+                    into[key] = into.get(key, 0) + amount
+        known = frozenset(
+            (queue, key, amount) for queue, amounts in freed.items() for key, amount in amounts.items()
+        )
+        if known not in self._known:
+            self._known[known] = self._assigned(freed)
+        found = self._known[known]
+        return None if found is None else found.get(resource)
+
+    def _assigned(self, freed: Mapping[str, Amounts]) -> dict[str, str] | None:
+        """The flavor of each resource of all pod sets; None where one does not fit."""
+        for queue in {*self._changed, *freed}:
+            without = freed.get(queue, {})
+            self._nodes[queue].use(
+                {key: max(0, amount - without.get(key, 0)) for key, amount in self._used[queue].items()}
+            )
+        self._changed = set(freed)
+        taken: Amounts = {}
+        assigned: dict[str, str] = {}
+        for requests in self._pod_sets:
+            covered: set[str] = set()
+            for group in self._groups:
+                names = {name for _, resources in group for name in resources} & requests.keys()
+                if not names:
+                    continue
+                flavor = self._first(group, {name: requests[name] for name in names}, taken)
+                if flavor is None:
+                    return None
+                covered |= names
+                assigned |= dict.fromkeys(names, flavor)
+                for name in names:
+                    taken[flavor, name] = taken.get((flavor, name), 0) + requests[name]
+            if requests.keys() - covered:
+                return None
+        return assigned
+
+    def _first(
+        self, group: Iterable[tuple[str, frozenset[str]]], requests: Mapping[str, int], taken: Amounts
+    ) -> str | None:
+        for flavor, resources in group:
+            if requests.keys() <= resources and all(
+                self._queue.free((flavor, name)) - taken.get((flavor, name), 0) >= amount
+                for name, amount in requests.items()
+            ):
+                return flavor
+        return None
+
+
+def _names(flavor: Object) -> frozenset[str]:
+    return frozenset(lenient_text(item.get("name")) for item in lenient_maps(flavor.get("resources")))
+
+
+def _conditions(workload: Object) -> list[Object]:
+    return lenient_maps(lenient_map(workload.get("status")).get("conditions"))
+
+
+def _cluster_queue(workload: Object) -> str:
+    """The ClusterQueue of an admission."""
+    return lenient_text(lenient_map(lenient_map(workload.get("status")).get("admission")).get("clusterQueue"))
+
+
+def _leads_to(workload: Object, entrances: Iterable[Object]) -> str:
+    """The ClusterQueue to which the LocalQueue of a Workload leads."""
+    place = namespace_of(workload), lenient_text(spec_of(workload).get("queueName"))
+    for entrance in entrances:
+        if (namespace_of(entrance), name_of(entrance)) == place:
+            return lenient_text(spec_of(entrance).get("clusterQueue"))
+    return ""
+
+
+def _held(workloads: Iterable[Object], sharing: frozenset[str]) -> dict[str, Amounts]:
+    """What Workloads hold of the queues that share quota, by queue."""
+    found: dict[str, Amounts] = {}
+    for workload in workloads:
+        queue = _cluster_queue(workload)
+        if queue not in sharing or is_over(_conditions(workload)):
+            continue
+        into = found.setdefault(queue, {})
+        for key, amount in held(workload).items():
+            into[key] = into.get(key, 0) + amount.nano
+    return {queue: amounts for queue, amounts in found.items() if amounts}
+
+
+def _given(
+    workloads: Iterable[Object], resource: str, labels: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, str]:
+    """The labels of the flavor that a resource of admitted Workloads has."""
+    for workload in workloads:
+        for flavor, name in held(workload):
+            if name == resource:
+                return labels.get(flavor, {})
+    return {}
+
+
+def _pod_sets(workload: Object) -> list[dict[str, int]]:
+    """What each pod set of a pending Workload requests, as Kueue recorded it or as its templates say."""
+    sets = []
+    for pod_set in lenient_maps(spec_of(workload).get("podSets")):
+        count = pod_set.get("count")
+        pods = count if isinstance(count, int) else 1
+        spec = lenient_map(lenient_map(pod_set.get("template")).get("spec"))
+        requests = {name: amount.nano * pods for name, amount in pod_requests(spec).items()}
+        sets.append({name: amount for name, amount in requests.items() if amount})
+    return sets

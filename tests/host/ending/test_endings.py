@@ -1,0 +1,233 @@
+"""Decisions to end workloads: recorded once, one at a time, and void when anything changed meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
+from kaiwo.engine.errors import Conflict, ServerUnavailable
+from kaiwo.engine.store import Cache
+from kaiwo.engine.writer import Written
+from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS, Endings
+from kaiwo.testing.builders import NOW
+from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
+from kaiwo.workload.ending.record import Beneficiary, EndingRecord
+
+if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
+
+URGENT = Beneficiary("KaiwoJob", "team", "urgent", "uid-of-urgent")
+
+
+class Server:
+    """A cache, and an API server that takes every status."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        for resource in (KAIWO_JOB, KAIWO_SERVICE):
+            self.cache.register(resource)
+        self.leading = True
+        self.drops = False
+        self.fail: list[Exception | None] = []
+        self.writes: list[str] = []
+        self.events: list[tuple[str, str]] = []
+        self.seconds = 0.0
+        self.transitions: list[Any] = []
+        self.event_recorder = SimpleNamespace(
+            event=lambda about, _, reason, __: self.events.append((about.name, reason))
+        )
+        self.endings = Endings(
+            self,  # type: ignore[arg-type]  # what it needs of a manager
+            self.transitions.append,
+            clock=lambda: self.seconds,
+            now=lambda: NOW + timedelta(seconds=self.seconds),
+        )
+
+    @property
+    def writer(self) -> Server:
+        """The writer."""
+        return self
+
+    def put(self, name: str, version: int = 1, **status: Any) -> None:
+        """Let the cache see a KaiwoJob."""
+        obj = {
+            "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+            "kind": "KaiwoJob",
+            "metadata": {
+                "name": name, "namespace": "team", "uid": f"uid-of-{name}", "resourceVersion": str(version)
+            },
+            "spec": {},
+            "status": status,
+        }  # fmt: skip
+        store = self.cache.store(KAIWO_JOB)
+        assert store is not None
+        store.observe("MODIFIED", store.decode(msgspec.json.encode(obj)))
+
+    def get(self, name: str) -> Any:
+        """A KaiwoJob of the cache."""
+        return self.cache.get(KAIWO_JOB, "team", name)
+
+    async def patch_status(self, entry: Any, status: Object) -> Written:
+        """Take a status, unless the test wants an error."""
+        error = self.fail.pop(0) if self.fail else None
+        if error is not None:
+            raise error
+        self.writes.append(entry.name)
+        kept = {name: value for name, value in status.items() if name != "termination" or not self.drops}
+        self.put(entry.name, int(entry.resource_version) + 1, **{**(entry.part("status") or {}), **kept})
+        return Written(self.get(entry.name).full())
+
+
+@pytest.fixture
+def server() -> Server:
+    """Two running jobs."""
+    made = Server()
+    made.put("one", status="RUNNING", childUID="child-one")
+    made.put("two", status="RUNNING", childUID="child-two")
+    return made
+
+
+def victim(name: str = "one", version: str = "1") -> EndingVictim:
+    """A workload that a rule chose."""
+    return EndingVictim("KaiwoJob", "team", name, f"uid-of-{name}", "idle for a day", version, {"gpus": 8.0})
+
+
+def decision(*victims: EndingVictim, beneficiary: Beneficiary | None = None) -> EndingDecision:
+    """A decision about some workloads."""
+    return EndingDecision("Underutilized", victims or (victim(),), NOW, beneficiary)
+
+
+async def test_a_decision_is_in_the_status_before_anything_is_done(server: Server) -> None:
+    """One write, one event, one transition; the record says all."""
+    answer = await server.endings.decide(decision(beneficiary=URGENT))
+    assert [item.name for item in answer.ended] == ["one"]
+    assert not answer.refused
+    status = server.get("one").full()["status"]
+    assert (status["status"], status["reason"]) == ("TERMINATING", "GpuUtilizationLow")
+    read = EndingRecord.read(status["termination"])
+    assert read is not None
+    assert (read.workload_uid, read.child_uid, read.figures) == ("uid-of-one", "child-one", {"gpus": 8})
+    assert (read.beneficiary, read.decided_at, read.rule) == (URGENT, NOW, "Underutilized")
+    assert server.writes == ["one"]
+    assert server.events == [("one", "WorkloadTerminating")]
+    [transition] = server.transitions
+    assert (transition.before, transition.after) == ("RUNNING", "TERMINATING")
+
+
+@pytest.mark.parametrize("version", ["1", ""])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"version": 2, "status": "COMPLETE"}, id="complete"),
+        pytest.param({"version": 2, "status": "TERMINATING"}, id="ended by another rule"),
+        pytest.param({"version": 2, "status": "TERMINATED"}, id="ended already"),
+    ],
+)
+async def test_what_changed_since_the_rule_decided_is_left_alone(
+    server: Server, change: dict[str, Any], version: str
+) -> None:
+    """All victims of the decision, since those that are left may not be enough."""
+    server.put("two", **change)
+    answer = await server.endings.decide(decision(victim("one"), victim("two", version)))
+    assert answer.ended == ()
+    assert "KaiwoJob team/two has changed" in answer.refused
+    assert server.writes == []
+
+
+async def test_a_workload_that_is_edited_at_the_last_second_is_left_alone(server: Server) -> None:
+    """Its duration may be longer now: the rule decides again from the version that there is."""
+    server.put("one", 2, status="RUNNING")
+    answer = await server.endings.decide(decision(victim("one", "1")))
+    assert "KaiwoJob team/one has changed" in answer.refused
+    assert server.writes == []
+
+
+async def test_a_workload_of_the_same_name_is_another_one(server: Server) -> None:
+    """The uid decides."""
+    other = dataclasses.replace(victim(), uid="uid-of-before", resource_version="")
+    answer = await server.endings.decide(decision(other))
+    assert answer.refused
+    assert server.writes == []
+
+
+async def test_two_rules_do_not_end_two_workloads_for_one_need(server: Server) -> None:
+    """While a decision for somebody is carried out no other one for anybody is taken; others are."""
+    await server.endings.decide(decision(beneficiary=URGENT))
+    idle = EndingDecision("Idle", (victim("two"),), NOW, URGENT)
+    answer = await server.endings.decide(idle)
+    assert "KaiwoJob team/urgent is still being carried out" in answer.refused
+    assert server.writes == ["one"]
+    await server.endings.decide(decision(victim("two")))
+    assert server.writes == ["one", "two"]
+
+
+async def test_the_next_decision_waits_until_what_is_free_has_been_given(server: Server) -> None:
+    """A moment after the victim is gone; a new process counts that from the status."""
+    await server.endings.decide(decision(beneficiary=URGENT))
+    server.seconds = 60
+    ended = {**server.get("one").full()["status"], "status": "TERMINATED"}
+    server.put("one", 9, **{**ended, "completionTime": "2026-01-02T03:05:05Z"})
+    assert list(server.endings.under_way) == ["uid-of-one"]
+    server.seconds += SETTLE_SECONDS
+    assert server.endings.under_way == {}
+    server.put("one", 10, **{**ended, "completionTime": "2026-01-02T03:05:05Z"})
+    assert server.endings.under_way == {}
+
+
+async def test_a_victim_that_does_not_end_stops_decisions_for_a_while_only(server: Server) -> None:
+    """Its pods ignore SIGTERM on a node that is gone; others wait ten minutes at most."""
+    await server.endings.decide(decision(beneficiary=URGENT))
+    server.seconds = STUCK_SECONDS - 1
+    assert server.endings.under_way
+    server.seconds = STUCK_SECONDS
+    assert not server.endings.under_way
+
+
+async def test_a_new_process_knows_what_is_under_way(server: Server) -> None:
+    """Nothing is kept only in memory; a clock that was set back does not make it longer."""
+    await server.endings.decide(decision(beneficiary=URGENT))
+    status = server.get("one").full()["status"]
+    other = Server()
+    other.seconds = -3600
+    other.put("one", 2, **status)
+    assert list(other.endings.under_way) == ["uid-of-one"]
+    other.seconds += STUCK_SECONDS
+    assert other.endings.under_way == {}
+
+
+async def test_a_conflict_ends_nothing(server: Server) -> None:
+    """Another operator, or the workload's own end, was faster."""
+    server.fail = [Conflict(409, "Conflict", "the object has been modified")]
+    answer = await server.endings.decide(decision())
+    assert answer.ended == ()
+    assert "modified" in answer.refused
+    assert server.events == []
+
+
+async def test_an_api_server_that_cannot_be_reached_ends_nothing(server: Server) -> None:
+    """The rule decides again later."""
+    server.fail = [ServerUnavailable(503, "ServiceUnavailable", "no")]
+    with pytest.raises(ServerUnavailable):
+        await server.endings.decide(decision())
+    assert server.events == []
+
+
+async def test_a_standby_process_decides_nothing(server: Server) -> None:
+    """Only the one with the Lease."""
+    server.leading = False
+    answer = await server.endings.decide(decision())
+    assert (answer.ended, server.writes) == ((), [])
+
+
+async def test_a_record_that_the_api_server_drops_is_reported(server: Server) -> None:
+    """The CRD is older than the operator: the workload is not ended, and the message says what to do."""
+    server.drops = True
+    answer = await server.endings.decide(decision())
+    assert answer.ended == ()
+    assert "Update the CRDs" in answer.refused
