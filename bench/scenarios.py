@@ -12,6 +12,7 @@ from bench import (
     idle,
     live,
     logs,
+    metrics,
     pending,
     plan,
     queued,
@@ -124,6 +125,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "cli": lambda _: cli_start.run(),
     "plan": lambda _: plan.run(),
     "logs": lambda size: logs.run(quick=size is QUICK),
+    "metrics": lambda size: metrics.run(size.live),
     "queues": lambda size: queues.run(size.live, size.live // 2),
     "download": lambda size: download.figures(quick=size is QUICK),
 }

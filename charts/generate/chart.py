@@ -210,6 +210,8 @@ def _special(
             return rights.rules(forms)
         if path[-2:-1] == ("KAIWO_PLUGINS",) and path[-1] == "value":
             return Template('{{ .Values.plugins | uniq | sortAlpha | join "," | quote }}')
+        if path[-2:-1] == ("KAIWO_PLUGINS_ALLOWED",) and path[-1] == "value":
+            return Template('{{ .Values.pluginsAllowed | join " " | quote }}')
         if first["kind"] == "Deployment" and path[-1:] == ("resources",):
             return Template(f"{{{{- toYaml .Values.{path[-2]}.resources | nindent INDENT }}}}", block=True)
         if first["kind"] == "ConfigMap" and path[:-1] == ("data",):

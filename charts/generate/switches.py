@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 
 NAMESPACE: Final = "placeholder-of-the-release"
+ALLOWED: Final = "placeholder-of-the-allowed"
 WATCHED: Final = "placeholder-of-the-watched"
 IMAGE: Final = "placeholder/of/the/operator"
 SCHEDULER_IMAGE: Final = "placeholder/of/the/scheduler"
@@ -127,6 +128,7 @@ def switches() -> tuple[Switch, ...]:
             for one in settings()
         ),
         *(Switch(f"restrict-{name}", f'has "{name}" .Values.restrict') for name in RESTRICTIONS),
+        Switch("pluginsAllowed", ".Values.pluginsAllowed"),
         Switch("watchNamespaces", ".Values.watchNamespaces"),
         Switch("priorityClassName", ".Values.priorityClassName", default=True),
         Switch("imagePullSecrets", ".Values.imagePullSecrets"),
@@ -206,6 +208,7 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
         ),
         network_policy="networkPolicy" in choice,
         api_server_ports=(PORT,),
+        allowed_plugins=(ALLOWED,) if "pluginsAllowed" in choice else None,
         webhooks=_webhooks(choice),
     )
     for part in PARTS:

@@ -27,6 +27,9 @@ _ON: Final = True
 _OFF: Final = False
 _PATTERN_OF_NAMESPACES: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _NAME_OR_NOTHING: Final = f"^$|{SUBDOMAIN}"
+_PATTERN_OF_ALLOWED: Final = (
+    "^[^@#<>=!~\\s]+@[A-Za-z0-9][A-Za-z0-9_.-]*([<>=!~][^#\\s]*)?(#sha256=[0-9a-f]{64})?$"
+)
 _PATTERN_OF_IMAGES: Final = "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$"
 
 
@@ -67,6 +70,14 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             f"Plugins that the operator loads and has rights for: any of {', '.join(names)}. The default "
             "ones need nothing beyond Kubernetes. With kueue no workload starts while Kueue is missing.",
             "--plugins",
+        ),
+        Value(
+            "pluginsAllowed",
+            [],
+            {**distinct, "items": _string(_PATTERN_OF_ALLOWED)},
+            "Plugins that the operator may import, as `kaiwo plugins --allow-list` prints them: "
+            "name@distribution with versions and #sha256=DIGEST. Empty: any of `plugins`.",
+            "--plugins-allowed",
         ),
         Value(
             "image",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from docs.generate.blocks import blocks
-from docs.generate.pages import DOCS, StaleReferenceError, renewed
+from docs.generate.pages import DOCS, StaleReferenceError, pages, renewed
 
 
 def main(arguments: list[str]) -> int:
@@ -16,16 +16,16 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         made = blocks()
-        pages = {page: renewed(page, made) for page in sorted(DOCS.rglob("*.md"))}
+        texts = {page: renewed(page, made) for page in pages()}
     except StaleReferenceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    stale = [page for page, text in pages.items() if page.read_text(encoding="utf-8") != text]
+    stale = [page for page, text in texts.items() if page.read_text(encoding="utf-8") != text]
     for page in stale:
         if check:
             sys.stderr.write(f"{page.relative_to(DOCS.parent)}: is stale; run python -m docs.generate\n")
         else:
-            page.write_text(pages[page], encoding="utf-8")
+            page.write_text(texts[page], encoding="utf-8")
             sys.stdout.write(f"{page.relative_to(DOCS.parent)}: written\n")
     return int(check and bool(stale))
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from docs.generate import commands, meanings, plugin_kit
 from docs.generate.fields import FieldRow, of_config, of_custom_kind, of_kind
+from docs.generate.metrics import metric_tables
 from docs.generate.pages import StaleReferenceError, table
+from docs.generate.plugins import plugin_blocks
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
 from docs.generate.records import record_tables
 from kaiwo.api.status_words import TERMINAL, Status
@@ -83,7 +85,9 @@ def blocks() -> dict[str, str]:
         ),
         **_workload_fields(),
         "client-records": record_tables(),
+        **plugin_blocks(first_party()),
         "commands": commands.reference(),
+        **metric_tables(),
         "plugin-kit": plugin_kit.reference(),
     }
 

@@ -45,7 +45,12 @@ class FieldRow:
 def of_kind(kind: Kind, plugins: Plugins) -> list[FieldRow]:
     """The fields below ``spec`` of one of the host's kinds, with those of plugins."""
     model = compose_spec(kind, plugins.fields(), plugins.settings_models())
-    return list(_rows(structural(model), ""))
+    return schema_rows(structural(model))
+
+
+def schema_rows(schema: Object) -> list[FieldRow]:
+    """The fields of a structural schema."""
+    return list(_rows(schema, ""))
 
 
 def of_config(plugins: Plugins) -> list[FieldRow]:
@@ -80,7 +85,7 @@ def _code() -> str:
 def of_custom_kind(kind: str, plugins: Plugins) -> list[FieldRow]:
     """The fields below ``spec`` of a plugin's kind."""
     (model,) = (item.spec for item in plugins.kinds() if item.resource.kind == kind)
-    return list(_rows(structural(model), ""))
+    return schema_rows(structural(model))
 
 
 def _rows(schema: Object, prefix: str) -> Iterator[FieldRow]:

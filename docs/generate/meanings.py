@@ -84,6 +84,11 @@ CANNOT_RUN: Final[Meanings] = {
     "WrongQueueNamespace": Meaning(
         "ERROR", "The queue exists, and is not open to this namespace. The message names those it is open to."
     ),
+    "NoTopology": Meaning(
+        "ERROR",
+        "No flavor of the queue has a Topology with the level in `requiredTopologyLabel` or "
+        "`preferredTopologyLabel`. The message names the levels that there are.",
+    ),
     "DownloadNotAvailable": Meaning(
         "ERROR",
         "No loaded plugin fetches what the workload wants downloaded. The message names the field, and the "
@@ -413,6 +418,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
     "QuotaExceedsNodes": "Queues together have more quota of a node pool than its nodes have. Not an error.",
     "NodesCordoned": "The same, only because nodes of the pool are cordoned; no quota needs to change.",
+    "LevelLeftOut": "Some nodes lack a topology label, so that it is no level of the default Topology.",
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
     "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",

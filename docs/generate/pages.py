@@ -10,12 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 DOCS = Path(__file__).parents[1]
+READMES = DOCS.parent / "plugins"
 
 _BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 
 class StaleReferenceError(Exception):
     """Code and reference do not fit each other in a way that only a person can mend."""
+
+
+def pages() -> list[Path]:
+    """Every page that may have generated blocks: the documentation, and the READMEs of plugins."""
+    return [*sorted(DOCS.rglob("*.md")), *sorted(READMES.glob("*/README.md"))]
 
 
 def renewed(page: Path, made: Mapping[str, str]) -> str:

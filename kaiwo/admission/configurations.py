@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from kaiwo.admission.answer import Answer
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import UNKNOWN_FIELD, Problem, describe, render
-from kaiwo.api.validate import Validation, Validator
+from kaiwo.api.validate import Validation
 from kaiwo.api.validation_errors import explain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ConfigurationReviewer:
         Args:
             plugins: loaded plugins, with the models of their settings and of their kinds.
         """
-        self._validator = Validator((), plugins.settings_models())
+        self._validator = plugins.validator()
         self._kinds = {
             (kind.resource.group, kind.resource.kind): kind
             for controller in plugins.controllers

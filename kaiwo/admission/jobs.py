@@ -43,7 +43,7 @@ class JobRules:
         default_queue: returns the name of the default queue in force.
         excluded: namespaces in which nothing is adopted: kube-system and the operator's own.
         operator: user name of the operator. Its own requests pass as they are.
-        settings: returns the settings of plugins by declaration.
+        settings: returns the settings of plugins by their names.
     """
 
     registry: Registry
@@ -69,7 +69,7 @@ class JobRules:
         queue = self.registry.queue
         if queue is None or queue.writers is None:
             return False
-        return user in queue.writers(self.settings().get(queue.name))
+        return user in queue.writers(self.settings().get(queue.plugin))
 
     def requests_gpus(self, obj: Object, adoption: Adoption) -> bool:
         """Whether a pod of an object requests GPUs of any loaded vendor."""

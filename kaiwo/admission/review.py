@@ -12,6 +12,7 @@ import msgspec
 
 from kaiwo.admission.answer import FORBIDDEN, INVALID, Answer
 from kaiwo.admission.request import API_VERSION, KIND, UnreadableReview, read_request
+from kaiwo.engine.logging import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +59,10 @@ def review(body: bytes, reviewers: Mapping[str, Callable[[Request], Answer]], pa
         return _encode(request.uid, reviewer(request))
     except Exception as error:  # noqa: BLE001  total, whatever a reviewer does
         # What cannot be decided is refused: it may be what somebody wants who sends it.
-        _log.exception("review of %s %s/%s failed", request.kind, request.namespace, request.name)
+        _log.exception(
+            "review of %s %s/%s failed", request.kind, request.namespace, request.name,
+            extra=about(request.kind, request.namespace, request.name),
+        )  # fmt: skip
         what = f"internal error: {type(error).__name__}; the operator's log has the traceback"
         return _encode(request.uid, _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, what))
 

@@ -16,6 +16,7 @@ from kaiwo.admission.names import (
 )
 from kaiwo.admission.templates import TemplateReviewer
 from kaiwo.admission.workloads import WorkloadReviewer
+from kaiwo.engine.logging import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -66,7 +67,10 @@ def _tolerant(reviewer: Reviewer) -> Reviewer:
         try:
             return reviewer(request)
         except Exception as error:  # noqa: BLE001  of ours or of a plugin, also its time limit
-            _log.exception("review of %s %s/%s failed", request.kind, request.namespace, request.name)
+            _log.exception(
+                "review of %s %s/%s failed", request.kind, request.namespace, request.name,
+                extra=about(request.kind, request.namespace, request.name),
+            )  # fmt: skip
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return Answer(allowed=True, warnings=(f"not validated: {what}; the operator checks it again",))
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.admission.answer import Answer
 from kaiwo.admission.immutable_fields import immutable_change
-from kaiwo.api.errors import UNKNOWN_FIELD, InvalidWorkload, Problem, render
+from kaiwo.api.errors import UNKNOWN_FIELD, InvalidWorkload, render
 from kaiwo.api.metadata_checks import generated
-from kaiwo.api.validate import Validation, Validator
+from kaiwo.api.validate import Validation
 from kaiwo.api.workload import GROUP, SPECS, Workload
 from kaiwo.plugin.facts import Blocked
-from kaiwo.plugin.registry import declared_elsewhere
 from kaiwo.workload.backend_selection import select_backend
 from kaiwo.workload.defaults import queue_manages, resolve, with_settings
 from kaiwo.workload.download import requested
@@ -53,7 +52,7 @@ class WorkloadReviewer:
         """
         self._registry = registry
         self._facts = facts
-        self._validator = Validator(plugins.fields(), plugins.settings_models())
+        self._validator = plugins.validator()
 
     def __call__(self, request: Request) -> Answer:
         """Whether the operator could use what is written."""
@@ -87,7 +86,7 @@ class WorkloadReviewer:
         """What validation finds; what was wrong before an update is a warning."""
         found = self._validator.validate(obj, defaulted=True)
         # The API server drops unknown fields, so these are of plugins that are not loaded: that can heal.
-        unknown = [self._explained(obj, item) for item in found.problems if item.message == UNKNOWN_FIELD]
+        unknown = [item for item in found.problems if item.message == UNKNOWN_FIELD]
         problems = [item for item in found.problems if item.message != UNKNOWN_FIELD]
         if not problems or old is None:
             return Validation(tuple(problems), (*unknown, *found.warnings))
@@ -97,12 +96,6 @@ class WorkloadReviewer:
         new = tuple(item for item in problems if (item.path, item.message) not in before)
         left = [item for item in problems if (item.path, item.message) in before]
         return Validation(new, (*left, *unknown, *found.warnings))
-
-    def _explained(self, obj: Object, problem: Problem) -> Problem:
-        """The problem of an unknown field with the plugin that declares it."""
-        kind, registry = str(obj.get("kind")), self._registry
-        hint = declared_elsewhere(kind, problem, registry.broken, registry.unselected)
-        return replace(problem, hint=hint) if hint else problem
 
     def _plan(self, obj: Object, old: Object | None, warn: Callable[[str], None]) -> None:
         """Render it as the operator would, and report what `kaiwo plan` warns about.

@@ -9,6 +9,8 @@ of :class:`Downloads` and returns; the transfer comes afterwards, for all source
     def fetch(items: Sequence[Object], downloads: Downloads) -> None:
         for index, item in enumerate(items):
             downloads.http(f"http[{index}]", item["url"], item["targetPath"], sha256=item.get("sha256"))
+
+The downloader of a source with settings takes them as a third argument, in JSON names, defaults included.
 """
 
 from __future__ import annotations
@@ -85,6 +87,7 @@ class DownloadConfig(Model):
         hf_mount_path: where the Hugging Face cache is mounted; None without one.
         items: items as users wrote them, by :func:`item_key`.
         downloaders: ``module:function`` of each key of `items`.
+        settings: of the plugins of sources, for the keys of `items` whose source names a settings model.
         policy: what may be done on the network.
         limits: how much may be used.
     """
@@ -94,6 +97,7 @@ class DownloadConfig(Model):
     hf_mount_path: AbsolutePath | None = None
     items: dict[str, list[ItemObject]]
     downloaders: dict[str, FunctionName] = Field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     policy: DownloadPolicy = Field(default_factory=DownloadPolicy)
     limits: DownloadLimits = Field(default_factory=DownloadLimits)
 

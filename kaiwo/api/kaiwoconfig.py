@@ -29,6 +29,8 @@ GROUP = "config.kaiwo.silogen.ai"
 API_VERSION = "config.kaiwo.silogen.ai/v1alpha1"
 HISTORY = "kaiwo-config-history"
 """Name of the ConfigMap in the operator's namespace that keeps the last specs of the KaiwoConfig."""
+GPU_TIME = "kaiwo-gpu-time"
+"""Name of the ConfigMap beside it that keeps the GPU time which the metrics have counted."""
 
 
 _ClassName = Annotated[str, Field(max_length=253)]
@@ -213,6 +215,14 @@ class KaiwoConfigSpec(Model):
         ObjectName,
         Field(description="Cohort of the default queue; queues of a cohort lend each other quota."),
     ] = "kaiwo"
+    default_topology_name: Annotated[
+        ObjectName | None,
+        Field(
+            description="Name of a Topology that is made from the nodes' labels kaiwo/topology-block, "
+            "kaiwo/topology-rack and kubernetes.io/hostname. The discovered flavors refer to it, so that all "
+            "their workloads go through topology-aware scheduling. Without a name there is none."
+        ),
+    ] = None
     dynamically_update_default_cluster_queue: Annotated[
         bool, Field(description="Keep the default queue's quotas equal to what the nodes have.")
     ] = False
@@ -225,8 +235,9 @@ class PluginReport(Model):
     """What became of one plugin."""
 
     name: Annotated[str, Field(description="Name of the plugin.")]
+    distribution: Annotated[str, Field(description="Distribution that it comes from.")] = ""
     version: Annotated[str, Field(description="Version of its distribution.")] = ""
-    state: Annotated[str, Field(description="loaded, disabled, not-selected or broken.")]
+    state: Annotated[str, Field(description="loaded, disabled, not-selected, not-allowed or broken.")]
     message: Annotated[str, Field(description="Why, when it is not loaded.")] = ""
 
 

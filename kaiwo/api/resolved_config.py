@@ -66,6 +66,7 @@ class ResolvedConfig:
         terminate_underutilized_after: how long they may underutilise before.
         default_cluster_queue_name: queue of workloads that name none.
         default_cluster_queue_cohort_name: cohort of the default queue.
+        default_topology_name: Topology of the discovered flavors, empty for none.
         dynamically_update_default_cluster_queue: whether the default queue follows the nodes.
         plugins: settings by plugin name, as written.
         generation: generation of the object they came from, 0 without one.
@@ -98,6 +99,7 @@ class ResolvedConfig:
     terminate_underutilized_after: timedelta
     default_cluster_queue_name: str
     default_cluster_queue_cohort_name: str
+    default_topology_name: str
     dynamically_update_default_cluster_queue: bool
     plugins: Mapping[str, Mapping[str, Any]]
     generation: int = 0
@@ -164,6 +166,7 @@ class ResolvedConfig:
             terminate_underutilized_after=parse_duration(monitoring.terminate_underutilized_after),
             default_cluster_queue_name=spec.default_cluster_queue_name,
             default_cluster_queue_cohort_name=spec.default_cluster_queue_cohort_name,
+            default_topology_name=spec.default_topology_name or "",
             dynamically_update_default_cluster_queue=spec.dynamically_update_default_cluster_queue,
             plugins=MappingProxyType(dict(spec.plugins or {})),
             generation=generation,

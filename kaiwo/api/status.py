@@ -111,6 +111,37 @@ Termination: TypeAlias = Annotated[dict[str, Any], Field(strict=False), WithJson
 """A decision to end a workload, as plain JSON; see :mod:`kaiwo.workload.ending.record`."""
 
 
+_UTILIZATION_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        **{
+            name: {"type": "integer", "minimum": 0, "description": text}
+            for name, text in (
+                ("gpus", "GPUs of all pods together."),
+                ("percent", "Mean utilisation of these GPUs, rounded down."),
+                ("memoryPercent", "Mean of their memory in use, per cent."),
+                ("mostGpusUsed", "Most of them that were used in one reading since observedSince."),
+            )
+        },
+        **{
+            name: {"type": "string", "format": "date-time", "description": text}
+            for name, text in (
+                ("observedSince", "Since when the GPUs are read without a gap."),
+                ("firstWarningTime", "When a warning of the end was given at half of the time."),
+                ("lastWarningTime", "When the last warning was given."),
+                ("terminationTime", "When the workload is ended, unless its GPUs are used."),
+            )
+        },
+    },
+}
+
+GpuUtilization: TypeAlias = Annotated[
+    dict[str, Any], Field(strict=False), WithJsonSchema(_UTILIZATION_SCHEMA)
+]
+"""How GPUs are used, as plain JSON; see :mod:`kaiwo.workload.monitoring.underuse`."""
+
+
 class WorkloadStatus(Model):
     """``status`` of a KaiwoJob or KaiwoService."""
 
@@ -137,6 +168,9 @@ class WorkloadStatus(Model):
         int | None, Field(ge=0, description="Generation that was last acted on.")
     ] = None
     conditions: Annotated[Conditions, Field(description="The aspects in detail.")] = ()
+    utilization: Annotated[
+        GpuUtilization | None, Field(description="How its GPUs are used, where monitoring is on.")
+    ] = None
     termination: Annotated[
         Termination | None, Field(description="The last decision of Kaiwo to end the workload early.")
     ] = None

@@ -52,8 +52,19 @@ class Validator:
     """
 
     def __init__(
-        self, fields: Iterable[Field] = (), settings: Mapping[str, type[BaseModel]] | None = None
+        self,
+        fields: Iterable[Field] = (),
+        settings: Mapping[str, type[BaseModel]] | None = None,
+        elsewhere: Callable[[str, str], str] | None = None,
     ) -> None:
+        """Nothing is composed yet.
+
+        Args:
+            fields: those of plugins.
+            settings: models of plugins' settings, by plugin name.
+            elsewhere: who would serve an unknown field, from the kind and the path; empty for nobody.
+        """
+        self._elsewhere: Final = elsewhere or (lambda _kind, _path: "")
         self._fields: Final = tuple(fields)
         self._settings: Final = dict(settings or {})
         self._models: dict[Kind, type[Model]] = {}
@@ -96,8 +107,16 @@ class Validator:
             found, warnings = check_workload(kind, spec, on_ray=bool(ray), defaulted=defaulted)
             if not problems:
                 warnings += self._warned(kind, spec)
-        hinted = [_hinted(problem, model) for problem in (*problems, *found)]
+        hinted = [self._hinted(problem, kind, model) for problem in (*problems, *found)]
         return Validation(_unique(hinted), _unique(warnings))
+
+    def _hinted(self, problem: Problem, kind: Kind, model: type[Model]) -> Problem:
+        """A problem about an unknown field with who serves it, or the field that was probably meant."""
+        if problem.message != UNKNOWN_FIELD:
+            return problem
+        path = parse_path(problem.path)
+        hint = self._elsewhere(kind, problem.path) or (field_hint(model, path) if path else "")
+        return replace(problem, hint=hint) if hint else problem
 
     def _warned(self, kind: Kind, spec: Mapping[str, Any]) -> Iterator[Problem]:
         """Warnings about valid values from the plugins that declare the fields."""
@@ -108,13 +127,6 @@ class Validator:
             if field.kind == kind and field.warn is not None and value is not None:
                 for problem in _said(field.warn, value):
                     yield replace(problem, path=join_path(("spec", *field.path)) + problem.path)
-
-
-def _hinted(problem: Problem, model: type[Model]) -> Problem:
-    """A problem about an unknown field with the field that was probably meant, at any level."""
-    path = parse_path(problem.path) if problem.message == UNKNOWN_FIELD else None
-    hint = field_hint(model, path) if path else ""
-    return replace(problem, hint=hint) if hint else problem
 
 
 def _said(warn: Callable[[object], Iterable[Problem]], value: object) -> tuple[Problem, ...]:

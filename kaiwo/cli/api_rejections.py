@@ -11,6 +11,7 @@ from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, plain
 if TYPE_CHECKING:
     from kaiwo.cli.input_files.problems import LocatedProblem
     from kaiwo.cli.input_files.workload_file import WorkloadFile
+    from kaiwo.plugin.registry import Plugins
 
 _UNDECLARED = re.compile(r"\.(\S+): field not declared in schema")
 """The message of a server-side apply, with status 500, when the cluster's CRD lacks a field."""
@@ -30,12 +31,18 @@ def denied_by_policy(error: BaseException) -> str:
     return denied[1] if denied else ""
 
 
-def rejections(manifest: WorkloadFile, error: BaseException) -> list[LocatedProblem]:
-    """One problem for each thing that the API server rejects; any other error is raised again."""
-    return [manifest.locate(problem) for problem in _problems(manifest, error)]
+def rejections(manifest: WorkloadFile, error: BaseException, plugins: Plugins) -> list[LocatedProblem]:
+    """One problem for each thing that the API server rejects; any other error is raised again.
+
+    Args:
+        manifest: what was sent.
+        error: the answer.
+        plugins: loaded here; one may declare a field that the cluster lacks.
+    """
+    return [manifest.locate(problem) for problem in _problems(manifest, error, plugins)]
 
 
-def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
+def _problems(manifest: WorkloadFile, error: BaseException, plugins: Plugins) -> list[Problem]:
     from kaiwo.client.errors import ClientError
     from kaiwo.engine import errors
 
@@ -54,7 +61,8 @@ def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
             hint = "kubectl auth whoami shows who you are; ask an administrator for the right"
             return [Problem("", f"not allowed: {error}", hint)]
         case errors.ApiError() if undeclared := _UNDECLARED.search(error.message):
-            hint = "remove the field, or ask an administrator to install the plugin that declares it"
+            who = _declaring(manifest, undeclared[1], plugins)
+            hint = f"remove the field, or ask an administrator to install {who}"
             return [Problem(undeclared[1], f"{UNKNOWN_FIELD} in this cluster", hint)]
         case errors.ApiError():
             return [Problem("", f"rejected by the API server: {error}")]
@@ -63,6 +71,16 @@ def _problems(manifest: WorkloadFile, error: BaseException) -> list[Problem]:
         case ClientError():
             return [Problem("", error.message, error.next_step)]
     raise error
+
+
+def _declaring(manifest: WorkloadFile, path: str, plugins: Plugins) -> str:
+    """The plugin that declares a field here and is not in the cluster."""
+    wanted = tuple(path.removeprefix("spec.").split("."))
+    for plugin in plugins.loaded:
+        for field in plugin.fields():
+            if field.kind == manifest.kind and field.path[: len(wanted)] == wanted[: len(field.path)]:
+                return f"plugin {plugin.name} of {plugin.distribution} in the cluster"
+    return "the plugin that declares it"
 
 
 def exit_code(error: BaseException) -> int:

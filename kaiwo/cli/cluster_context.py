@@ -6,12 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.errors import InvalidConfig, render
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.api.validation_errors import explain
 from kaiwo.cli import kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.client.kinds import KAIWO_CONFIG
@@ -28,6 +25,7 @@ from kaiwo.engine.yaml_reader import parse
 from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
+from kaiwo.plugin.settings import read_settings
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
@@ -89,7 +87,7 @@ class ClusterContext:
         storage_classes: by name, None when not known.
         served: kinds that the cluster serves, None when not known.
         queue_objects: what the queue system reads, by resource.
-        settings: plugin settings, see ``Plugins.settings_by_declaration``.
+        settings: settings by name of the plugin.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
     """
 
@@ -136,7 +134,7 @@ class ClusterContext:
                     for resource, objects in self.queue_objects.items()
                 },
                 default_queue=self.config.default_cluster_queue_name,
-                settings=self.settings.get(queue.name),
+                settings=self.settings.get(queue.plugin),
                 missing=frozenset() if served is None else frozenset(queue.reads) - served,
             ),
             missing_queue=self.missing_queue,
@@ -320,19 +318,8 @@ def _warn_of_hidden(hidden: Sequence[Resource], level: int = 0) -> None:
 
 
 def _settings(plugins: Plugins, config: ResolvedConfig) -> Mapping[str, BaseModel]:
-    """Settings of what plugins declare; a section that cannot be used counts as absent."""
-    found: dict[str, BaseModel] = {}
-    for plugin in plugins.loaded:
-        model = plugin.settings_model()
-        if model is None:
-            continue
-        written = config.plugins.get(plugin.name) or {}
-        try:
-            settings = model.model_validate(written)
-        except ValidationError as error:
-            if written:
-                problems = render(explain(error, ("spec", "plugins", plugin.name)))
-                kit.say(f"warning: KaiwoConfig is invalid, a section is not used: {problems}")
-            continue
-        found[plugin.name] = settings
-    return plugins.settings_by_declaration(found)
+    """Settings by name of the plugin; a plugin whose section cannot be used has none."""
+    settings, problems = read_settings(plugins.settings_models(), config.plugins)
+    if problems:
+        kit.say(f"warning: KaiwoConfig is invalid, a section is not used: {render(problems)}")
+    return settings

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kaiwo.install.pod_options import PodOptions
     from kaiwo.install.render import InstallOptions
     from kaiwo.install.webhooks import Identity, WebhookOptions
+    from kaiwo.plugin.registry import Plugins
 
 _LONGEST_NAME = 253  # characters of an object's name
 
@@ -63,6 +64,44 @@ def installation_options(
         scheduler_image or SCHEDULER_IMAGE,
         tuple(watched),
     )
+
+
+def allowed_plugins(file: str, plugins: Plugins) -> tuple[str, ...]:
+    """The entries of a list of allowed plugins, as ``kaiwo plugins --allow-list`` prints it.
+
+    Raises:
+        Failure: the file has no such list, or it lacks a plugin that the operator is to load.
+    """
+    from pathlib import Path
+
+    from kaiwo.engine.yaml_reader import parse_value
+    from kaiwo.engine.yaml_scalars import DocumentError
+    from kaiwo.install.operator import operator_plugins
+    from kaiwo.plugin.selection import PluginSelection, SelectionError
+
+    how = "kaiwo plugins --allow-list prints such a list"
+    try:
+        content = parse_value(Path(file).read_text(encoding="utf-8"))
+        selection = PluginSelection.of(settings=content if isinstance(content, dict) else {}, where=file)
+        entries = selection.allowed_plugins()
+    except (OSError, UnicodeDecodeError, DocumentError, SelectionError) as error:
+        raise Failure(f"{file}: {error}", how, code=USAGE) from error
+    if entries is None:
+        raise Failure(f"{file}: expected a mapping with the list pluginsAllowed", how, code=USAGE)
+    needed = [name.partition("@")[0] for name in operator_plugins(plugins)]
+    lacking = [
+        f"{plugin.name}@{plugin.distribution}"
+        for plugin in plugins.loaded
+        if plugin.name in needed
+        and not any(one.name == plugin.name and one.names(plugin.distribution) for one in entries)
+    ]
+    if lacking:
+        raise Failure(
+            f"{file}: pluginsAllowed lacks {', '.join(lacking)}, which the operator is to load",
+            "add them, or leave them out of --plugins",
+            code=USAGE,
+        )
+    return tuple(map(str, entries))
 
 
 def pod_options(priority_class: str | None, pull_secrets: tuple[str, ...]) -> PodOptions:

@@ -61,6 +61,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "uninstall": CommandEntry("kaiwo.cli.commands.uninstall:uninstall", "Remove an installation, in order."),
     "plugins": CommandEntry("kaiwo.cli.commands.plugins:plugins", "List the plugins and their state."),
+    "plugin": CommandEntry("kaiwo.cli.commands.plugin:plugin", "Write a plugin, and check it."),
     "operator": CommandEntry("kaiwo.cli.commands.operator:operator", "Run the operator."),
     "version": CommandEntry(
         "kaiwo.cli.commands.version:version", "Print the versions of the command and the cluster."

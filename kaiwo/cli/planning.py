@@ -143,7 +143,12 @@ def plan_workloads(
                 with _registry(plugins) as registry:
                     return [
                         _plan(
-                            manifest, _as_stored(cluster, manifest), plugins, registry, found, cluster=cluster
+                            manifest,
+                            _as_stored(cluster, manifest, plugins),
+                            plugins,
+                            registry,
+                            found,
+                            cluster=cluster,
                         )
                         for manifest in manifests
                     ]
@@ -323,7 +328,7 @@ async def _try(resource: Resource, obj: Object, client: Client) -> Object:
     return await client.create(resource, obj, dry_run=True)
 
 
-def _as_stored(cluster: Cluster, manifest: WorkloadFile) -> Object:
+def _as_stored(cluster: Cluster, manifest: WorkloadFile, plugins: Plugins) -> Object:
     """The workload as the API server would store it, with its defaults and, if it exists, its identity."""
     from kaiwo.cli.api_rejections import denied_by_policy, rejections
     from kaiwo.engine import errors
@@ -340,7 +345,7 @@ def _as_stored(cluster: Cluster, manifest: WorkloadFile) -> Object:
             return manifest.obj
         from kaiwo.cli.input_files.problems import InvalidInput
 
-        raise InvalidInput(rejections(manifest, error), "nothing was planned") from error
+        raise InvalidInput(rejections(manifest, error, plugins), "nothing was planned") from error
 
 
 def object_key(obj: Object) -> tuple[str, str, str]:

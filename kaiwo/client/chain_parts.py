@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.allow_list import allows_distribution
 from kaiwo.plugin.diagnosis import ChainPart
 from kaiwo.plugin.entry_points import installed_entries, mentions
+from kaiwo.plugin.selection import PluginSelection
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
@@ -41,10 +44,17 @@ class ChainParts:
 
 
 def installed_parts() -> ChainParts:
-    """The parts of the installed plugins; one that cannot be imported has none."""
+    """The parts of the installed plugins; one that cannot be imported, or must not be, has none.
+
+    Raises:
+        SelectionError: the list of allowed plugins cannot be read.
+    """
     children: dict[str, tuple[Resource, ...]] = {}
     queue: QueueExplainer | None = None
+    allowed = PluginSelection.of(environ=os.environ).allowed_plugins()
     for entry in sorted(installed_entries(GROUP)):
+        if allowed is not None and not allows_distribution(entry.distribution, entry.version, allowed):
+            continue
         module, _, attribute = entry.value.partition(":")
         try:
             part = getattr(importlib.import_module(module), attribute)

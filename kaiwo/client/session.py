@@ -269,9 +269,8 @@ class AsyncClient(ObservingClient):
 
     @cached_property
     def _validator(self) -> Validator:
-        from kaiwo.api.validate import Validator
 
-        return Validator(self._plugins.fields(), self._plugins.settings_models())
+        return self._plugins.validator()
 
 
 def _kinds(kind: str | None) -> tuple[Resource, ...]:

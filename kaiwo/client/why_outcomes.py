@@ -11,6 +11,7 @@ from kaiwo.api.workload import Workload
 from kaiwo.client.created_kinds import possible_backends
 from kaiwo.client.why_facts import queue_facts
 from kaiwo.plugin.observation import Observation
+from kaiwo.plugin.settings import read_settings
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.diagnosis.evidence import newest_warning
 from kaiwo.workload.diagnosis.pods import downloads
@@ -20,6 +21,8 @@ from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pydantic import BaseModel
 
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.backends import Backend
@@ -51,6 +54,7 @@ def with_outcomes(
         facts = replace(facts, download=_download(workload, facts))
         if facts.child is not None:
             backends = possible_backends(facts.workload, plugins)
+            settings = plugin_settings(facts, plugins)
             seen = Observation(
                 workload=workload,
                 child=facts.child,
@@ -63,10 +67,16 @@ def with_outcomes(
             )
             return replace(
                 facts,
-                outcome=_outcome(seen, backends),
-                findings=tuple(plugin_calls.findings(plugins.diagnosis_rules, seen)),
+                outcome=_outcome(seen, backends, settings),
+                findings=tuple(plugin_calls.findings(plugins.diagnosis_rules, seen, settings)),
             )
     return facts
+
+
+def plugin_settings(facts: DiagnosisFacts, plugins: Plugins) -> Mapping[str, BaseModel]:
+    """The settings in the KaiwoConfig that was read, by name of the plugin."""
+    sections = lenient_map(lenient_map(lenient_map(facts.config).get("spec")).get("plugins"))
+    return read_settings(plugins.settings_models(), sections)[0]
 
 
 def _admission(
@@ -81,11 +91,13 @@ def _admission(
     return None
 
 
-def _outcome(seen: Observation, backends: Sequence[Backend]) -> Outcome | None:
+def _outcome(
+    seen: Observation, backends: Sequence[Backend], settings: Mapping[str, BaseModel]
+) -> Outcome | None:
     for backend in backends:
         if backend.child.kind == seen.child.get("kind"):
             with suppress(*_UNREADABLE):
-                return plugin_calls.observed(backend, seen)
+                return plugin_calls.observed(backend, replace(seen, settings=settings.get(backend.plugin)))
     return None
 
 

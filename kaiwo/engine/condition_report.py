@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily
+from kaiwo.engine.metric_definitions import CONFIG_CONDITION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -119,11 +119,7 @@ class ConditionMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Report each condition, in the form of kube-state-metrics."""
-        family = GaugeMetricFamily(
-            f"{self._prefix}_config_condition",
-            "1 for the status that a condition of a configuration object has.",
-            labels=["kind", "condition", "status"],
-        )
+        family = CONFIG_CONDITION.with_prefix(self._prefix).gauge_family()
         for kind, name in self._objects.items():
             entry = self._cache.get(kind, None, name)
             conditions = entry.part("status", "conditions") if entry is not None else None

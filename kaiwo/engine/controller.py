@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.errors import EngineError, NotLeading
+from kaiwo.engine.logging import SUBJECT
 from kaiwo.engine.store import CacheEvent
 from kaiwo.engine.turns import SLICE
 from kaiwo.engine.workqueue import LOW, Key, WorkQueue
@@ -74,6 +75,7 @@ class Controller:
         timeout: float = 60.0,
         on_error: Callable[[Key, Exception], None] | None = None,
         initial: Callable[[], Iterable[Key]] | None = None,
+        kind: str = "",
     ) -> None:
         """Describe a controller; a manager runs it.
 
@@ -87,8 +89,11 @@ class Controller:
                 awaits can be cancelled; one that computes holds up the process.
             on_error: called with each failure, a cancelled reconciliation's TimeoutError included.
             initial: returns the keys to reconcile first at each start, whether anything is cached or not.
+            kind: kind of the objects that the keys name, a field of each line that is logged about one of
+                them; empty for the name of the controller.
         """
         self.name = name
+        self._kind = kind or name
         self.watches = tuple(watches)
         self.queue = WorkQueue()
         self._reconcile = reconcile
@@ -188,12 +193,14 @@ class Controller:
                 ended = await self._one(key)
             finally:
                 queue.done(key)
+                SUBJECT.set(None)
             if ended - loop_began > SLICE:
                 await asyncio.sleep(0)
                 loop_began = time.monotonic()
 
     async def _one(self, key: Key) -> float:
         """Reconcile a key; returns the time of its end."""
+        SUBJECT.set((self._kind, key.namespace, key.name))
         started = time.monotonic()
         limit = asyncio.timeout(self._timeout)
         try:

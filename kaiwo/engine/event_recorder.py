@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from kaiwo.engine.cached_object import CachedObject
 from kaiwo.engine.errors import AlreadyExists, ApiError, EngineError, Forbidden, NotFound, NotLeading
+from kaiwo.engine.logging import about
 from kaiwo.engine.resource import EVENT
 
 if TYPE_CHECKING:
@@ -175,10 +176,10 @@ class EventRecorder:
         except EngineError as error:
             self._count("dropped")
             level = logging.WARNING if isinstance(error, Forbidden) else logging.DEBUG
-            _log.log(level, "event %s not sent: %s", obj["reason"], error)
+            _log.log(level, "event %s not sent: %s", obj["reason"], error, extra=_subject(obj))
         except Exception:  # noqa: BLE001 -- an odd event must not end all others
             self._count("dropped")
-            _log.exception("event %s not sent", obj.get("reason"))
+            _log.exception("event %s not sent", obj.get("reason"), extra=_subject(obj))
         return True
 
     async def _send(self, identity: _Identity, obj: Object) -> None:
@@ -264,3 +265,9 @@ def _reference(about: CachedObject | Object) -> Object:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _subject(event: Object) -> dict[str, dict[str, str]]:
+    """The object that an event is about, for the log."""
+    about_what = event.get("involvedObject") or {}
+    return about(*(str(about_what.get(key) or "") for key in ("kind", "namespace", "name")))

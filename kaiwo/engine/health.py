@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily
+from kaiwo.engine.metric_definitions import FAILING_WRITES, HEALTH_CHECK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -57,16 +57,10 @@ class HealthMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Report the state of each check, and the number of causes by what fails."""
-        checks = GaugeMetricFamily(
-            f"{self._prefix}_health_check", "1 while a check of /readyz succeeds, else 0.", labels=["check"]
-        )
+        checks = HEALTH_CHECK.with_prefix(self._prefix).gauge_family()
         for name, well in self._health.states().items():
             checks.add_metric([name], float(well))
-        writes = GaugeMetricFamily(
-            f"{self._prefix}_failing_writes",
-            "Causes for which writes fail now: Forbidden, Webhook, ServerError, Unreachable.",
-            labels=["cause", "verb", "resource"],
-        )
+        writes = FAILING_WRITES.with_prefix(self._prefix).gauge_family()
         counts = Counter((cause.kind, cause.verb, cause.resource) for cause in self._failing())
         for labels, count in sorted(counts.items()):
             writes.add_metric(labels, count)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import AlreadyExists, Conflict, EngineError, NotFound
 from kaiwo.engine.resource import LEASE
+from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,8 @@ class LeaderElector:
         identity: who we are; unique per process.
         holder: who holds the lease as last seen, empty when no process does.
         problem: why the last attempt failed, empty when the API server answered it.
+        unled: seconds from the last renewal by a holder until we acquired the lease, by the clocks of both;
+            None while that is not known.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class LeaderElector:
         self.identity = identity
         self.holder = ""
         self.problem = ""
+        self.unled: float | None = None
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -209,6 +213,8 @@ class LeaderElector:
                 "spec": {**spec, "renewTime": now, "leaseDurationSeconds": round(self._duration)},
             }
         elif self._free(spec):
+            renewed = parse_time(spec.get("renewTime"))
+            self.unled = None if renewed is None else (datetime.now(UTC) - renewed).total_seconds()
             lease["spec"] = {
                 "holderIdentity": self.identity,
                 "leaseDurationSeconds": round(self._duration),

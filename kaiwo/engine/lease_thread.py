@@ -35,6 +35,11 @@ class LeaseThread:
         self._thread: threading.Thread | None = None
         self._one_at_a_time = asyncio.Lock()
 
+    @property
+    def unled(self) -> float | None:
+        """Seconds from the last renewal by a holder until we acquired the lease, None if not known."""
+        return self._elector.unled
+
     def valid(self) -> bool:
         """Whether this process may write now."""
         return self._elector.valid()

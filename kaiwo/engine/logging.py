@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Literal, TextIO
+from typing import Final, Literal, TextIO
 
 import msgspec
 
+SUBJECT: Final[ContextVar[tuple[str, str, str] | None]] = ContextVar("subject", default=None)
+"""Kind, namespace and name of the object that this task works on; its log lines have them as fields."""
+
+
+def about(kind: str, namespace: str, name: str) -> dict[str, dict[str, str]]:
+    """Give a line the fields of the object that it is about, where the task works on another one or on none.
+
+    Args:
+        kind: of the object.
+        namespace: of the object, empty for cluster-scoped ones.
+        name: of the object.
+
+    Returns:
+        The argument ``extra`` of a logger's method.
+    """
+    return {"fields": _subject_fields((kind, namespace, name))}
+
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object per record; what a caller passes as ``extra={"fields": {...}}`` becomes keys."""
+    """One JSON object per record; fields become keys.
+
+    Fields are those of `SUBJECT`, and what a caller passes as ``extra={"fields": {...}}``.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -30,7 +52,7 @@ class _TextFormatter(logging.Formatter):
     """``time LEVEL logger: message key=value``, one line per record even if the message has several."""
 
     def format(self, record: logging.LogRecord) -> str:
-        extras = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        extras = "".join(f" {name}={_quoted(value)}" for name, value in _fields(record).items())
         text = record.getMessage().replace("\n", "\\n")
         line = f"{_stamp(record)} {record.levelname} {record.name}: {text}{extras}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -64,5 +86,17 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    fields = getattr(record, "fields", None)
-    return fields if isinstance(fields, dict) else {}
+    subject, fields = SUBJECT.get(), getattr(record, "fields", None)
+    given: dict[str, object] = fields if isinstance(fields, dict) else {}
+    return given if subject is None or "kind" in given else {**_subject_fields(subject), **given}
+
+
+def _subject_fields(subject: tuple[str, str, str]) -> dict[str, str]:
+    kind, namespace, name = subject
+    return {"kind": kind, **({"namespace": namespace} if namespace else {}), "name": name}
+
+
+def _quoted(value: object) -> str:
+    """The text of a value; in quotes where it could be taken for more than one field."""
+    text = str(value)
+    return text if text and text.isprintable() and not set(text) & set(' "=') else json.dumps(text)

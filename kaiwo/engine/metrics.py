@@ -1,24 +1,21 @@
-"""Prometheus metrics of the engine.
-
-Where the meaning is the same, names and labels are those of client-go and controller-runtime, so that their
-dashboards fit.
-"""
+"""Counts what the engine does, in Prometheus metrics."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
+
+from kaiwo.engine import metric_definitions as defined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from prometheus_client import Counter, Histogram
+
     from kaiwo.engine.workqueue import WorkQueue
 
-_REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_RECONCILE_BUCKETS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0)
-_QUEUE_BUCKETS = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
 _METHODS = {"create": "POST", "apply": "PATCH", "patch": "PATCH", "replace": "PUT", "delete": "DELETE"}
 _NO_ANSWER = "<error>"
 """The code of a request without an answer, as in client-go."""
@@ -43,86 +40,23 @@ class Metrics:
             host: the API server's host and port, for the label of requests.
         """
         self.prefix = prefix
-        self.registry = registry or CollectorRegistry()
+        self.registry = own = registry or CollectorRegistry()
         self._host = host
-        self._requests = Counter(
-            "rest_client_requests",
-            "Requests to the API server; code <error>: no answer.",
-            ["code", "host", "method", "verb", "resource"],
-            registry=self.registry,
-        )
-        self._request_seconds = Histogram(
-            "rest_client_request_duration_seconds",
-            "Time from sending a request to the end of its answer, without watches.",
-            ["host", "verb"],
-            buckets=_REQUEST_BUCKETS,
-            registry=self.registry,
-        )
-        self._reconciles = Counter(
-            "controller_runtime_reconcile",
-            "Reconciliations by result: success, requeue_after, error.",
-            ["controller", "result"],
-            registry=self.registry,
-        )
-        self._reconcile_errors = Counter(
-            "controller_runtime_reconcile_errors",
-            "Reconciliations that failed.",
-            ["controller"],
-            registry=self.registry,
-        )
-        self._reconcile_timeouts = Counter(
-            "controller_runtime_reconcile_timeouts",
-            "Reconciliations that were cancelled because they took too long; they count as errors too.",
-            ["controller"],
-            registry=self.registry,
-        )
-        self._reconcile_seconds = Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Time one reconciliation took.",
-            ["controller"],
-            buckets=_RECONCILE_BUCKETS,
-            registry=self.registry,
-        )
-        self._workers = Gauge(
-            "controller_runtime_max_concurrent_reconciles",
-            "Reconciliations that may run at the same time.",
-            ["controller"],
-            registry=self.registry,
-        )
-        self._active = Gauge(
-            "controller_runtime_active_workers",
-            "Reconciliations that run now.",
-            ["controller"],
-            registry=self.registry,
-        )
-        self._queues = _QueueMetrics(self.registry)
-        self._watch_restarts = Counter(
-            f"{prefix}_watch_restarts",
-            "Watches that ended, by reason: closed (renewed), gone, lost, error.",
-            ["resource", "reason"],
-            registry=self.registry,
-        )
-        self._cached = Gauge(
-            f"{prefix}_cache_objects", "Objects in the cache.", ["resource"], registry=self.registry
-        )
-        self._events = Counter(
-            f"{prefix}_events",
-            "Kubernetes Events: sent, merged, dropped.",
-            ["result"],
-            registry=self.registry,
-        )
-        self._undecodable = Counter(
-            f"{prefix}_undecodable_objects",
-            "Objects from lists and watches that were passed over: too deep, too large, or no object.",
-            ["resource"],
-            registry=self.registry,
-        )
-        self._leader = Gauge(
-            "leader_election_master_status",
-            "1 while this process leads, 0 while it stands by.",
-            ["name"],
-            registry=self.registry,
-        )
+        self._requests = defined.REQUESTS.counter(own)
+        self._request_seconds = defined.REQUEST_SECONDS.histogram(own)
+        self._reconciles = defined.RECONCILES.counter(own)
+        self._reconcile_errors = defined.RECONCILE_ERRORS.counter(own)
+        self._reconcile_timeouts = defined.RECONCILE_TIMEOUTS.counter(own)
+        self._reconcile_seconds = defined.RECONCILE_SECONDS.histogram(own)
+        self._workers = defined.WORKERS.gauge(own)
+        self._active = defined.ACTIVE_WORKERS.gauge(own)
+        self._queues = _QueueMetrics(own)
+        self._watch_restarts = defined.WATCH_RESTARTS.with_prefix(prefix).counter(own)
+        self._cached = defined.CACHE_OBJECTS.with_prefix(prefix).gauge(own)
+        self._events = defined.EVENTS.with_prefix(prefix).counter(own)
+        self._undecodable = defined.UNDECODABLE_OBJECTS.with_prefix(prefix).counter(own)
+        self._leader = defined.LEADER.gauge(own)
+        self._lease_changes = defined.LEASE_CHANGES.with_prefix(prefix).counter(own)
         # Finding a child by labels costs more than counting; there are few label sets.
         self._request_children: dict[tuple[str, str, int], Counter] = {}
         self._verb_children: dict[str, Histogram] = {}
@@ -178,8 +112,9 @@ class Metrics:
         self._events.labels(result).inc()
 
     def leading(self, name: str, *, now: bool) -> None:
-        """Show whether this process leads."""
+        """Show whether this process leads, and count the change."""
         self._leader.labels(name).set(1 if now else 0)
+        self._lease_changes.labels(name, "acquired" if now else "ended").inc()
 
     def watch_controller(self, controller: str, queue: WorkQueue, workers: int) -> None:
         """Follow the work queue of a controller that starts.
@@ -202,38 +137,13 @@ class _QueueMetrics:
     """The metrics of work queues, as client-go names them; controller-runtime adds the label controller."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        labels = ["name", "controller"]
-        self._depth = Gauge("workqueue_depth", "Keys that wait for a worker.", labels, registry=registry)
-        self._unfinished = Gauge(
-            "workqueue_unfinished_work_seconds",
-            "Seconds that the keys which are worked on have taken so far, all together.",
-            labels,
-            registry=registry,
-        )
-        self._longest = Gauge(
-            "workqueue_longest_running_processor_seconds",
-            "Seconds that the longest running reconciliation has taken so far.",
-            labels,
-            registry=registry,
-        )
-        self._adds = Counter("workqueue_adds", "Keys that were added.", labels, registry=registry)
-        self._retries = Counter(
-            "workqueue_retries", "Keys that were added again after a failure.", labels, registry=registry
-        )
-        self._waited = Histogram(
-            "workqueue_queue_duration_seconds",
-            "Time a key waited for a worker.",
-            labels,
-            buckets=_QUEUE_BUCKETS,
-            registry=registry,
-        )
-        self._worked = Histogram(
-            "workqueue_work_duration_seconds",
-            "Time a worker took for a key.",
-            labels,
-            buckets=_QUEUE_BUCKETS,
-            registry=registry,
-        )
+        self._depth = defined.QUEUE_DEPTH.gauge(registry)
+        self._unfinished = defined.QUEUE_UNFINISHED.gauge(registry)
+        self._longest = defined.QUEUE_LONGEST.gauge(registry)
+        self._adds = defined.QUEUE_ADDS.counter(registry)
+        self._retries = defined.QUEUE_RETRIES.counter(registry)
+        self._waited = defined.QUEUE_WAIT_SECONDS.histogram(registry)
+        self._worked = defined.QUEUE_WORK_SECONDS.histogram(registry)
 
     def follow(self, name: str, queue: WorkQueue) -> None:
         labels = (name, name)

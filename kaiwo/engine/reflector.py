@@ -23,6 +23,7 @@ from kaiwo.engine.errors import (
     NotFound,
     ServerUnavailable,
 )
+from kaiwo.engine.logging import about
 from kaiwo.engine.reader import STALL
 from kaiwo.engine.wire import decode_object
 
@@ -219,7 +220,10 @@ class Reflector:
             known = self.store.get(obj.namespace, obj.name)
             if known is None or known.uid != obj.uid or not known.undecodable:
                 name = f"{obj.namespace}/{obj.name}" if obj.namespace else obj.name
-                _log.warning("%s %s passed over: %s", obj.resource.kind, name, obj.undecodable)
+                _log.warning(
+                    "%s %s passed over: %s", obj.resource.kind, name, obj.undecodable,
+                    extra=about(obj.resource.kind, obj.namespace, obj.name),
+                )  # fmt: skip
                 self._count_undecodable()
         return obj
 

@@ -6,8 +6,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import Counter, Gauge, Histogram
-
 from kaiwo.admission.certificate_controller import CertificateController
 from kaiwo.admission.jobs import JobRules, job_reviewers
 from kaiwo.admission.review import review
@@ -16,6 +14,7 @@ from kaiwo.admission.server import WebhookServer
 from kaiwo.api.conditions import Condition
 from kaiwo.api.installation import OPERATOR
 from kaiwo.host.kaiwoconfig import WEBHOOKS_SERVED
+from kaiwo.host.metrics.definitions import CERTIFICATE_EXPIRY, REVIEW_SECONDS, REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -34,7 +33,6 @@ REVIEW_LIMIT: Final = 1.0
 """Seconds for one review, which takes under a millisecond. A function of a plugin that hangs holds up the
 event loop for no longer than this."""
 
-_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 _OTHER = "other"
 
 
@@ -98,24 +96,9 @@ class Webhooks:
         made = reviewers(lambda: self._namespace)
         self._reviewers = {path: self._counted(reviewer) for path, reviewer in made.items()}
         registry = manager.metrics.registry
-        self._reviews = Counter(
-            "kaiwo_webhook_reviews",
-            "Requests of the API server to the webhooks, by what became of them.",
-            ["path", "result"],
-            registry=registry,
-        )
-        self._seconds = Histogram(
-            "kaiwo_webhook_review_seconds",
-            "Computing time of one review.",
-            ["path"],
-            buckets=_BUCKETS,
-            registry=registry,
-        )
-        self._expires = Gauge(
-            "kaiwo_webhook_certificate_expiry_timestamp_seconds",
-            "When the certificate that is served ends; 0 while there is none.",
-            registry=registry,
-        )
+        self._reviews = REVIEWS.counter(registry)
+        self._seconds = REVIEW_SECONDS.histogram(registry)
+        self._expires = CERTIFICATE_EXPIRY.gauge(registry)
         self._expires.set_function(self._expiry)
         self._result = ""
         self._server = WebhookServer(settings.webhook_address, self._review, self._failed)

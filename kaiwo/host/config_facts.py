@@ -49,7 +49,7 @@ class ConfigFactsReader:
             plugins: loaded plugins and the states of all.
             registry: their declarations under a time limit.
             served: whether the cluster serves a kind.
-            settings: validated settings by the name of a declaration.
+            settings: validated settings by name of the plugin.
         """
         self._cache = cache
         self._cluster = cluster
@@ -85,7 +85,7 @@ class ConfigFactsReader:
         facts = QueueFacts(
             objects={kind: tuple(item.readable() for item in self._cache.list(kind)) for kind in served},
             default_queue=default_queue,
-            settings=self._settings().get(queue.name),
+            settings=self._settings().get(queue.plugin),
             missing=frozenset(self.queue_kinds) - frozenset(served),
         )
         try:

@@ -31,10 +31,6 @@ WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, FEATURES)
 
 NOT_BUILT: Final[Mapping[str, str]] = {
     "pending_threshold_for_preemption": "scheduling.pendingThresholdForPreemption",
-    "low_utilization_threshold": "resourceMonitoring.lowUtilizationThreshold",
-    "target_namespaces": "resourceMonitoring.targetNamespaces",
-    "terminate_underutilized": "resourceMonitoring.terminateUnderutilized",
-    "terminate_underutilized_after": "resourceMonitoring.terminateUnderutilizedAfter",
 }
 """Values whose feature does not exist in this version, and their fields."""
 
@@ -89,6 +85,8 @@ def _plugins(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
         path, state = f"spec.plugins.{name}", facts.plugins.get(name)
         if state == "loaded":
             yield Problem(path, "the plugin has no settings", "remove them")
+        elif state == "not-allowed":
+            yield Problem(path, "the plugin is not allowed", "add it to pluginsAllowed or remove this")
         elif state is not None:
             yield Problem(path, f"the plugin is {state}", "add it to the operator's plugins or remove this")
         else:

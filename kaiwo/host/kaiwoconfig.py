@@ -6,16 +6,12 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prometheus_client import Gauge
-from pydantic import ValidationError
-
 from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.kaiwoconfig import HISTORY
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.api.validation_errors import explain
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
@@ -26,7 +22,9 @@ from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
 from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.crd_check import crds_condition
+from kaiwo.host.metrics.definitions import CONFIG_RECREATED
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
+from kaiwo.plugin.settings import read_settings
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
@@ -56,9 +54,10 @@ GPU_NODES_TAINTED = "GpuNodesTainted"
 QUEUE_PLUGIN = "queuePlugin"
 RECREATED = "Recreated"
 WEBHOOKS_SERVED = "WebhooksServed"
+RESOURCE_MONITORED = "ResourceMonitored"
 HISTORY_KEPT = "HistoryKept"
-_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED)
-"""Conditions that tell of the rights, the namespace and the webhooks of one installation."""
+_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED, RESOURCE_MONITORED)
+"""Conditions that tell of the rights, the namespace, the webhooks and the metrics of one installation."""
 
 _OF_CONFIG = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, *WARNINGS)
 
@@ -71,7 +70,7 @@ class LiveConfig:
 
     Attributes:
         current: the values in force.
-        settings: validated settings of each loaded plugin that has any.
+        settings: validated settings of each loaded plugin that has any, by its name.
         default_cluster_queue_name: of a KaiwoConfig that the operator creates.
         problem: why the current object is not in force, empty when it is.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
@@ -96,17 +95,11 @@ class LiveConfig:
         self._has_queue = has_queue
         self._models = dict(models)
         self._listeners: list[Callable[[], None]] = []
+        self._settings_listeners: list[Callable[[], None]] = []
         self.default_cluster_queue_name = default_cluster_queue_name
         defaults = {"spec": {"defaultClusterQueueName": default_cluster_queue_name}}
         self.current = ResolvedConfig.from_object(defaults)
-        self.settings: dict[str, BaseModel] = {}
-        for name, model in self._models.items():
-            try:
-                self.settings[name] = model()
-            except ValidationError:
-                _log.info(
-                    "plugin %s has required settings; it runs without settings until they are given", name
-                )
+        self.settings, _ = read_settings(self._models, {})
         self.problem = ""
         self.missing_queue = ""
         cache.subscribe(KAIWO_CONFIG, self._seen)
@@ -114,6 +107,10 @@ class LiveConfig:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Register a callback for changes of the values in force."""
         self._listeners.append(listener)
+
+    def on_settings_change(self, listener: Callable[[], None]) -> None:
+        """Register a callback for changes of the settings of plugins."""
+        self._settings_listeners.append(listener)
 
     def _seen(self, event: CacheEvent) -> None:
         if event.latest.name != SINGLETON or event.new is None:
@@ -126,13 +123,15 @@ class LiveConfig:
             self.problem = str(error)  # the condition Ready is logged
             return
         self.problem = ""
+        listeners = list(self._settings_listeners) if settings != self.settings else []
         if resolved != self.current or settings != self.settings:
             changed = True
             _log.info("KaiwoConfig %s generation %d is in force", SINGLETON, resolved.generation)
         self.current, self.settings = resolved, settings
         if changed:
-            for listener in self._listeners:
-                listener()
+            listeners += self._listeners
+        for listener in listeners:
+            listener()
 
     def read(self, obj: Object) -> tuple[ResolvedConfig, dict[str, BaseModel]]:
         """Resolve an object with its plugins' settings.
@@ -141,14 +140,9 @@ class LiveConfig:
             InvalidConfig: a value cannot be used; the fields are named.
         """
         resolved = ResolvedConfig.from_object(obj)
-        settings: dict[str, BaseModel] = {}
-        for name, model in self._models.items():
-            written = resolved.plugins.get(name)
-            try:
-                settings[name] = model.model_validate(written if written is not None else {})
-            except ValidationError as error:
-                if written is not None:
-                    raise InvalidConfig(explain(error, ("spec", "plugins", name))) from None
+        settings, problems = read_settings(self._models, resolved.plugins)
+        if problems:
+            raise InvalidConfig(problems)
         return resolved, settings
 
 
@@ -166,6 +160,7 @@ class ConfigController:
         history: ConfigHistory,
         facts: Callable[[str], ConfigFacts],
         webhooks: Callable[[int], Condition | None] = lambda _: None,
+        monitoring: Callable[[int], Condition | None] = lambda _: None,
         one_of_several: str = "",
     ) -> None:
         """Prepare; `controller` is what the manager runs.
@@ -179,6 +174,7 @@ class ConfigController:
             history: keeps the last specs.
             facts: reads what the values refer to, for a name of the default queue.
             webhooks: the condition of the webhooks for a generation, None where none are served.
+            monitoring: likewise of resource monitoring.
             one_of_several: the namespace of an installation that may have others beside it in the cluster,
                 which share the KaiwoConfig. It is in the types of the conditions that differ among them:
                 two operators must not write one condition back and forth. Empty for the only installation.
@@ -186,7 +182,7 @@ class ConfigController:
         prefix = f"{one_of_several}/" if one_of_several else ""
         self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
         self._own_conditions = (*_OF_CONFIG, *self._types.values())
-        self._webhooks = webhooks
+        self._others = {WEBHOOKS_SERVED: webhooks, RESOURCE_MONITORED: monitoring}
         self._repeated = RepeatedReport(f"KaiwoConfig {SINGLETON}")
         self._manager = manager
         self._live = live
@@ -198,13 +194,11 @@ class ConfigController:
         self._facts = facts
         self._was_there = False
         self._crds: CrdReport | None = None
-        self._recreated = Gauge(
-            "kaiwo_config_recreated",
-            "Whether the KaiwoConfig was deleted and has defaults since, so that earlier values are lost.",
-            registry=manager.metrics.registry,
-        )
+        self._recreated = CONFIG_RECREATED.gauge(manager.metrics.registry)
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
-        self.controller = Controller("kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY])
+        self.controller = Controller(
+            "kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY], kind=KAIWO_CONFIG.kind
+        )
         manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
 
@@ -297,8 +291,9 @@ class ConfigController:
             *self._recreated_condition(entry),
             *warning_conditions(config, facts, entry.generation),
         ]
-        if (webhooks := self._webhooks(entry.generation)) is not None:
-            conditions.append(replace(webhooks, type=self._types[WEBHOOKS_SERVED]))
+        for type_, read in self._others.items():
+            if (other := read(entry.generation)) is not None:
+                conditions.append(replace(other, type=self._types[type_]))
         if history_problem:
             conditions.append(
                 Condition(
@@ -312,7 +307,13 @@ class ConfigController:
             "conditions": merge_conditions(_conditions(entry), conditions, self._now(), drop),
             **queue,
             "plugins": [
-                {"name": s.name, "version": s.version, "state": s.state, "message": s.message}
+                {
+                    "name": s.name,
+                    "distribution": s.distribution,
+                    "version": s.version,
+                    "state": s.state,
+                    "message": s.message,
+                }
                 for s in self._plugins.states
             ],
             "observedGeneration": entry.generation,

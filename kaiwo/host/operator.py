@@ -42,14 +42,16 @@ from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
+from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
+from kaiwo.host.metrics.process import describe_process
+from kaiwo.host.metrics.workloads import WorkloadMetrics
+from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
-from kaiwo.host.process_metrics import describe_process
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.transitions import Listeners
 from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
-from kaiwo.host.workload_metrics import WorkloadMetrics
 from kaiwo.plugin.controllers import ControllerHost
 from kaiwo.workload.labels import MANAGER
 
@@ -59,10 +61,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.admission.reviewers import Reviewer
+    from kaiwo.api.conditions import Condition
     from kaiwo.engine.resource import Object
     from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
-    from kaiwo.plugin.lifecycle import Lifecycle, Transition, TransitionListener
+    from kaiwo.plugin.declaration import Declaration
+    from kaiwo.plugin.lifecycle import Transition
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Registry
 
@@ -135,23 +139,25 @@ class Operator:
         self._served = ServedKinds(self._client, _needed(self._registry))
         self._listeners = Listeners(plugins.listeners, self._settings_of)
         self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
-        self._config.on_change(self._lifecycles.settings_changed)
+        self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
-        self._statistics = WorkloadMetrics(self._metrics.registry, manager.cache, plugins)
+        self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
-            served=self._served, settings_of=self._settings_by_declaration,
+            served=self._served, settings_of=self._plugin_settings,
+            uses=self._monitoring.uses if self._monitoring else None,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
-            served=self._served, settings=self._settings_by_declaration,
+            served=self._served, settings=self._plugin_settings,
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
             now=lambda: datetime.now(UTC), crd_report=CrdCheck(self._client, plugins).report,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
+            monitoring=self._monitored,
             one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
         manager.add(config.controller)
@@ -167,7 +173,20 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
+            if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
+                self._config.on_settings_change(workloads.requeue_all)
+        self._statistics = WorkloadMetrics(
+            self._metrics.registry, manager.cache, plugins,
+            leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
+        )  # fmt: skip
         self._endings = Endings(manager, self._transition)
+        if self._monitoring is not None:
+            self._monitoring.connect(
+                config=lambda: self._config.current, pod_owners=reader.pod_owners, endings=self._endings,
+                requeue={one.kind: one.controller.enqueue for one in self._workloads},
+                unled=lambda: self._lease.unled if self._lease is not None else None,
+                on_change=config.on_facts_change,
+            )  # fmt: skip
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
@@ -181,7 +200,7 @@ class Operator:
                     ControllerHost(
                         manager, self._registry.vendors,
                         config=lambda: self._config.current,
-                        settings=functools.partial(self._settings_named, plugin.name),
+                        settings=functools.partial(self._settings_of, extra),
                         on_config_change=self._config.on_change,
                         namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
@@ -207,14 +226,14 @@ class Operator:
             limit=self._limit, reviewers=made, on_change=on_change,
         )  # fmt: skip
 
-    def _settings_by_declaration(self) -> Mapping[str, BaseModel]:
-        return self._plugins.settings_by_declaration(self._config.settings)
+    def _monitored(self, generation: int) -> Condition | None:
+        return self._monitoring.condition(generation) if self._monitoring is not None else None
 
-    def _settings_named(self, plugin: str) -> BaseModel | None:
-        return self._config.settings.get(plugin)
+    def _plugin_settings(self) -> Mapping[str, BaseModel]:
+        return self._config.settings
 
-    def _settings_of(self, declaration: Lifecycle | TransitionListener) -> BaseModel | None:
-        return self._config.settings.get(self._plugins.plugin_of(declaration).name)
+    def _settings_of(self, declaration: Declaration) -> BaseModel | None:
+        return self._config.settings.get(declaration.plugin)
 
     def _transition(self, transition: Transition) -> None:
         self._statistics.transition(transition)
@@ -236,8 +255,10 @@ class Operator:
             if state.state == "broken":
                 origin = f" of {state.distribution}" if state.distribution else ""
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
-        if self._settings.resource_monitoring_enabled:
-            _log.warning("resource monitoring is not implemented; the setting is ignored")
+            if state.state == "not-allowed":
+                _log.warning(
+                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
+                )
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -249,16 +270,22 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
+                record = GpuTimeRecord(self._manager, self._statistics.gpu_time, self._namespace, MANAGER)
+                side.append(asyncio.create_task(record.run(), name="GPU time"))
                 await import_backends(self._plugins.backends)
                 if self._webhooks is not None:
                     self._webhooks.start()
                 self._listeners.start()
+                if self._monitoring is not None:
+                    side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
             finally:
                 for task in side:
                     task.cancel()
                 await asyncio.gather(*side, return_exceptions=True)
+                if self._monitoring is not None:
+                    await self._monitoring.close()
                 if self._webhooks is not None:
                     await self._webhooks.close()
                 await self._lifecycles.close()
@@ -278,7 +305,14 @@ class Operator:
             "leading": self._manager.leading,
             "checks": checks,
             "plugins": [
-                {"name": s.name, "state": s.state, "message": s.message} for s in self._plugins.states
+                {
+                    "name": s.name,
+                    "distribution": s.distribution,
+                    "state": s.state,
+                    "reason": s.reason,
+                    "message": s.message,
+                }
+                for s in self._plugins.states
             ],
         }
         return ready, detail

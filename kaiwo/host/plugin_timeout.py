@@ -238,7 +238,6 @@ class _LimitedSource(DownloadSource):
     """A download source whose item model also runs under a time limit."""
 
     limit: TimeLimit
-    plugin: str
 
     def item_error(self, item: Mapping[str, Any]) -> ValidationError | None:
         what = f"item validator of plugin {self.plugin}"
@@ -254,4 +253,4 @@ def _limited_source(source: DownloadSource, limit: TimeLimit, plugin: str) -> Do
     given = {field.name: getattr(source, field.name) for field in fields(source)}
     given["secrets"] = limit.wrap(plugin, f"secrets of plugin {plugin}", source.secrets)
     given["warnings"] = limit.wrap(plugin, f"warnings of plugin {plugin}", warnings)
-    return _LimitedSource(**given, limit=limit, plugin=plugin)
+    return _LimitedSource(**given, limit=limit)

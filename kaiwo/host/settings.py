@@ -260,6 +260,13 @@ class Settings:
         "ADDRESS:PORT of /healthz, /readyz and /metrics; port 0 takes a free one",
         default=("127.0.0.1", 8080),
     )
+    metrics_gpu_labels: Literal["none", "queue", "user"] = _setting(
+        "metricsGpuLabels",
+        "KAIWO_METRICS_GPU_LABELS",
+        _one_of("none", "queue", "user"),
+        "what metrics about GPUs are told apart by: none, queue, or user (queue and user)",
+        default="queue",
+    )
     log_format: Literal["json", "text"] = _setting(
         "logFormat",
         "KAIWO_LOG_FORMAT",
@@ -305,7 +312,7 @@ class Settings:
 
 
 SETTINGS = tuple(item for item in fields(Settings) if item.metadata)
-_PLUGIN_KEYS = ("plugins", "pluginsDisabled", "pluginsRequired")
+_PLUGIN_KEYS = ("plugins", "pluginsDisabled", "pluginsRequired", "pluginsAllowed")
 
 
 def describe() -> list[tuple[str, str, str, str]]:

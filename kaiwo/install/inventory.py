@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.api.installation import OPERATOR, SCHEDULER, installed_name
-from kaiwo.api.kaiwoconfig import HISTORY
+from kaiwo.api.kaiwoconfig import GPU_TIME, HISTORY
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE, Resource
 from kaiwo.install.render import PARTS, InstallOptions, render
 from kaiwo.install.webhooks import EVERY_WEBHOOK
@@ -76,12 +76,12 @@ class InstalledObject:
     @property
     def is_kept_by_program(self) -> bool:
         """Whether a program made it, so that it has no labels of the installation."""
-        return self.resource == LEASE or self.is_history
+        return self.resource == LEASE or self.is_record
 
     @property
-    def is_history(self) -> bool:
-        """Whether it is the record of the last specs of the KaiwoConfig."""
-        return self.resource == CONFIG_MAP and self.name == HISTORY
+    def is_record(self) -> bool:
+        """Whether it is a record of the operator: the last specs of the KaiwoConfig, or GPU time."""
+        return self.resource == CONFIG_MAP and self.name in (HISTORY, GPU_TIME)
 
 
 def installed_objects(
@@ -122,7 +122,7 @@ def installed_objects(
     return [
         *found,
         *(InstalledObject(LEASE, installation, name, name) for name in (OPERATOR, SCHEDULER)),
-        InstalledObject(CONFIG_MAP, installation, HISTORY, OPERATOR),
+        *(InstalledObject(CONFIG_MAP, installation, name, OPERATOR) for name in (HISTORY, GPU_TIME)),
     ]
 
 

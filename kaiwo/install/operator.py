@@ -10,7 +10,7 @@ from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.webhooks import CERTIFICATES, PORT, PORT_NAME, webhook_variables
 from kaiwo.plugin.claims import own_distribution
 from kaiwo.plugin.commands import Command
-from kaiwo.plugin.selection import NAMES_VARIABLE, normalised
+from kaiwo.plugin.selection import ALLOWED_VARIABLE, NAMES_VARIABLE, normalised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ def operator_deployment(
     *,
     replicas: int,
     webhooks: WebhookOptions | None = None,
+    allowed: Sequence[str] | None = None,
 ) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
@@ -41,6 +42,7 @@ def operator_deployment(
         workload_namespaces: the only namespaces whose workloads run; empty for all.
         replicas: number of pods.
         webhooks: what the webhooks do; None for none.
+        allowed: the plugins that may be imported, see `kaiwo.plugin.allow_list`; None for no such list.
     """
     container: Object = {
         "name": "operator",
@@ -49,6 +51,7 @@ def operator_deployment(
         "env": [
             # Set even when empty: otherwise every plugin in the image would be loaded, without rights.
             {"name": NAMES_VARIABLE, "value": ",".join(operator_plugins(plugins))},
+            *([{"name": ALLOWED_VARIABLE, "value": " ".join(allowed)}] if allowed is not None else []),
             # A rollout overlaps two processes, and only one of them may write.
             {"name": "KAIWO_LEADER_ELECTION", "value": "true"},
             # The role is for the Lease of this name.

@@ -56,6 +56,7 @@ class InstallOptions:
         webhooks: what the webhooks do; None for none.
         pods: what is the same in the pods of operator and scheduler.
         network_policy: whether NetworkPolicies limit what operator and scheduler reach, and who reaches them.
+        allowed_plugins: the plugins that the operator may import; None for no such list.
         api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
     """
 
@@ -71,6 +72,7 @@ class InstallOptions:
     pods: PodOptions = field(default_factory=PodOptions)
     network_policy: bool = False
     api_server_ports: tuple[int, ...] = API_SERVER_PORTS
+    allowed_plugins: tuple[str, ...] | None = None
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -100,6 +102,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             installation.workload_namespaces,
             replicas=installation.replicas,
             webhooks=webhooks,
+            allowed=installation.allowed_plugins,
         )
         if webhooks:
             found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from kaiwo.api.installation import OPERATOR, head, installed_name
-from kaiwo.api.kaiwoconfig import HISTORY
+from kaiwo.api.kaiwoconfig import GPU_TIME, HISTORY
 from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
 from kaiwo.install.object_policy import object_policies
 from kaiwo.install.rendered_manifest import RenderedManifest
@@ -157,18 +157,17 @@ def _order(verb: str) -> tuple[int, str]:
 
 
 def _own_namespace(namespace: str) -> RenderedManifest:
-    """The rights in the operator's own namespace: its Lease, and the ConfigMap with the last KaiwoConfigs."""
+    """The rights in the operator's own namespace: its Lease, and its two ConfigMaps."""
     lease = lease_role(OPERATOR, namespace)
     history = {
         "apiGroups": [""],
         "resources": ["configmaps"],
-        "resourceNames": [HISTORY],
+        "resourceNames": [HISTORY, GPU_TIME],
         "verbs": ["get", "create", "patch"],
     }
     rules = [*lease.obj["rules"], history]
-    return RenderedManifest(
-        lease.obj | {"rules": rules}, (*lease.whys, ("the last specs of the KaiwoConfig are kept",))
-    )
+    why = "the last specs of the KaiwoConfig are kept, and the GPU time of the metrics"
+    return RenderedManifest(lease.obj | {"rules": rules}, (*lease.whys, (why,)))
 
 
 def lease_role(name: str, namespace: str) -> RenderedManifest:

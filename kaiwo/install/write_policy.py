@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kaiwo.admission.names import SECRET
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.api.installation import OPERATOR, SYSTEM_NAMESPACE, installed_name
-from kaiwo.api.kaiwoconfig import HISTORY
+from kaiwo.api.kaiwoconfig import GPU_TIME, HISTORY
 from kaiwo.install.admission_policy import denying_policy
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _ALLOWED: Final = (
     "request.resource.group == 'coordination.k8s.io' && request.resource.resource == 'leases'",
     "request.resource.resource == 'events'",
-    f"request.resource.resource == 'configmaps' && request.name == '{HISTORY}'",
+    f"request.resource.resource == 'configmaps' && request.name in ['{HISTORY}', '{GPU_TIME}']",
     f"request.resource.group == '{KAIWO_JOB.group}' && request.subResource == 'status'",
 )
-"""Leader election, Events, the last specs of the KaiwoConfig, and the report that a workload in such a
+"""Leader election, Events, its two ConfigMaps, and the report that a workload in such a
 namespace cannot run."""
 
 

@@ -27,7 +27,7 @@ class VariantInput:
     """What the choice between the variants of a backend may depend on.
 
     Attributes:
-        settings: the backend's settings from KaiwoConfig, or None.
+        settings: those of the backend's plugin; None for a plugin that has none.
         queue_manages: whether the queue system in force queues objects of a kind by itself.
     """
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from kaiwo.api.plugin_fields import Field
 from kaiwo.plugin.backend_base import BackendBase
+from kaiwo.plugin.declaration import Declaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pydantic import BaseModel
 
     from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.resource import Resource
@@ -22,7 +21,7 @@ __all__ = ["Backend", "Field"]
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Declaration):
     """A workload backend: data that the host reads, and one class with its code.
 
     Attributes:
@@ -60,7 +59,6 @@ class Backend:
         variants: other forms in which the same workloads can run, with the same fields and a name of their
             own. ``select_variant`` selects one for a new child; a child stays in the form it was made in.
         rules: what it needs of the cluster.
-        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
         takes: what else of KaiwoConfig a new child is made with, as names of fields of
             :class:`kaiwo.plugin.kit.workload.ResolvedConfig`. The values stay with the child
             (``inp.resolved.taken``); an edit of KaiwoConfig changes no running one.
@@ -88,7 +86,6 @@ class Backend:
     absent_at_zero: bool = False
     variants: tuple[Backend, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
-    settings: type[BaseModel] | None = None
     takes: tuple[str, ...] = ()
     adoption: Adoption | None = None
 

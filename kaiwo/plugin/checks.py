@@ -7,6 +7,8 @@ the plugin is loaded, instead of failing in the middle of a reconciliation.
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from kaiwo.api.plugin_fields import Field, WorkloadKind
@@ -27,17 +29,62 @@ from kaiwo.plugin.targets import missing
 from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?")
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _JSON_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
 _RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9][\w.-]*")
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _WORKLOAD_KINDS = get_args(WorkloadKind)
 
 
+@dataclass(frozen=True, slots=True)
+class MissingTarget:
+    """What a declaration names as ``module:name`` and does not exist.
+
+    Attributes:
+        declaration: the hook and the declaration, as messages name them.
+        attribute: the attribute that names it.
+        target: ``module:name``.
+        problem: what of it does not exist.
+    """
+
+    declaration: str
+    attribute: str
+    target: str
+    problem: str
+
+    def __str__(self) -> str:
+        """One sentence."""
+        return f"{self.declaration}: {self.attribute} is {self.target!r}, but {self.problem}"
+
+
 class InvalidPlugin(Exception):
-    """A plugin that cannot be loaded; the message is one line."""
+    """A plugin that cannot be loaded; the message is one line.
+
+    Attributes:
+        reason: CamelCase word for what is wrong.
+        targets: what the plugin names and does not exist.
+    """
+
+    def __init__(
+        self, message: str, reason: str = "InvalidDeclaration", targets: Sequence[MissingTarget] = ()
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.targets = tuple(targets)
+
+
+class MissingTargets(InvalidPlugin):
+    """Declarations name what does not exist."""
+
+    def __init__(self, targets: Sequence[MissingTarget]) -> None:
+        super().__init__("; ".join(map(str, targets)), "MissingTarget", targets)
+
+
+_missing: ContextVar[list[MissingTarget]] = ContextVar("missing targets of the declarations of one hook")
 
 
 def require(condition: object, message: str) -> None:
@@ -54,12 +101,15 @@ def checked_declarations(hook: str, declaration_type: type, returned: object) ->
     """What a hook returned, as a tuple of usable declarations.
 
     Raises:
+        MissingTargets: the declarations are right, and name what does not exist.
         InvalidPlugin: it is not a list or tuple of that type, or a declaration cannot be used.
     """
     if not isinstance(returned, list | tuple):
         raise InvalidPlugin(
             f"{hook} returned {type(returned).__name__}, expected a list of {declaration_type.__name__}"
         )
+    targets: list[MissingTarget] = []
+    _missing.set(targets)
     for item in returned:
         require(
             isinstance(item, declaration_type),
@@ -68,6 +118,8 @@ def checked_declarations(hook: str, declaration_type: type, returned: object) ->
         where = f"{hook}: {declaration_type.__name__} {getattr(item, 'name', '')!r}"
         _check_common(where, item)
         _CHECKS[declaration_type](where, item)
+    if targets:
+        raise MissingTargets(targets)
     return tuple(returned)
 
 
@@ -121,8 +173,8 @@ def _check_reference(where: str, item: object, *attributes: str, optional: bool 
 
 
 def _check_target(where: str, attribute: str, target: str) -> None:
-    problem = missing(target)
-    require(not problem, f"{where}: {attribute} is {target!r}, but {problem}")
+    if problem := missing(target):
+        _missing.get().append(MissingTarget(where, attribute, target, problem))
 
 
 def _check_path(where: str, path: object) -> None:
@@ -210,8 +262,25 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
             _RESOURCE_KEY.fullmatch(one), f"{where}: {key!r} is not an extended resource like acme.com/gpu"
         )
     _check_callable(where, item, "recognise")
-    require(isinstance(item.utilization, Utilization | None), f"{where}: utilization is not a Utilization")
+    _check_utilization(where, item.utilization)
     require(isinstance(item.tool, GpuTool | None), f"{where}: tool is not a GpuTool")
+
+
+def _check_utilization(where: str, item: Utilization | None) -> None:
+    require(isinstance(item, Utilization | None), f"{where}: utilization is not a Utilization")
+    if item is None:
+        return
+    _check_tuple(where, item, "gpu_labels", str)
+    metrics = [
+        item.metric,
+        *(name for name in (item.memory_used, item.memory_free, item.memory_total) if name),
+    ]
+    labels = [item.namespace_label, item.pod_label, *item.gpu_labels]
+    for name in metrics:
+        require(_METRIC.fullmatch(name), f"{where}: {name!r} is not the name of a Prometheus metric")
+    for name in labels:
+        require(_LABEL.fullmatch(name), f"{where}: {name!r} is not the name of a Prometheus label")
+    require(len(set(labels)) == len(labels), f"{where}: utilization names a label twice")
 
 
 def _check_queue_system(where: str, item: QueueSystem) -> None:

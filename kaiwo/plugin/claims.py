@@ -1,13 +1,15 @@
 """Which distribution a plugin name belongs to, decided before anything is imported.
 
 Any installed distribution can announce any plugin name. A name loads only where one distribution has it,
-where the distribution is named after the plugin, or where configuration names the distribution.
+where the distribution is named after the plugin, or where configuration names the distribution. A plugin that
+the list of allowed plugins does not have never loads, where there is such a list.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from kaiwo.plugin.allow_list import refusal
 from kaiwo.plugin.selection import NAMES_VARIABLE, normalised
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.registry import State
     from kaiwo.plugin.selection import PluginReference, PluginSelection
 
-    LeftOut: TypeAlias = tuple[Candidate, State, str]
+    LeftOut: TypeAlias = tuple[Candidate, State, str, str]
 
 FIRST_PARTY = frozenset(
     {
@@ -44,14 +46,23 @@ def own_distribution(name: str) -> str:
 def decide(
     candidates: Sequence[Candidate], selection: PluginSelection
 ) -> tuple[list[Candidate], list[LeftOut]]:
-    """The candidates to load, and those left out with their state and the reason."""
+    """The candidates to load, and those left out with their state, the message and the reason as a word.
+
+    Raises:
+        SelectionError: an entry of the selection cannot be read.
+    """
     left_out: list[LeftOut] = []
+    allowed = selection.allowed_plugins()
     selected: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         if selection.disables(candidate.name, candidate.distribution):
-            left_out.append((candidate, "disabled", "disabled by configuration"))
+            left_out.append((candidate, "disabled", "disabled by configuration", "Disabled"))
         elif not selection.lists(candidate.name):
-            left_out.append((candidate, "not-selected", "not in the configured list of plugins"))
+            left_out.append(
+                (candidate, "not-selected", "not in the configured list of plugins", "NotSelected")
+            )
+        elif allowed is not None and (reason := refusal(candidate, allowed)):
+            left_out.append((candidate, "not-allowed", reason, "NotAllowed"))
         else:
             selected.setdefault(candidate.name, []).append(candidate)
     chosen: list[Candidate] = []
@@ -61,7 +72,7 @@ def decide(
         left_out += others
         if len(owners) > 1:
             message = _claimed(name, [owner.distribution for owner in owners])
-            left_out += [(owner, "broken", message) for owner in owners]
+            left_out += [(owner, "broken", message, "NameClaimed") for owner in owners]
         else:
             chosen += owners
     return chosen, left_out
@@ -77,13 +88,13 @@ def _pinned(
     for claimant in claimants:
         own = [pin for pin in pins if pin.means(claimant.name, claimant.distribution)]
         if not own:
-            others.append((claimant, "not-selected", f"configuration names {names}"))
+            others.append((claimant, "not-selected", f"configuration names {names}", "NotSelected"))
         elif any(pin.version not in ("", claimant.version) for pin in own):
             message = (
                 f"configuration names {names}, and version {claimant.version} is installed; "
                 "install the named version or change the configuration"
             )
-            others.append((claimant, "broken", message))
+            others.append((claimant, "broken", message, "VersionDiffers"))
         else:
             owners.append(claimant)
     return owners, others
@@ -100,6 +111,7 @@ def _unpinned(name: str, claimants: Sequence[Candidate]) -> tuple[list[Candidate
             claimant,
             "broken",
             _foreign(name, own, claimant.distribution),
+            "NameClaimed",
         )
         for claimant in claimants
         if claimant not in owners

@@ -42,6 +42,7 @@ HOST_COMMANDS = (
     "nodes",
     "operator",
     "plan",
+    "plugin",
     "plugins",
     "port-forward",
     "queue",

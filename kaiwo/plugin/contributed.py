@@ -70,11 +70,17 @@ def _check_type(where: str, annotation: Any) -> None:
 
 
 def _check_defaults(settings: type[BaseModel]) -> None:
+    """Check that the defaults are complete, and can be read from JSON, as a child's record has them."""
     try:
-        settings()
+        defaults = settings()
     except Exception as error:  # a plugin's own validators may raise anything
         reason = " ".join(str(error).split())
         raise InvalidPlugin(f"settings: every field needs a default: {reason}") from error
+    try:
+        settings.model_validate(defaults.model_dump(mode="json", by_alias=True))
+    except Exception as error:  # likewise
+        reason = " ".join(str(error).split())
+        raise InvalidPlugin(f"settings: the defaults cannot be read from JSON: {reason}") from error
 
 
 def _is_hosts(field: Field) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.declaration import Declaration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
@@ -70,7 +72,7 @@ class ControllerHost:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtraController:
+class ExtraController(Declaration):
     """A controller run by the host's manager.
 
     Attributes:
@@ -79,7 +81,6 @@ class ExtraController:
             watches and controllers to it.
         kinds: kinds of the plugin's own.
         rules: what it needs of the cluster.
-        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
         labels_nodes: it labels nodes with their pool and GPU model, and taints GPU nodes where KaiwoConfig
             asks for that. Without such a controller the host says which settings have no effect.
         node_labels: pure function from nodes, GPU vendors and KaiwoConfig to the labels by which the nodes
@@ -94,7 +95,6 @@ class ExtraController:
     build: str
     kinds: tuple[CustomKind, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
-    settings: type[BaseModel] | None = None
     labels_nodes: bool = False
     node_labels: NodeLabels | None = None
     removals: str | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kaiwo.plugin.declaration import Declaration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -87,7 +89,7 @@ class ChainPart:
 
 
 @dataclass(frozen=True, slots=True)
-class DiagnosisRule:
+class DiagnosisRule(Declaration):
     """A rule that is called after the host's own, in the order of loading; the first finding is used.
 
     ``kaiwo why`` shows the findings of all rules, each with the rule's name.

@@ -6,13 +6,13 @@ loader uses importlib.metadata, which also knows distributions that are no files
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.plugin.selection import normalised
+from kaiwo.plugin.targets import find_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +52,9 @@ def installed_entries(group: str) -> set[InstalledEntry]:
 
 
 def mentions(module: str, word: str) -> bool:
-    """Whether the source of a module has a word in it; the module is not imported."""
+    """Whether the source of a module has a word in it; nothing is imported."""
     try:
-        spec = importlib.util.find_spec(module)
+        spec = find_module(module)
         return spec is not None and word.encode() in Path(str(spec.origin)).read_bytes()
     except (ImportError, ValueError, OSError):
         return False

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.declaration import Declaration
+
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pydantic import BaseModel
-
 
 @dataclass(frozen=True, slots=True)
-class Lifecycle:
+class Lifecycle(Declaration):
     """Start and stop of the operator.
 
     Attributes:
@@ -23,14 +23,12 @@ class Lifecycle:
             none. It is not called where ``start`` was not.
         settings_changed: ``module:async_function`` called after ``start`` with each new value of the settings
             in KaiwoConfig; None for none. Calls never overlap, and values in between may be left out.
-        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
     start: str | None = None
     stop: str | None = None
     settings_changed: str | None = None
-    settings: type[BaseModel] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +59,14 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class TransitionListener:
+class TransitionListener(Declaration):
     """A function that is called after each transition. It runs beside reconciliation and cannot delay it.
 
     Attributes:
         name: short name for logs.
         notify: ``module:async_function`` that takes one :class:`Transition` and, if ``settings`` is given,
             the plugin's settings at that moment.
-        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
     notify: str
-    settings: type[BaseModel] | None = None

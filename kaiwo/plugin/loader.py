@@ -9,22 +9,25 @@ from __future__ import annotations
 import importlib
 import threading
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin import hookspecs
+from kaiwo.plugin.absent_plugins import absent_fields
 from kaiwo.plugin.api_version import check_api_version
 from kaiwo.plugin.backends import Backend
-from kaiwo.plugin.checks import InvalidPlugin, checked_declarations, require
+from kaiwo.plugin.checks import InvalidPlugin, MissingTarget, MissingTargets, checked_declarations, require
 from kaiwo.plugin.claims import decide
 from kaiwo.plugin.commands import Command
 from kaiwo.plugin.conflicts import conflicts
 from kaiwo.plugin.contributed import check_contributed
 from kaiwo.plugin.controllers import ExtraController
+from kaiwo.plugin.declaration import Declaration
 from kaiwo.plugin.diagnosis import DiagnosisRule
-from kaiwo.plugin.discovery import Candidate, announced_fields, installed_plugins
+from kaiwo.plugin.discovery import Candidate, installed_plugins
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
@@ -36,6 +39,8 @@ from kaiwo.plugin.vendors import GpuVendor
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import ModuleType
+
+    from kaiwo.plugin.registry import State
 
 HOOKS: Mapping[str, tuple[str, type]] = {
     "kaiwo_backends": ("backends", Backend),
@@ -98,8 +103,8 @@ def load(
     loaded, results = _load_all(chosen, selection, lambda candidate: _within(deadline, candidate, hooks))
     states += results
     states.sort(key=lambda state: (state.name, state.distribution))
-    unselected, broken = _missing_fields(candidates, loaded, states) if hooks is None else ({}, {})
-    plugins = Plugins(loaded=loaded, states=tuple(states), unselected_fields=unselected, broken_fields=broken)
+    fields = absent_fields(loaded, states) if hooks is None else {}
+    plugins = Plugins(loaded=loaded, states=tuple(states), absent_fields=fields)
     missing = _missing(selection, states)
     if missing:
         raise RequiredPluginError(missing, plugins)
@@ -120,43 +125,47 @@ def _load_all(
     chosen: Sequence[Candidate], selection: PluginSelection, read: Callable[[Candidate], LoadedPlugin]
 ) -> tuple[tuple[LoadedPlugin, ...], list[PluginState]]:
     readable: list[LoadedPlugin] = []
-    messages: dict[str, str] = {}
+    invalid: dict[str, InvalidPlugin] = {}
     for candidate in chosen:
         try:
             readable.append(read(candidate))
-        except InvalidPlugin as invalid:
-            messages[candidate.name] = str(invalid)
-    messages |= conflicts(
+        except InvalidPlugin as error:
+            invalid[candidate.name] = error
+    found = conflicts(
         [plugin for plugin in readable if selection.prefers(plugin.name, plugin.distribution)],
         [plugin for plugin in readable if not selection.prefers(plugin.name, plugin.distribution)],
     )
+    invalid |= {name: InvalidPlugin(message, "Conflict") for name, message in found.items()}
     states = [
-        _state(candidate, "broken", messages[candidate.name])
-        if candidate.name in messages
+        _broken(candidate, invalid[candidate.name])
+        if candidate.name in invalid
         else _state(candidate, "loaded")
         for candidate in chosen
     ]
-    loaded = [plugin for plugin in readable if plugin.name not in messages]
+    loaded = [plugin for plugin in readable if plugin.name not in invalid]
     return tuple(sorted(loaded, key=lambda plugin: plugin.name)), states
 
 
 def _within(seconds: float, candidate: Candidate, hooks: Collection[str] | None) -> LoadedPlugin:
     """Import the plugin and call its hooks in a thread of its own, which is abandoned if it hangs."""
     plugins: list[LoadedPlugin] = []
-    messages: list[str] = []
+    failures: list[InvalidPlugin] = []
 
     def work() -> None:
         try:
             plugins.append(_read(candidate, importlib.import_module(candidate.module), hooks))
         except BaseException as error:  # noqa: BLE001 - even sys.exit() in a plugin must not end the operator
-            messages.append(str(error) if isinstance(error, InvalidPlugin) else _last_line(error))
+            invalid = error if isinstance(error, InvalidPlugin) else None
+            failures.append(invalid or InvalidPlugin(_last_line(error), "LoadFailed"))
 
     thread = threading.Thread(target=work, name=f"load-plugin-{candidate.name}", daemon=True)
     thread.start()
     thread.join(seconds)
     if plugins:
         return plugins[0]
-    raise InvalidPlugin(messages[0] if messages else f"did not load within {seconds:g} s")
+    if failures:
+        raise failures[0]
+    raise InvalidPlugin(f"did not load within {seconds:g} s", "LoadTimeout")
 
 
 def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | None) -> LoadedPlugin:
@@ -170,6 +179,7 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
         hint = did_you_mean(name, HOOKS)
         require(name in HOOKS, f"unknown hook {name}{f'; {hint}' if hint else ''}")
     found: dict[str, Any] = {}
+    missing: list[MissingTarget] = []
     for hook, (attribute, declaration_type) in HOOKS.items():
         if hook not in callers or (hooks is not None and hook not in hooks):
             continue
@@ -178,7 +188,14 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
             not (implementation.wrapper or implementation.hookwrapper),
             f"{hook} is a hook wrapper, expected a function that returns a list",
         )
-        found[attribute] = checked_declarations(hook, declaration_type, implementation.function())
+        try:
+            checked = checked_declarations(hook, declaration_type, implementation.function())
+        except MissingTargets as error:
+            missing += error.targets
+        else:
+            found[attribute] = tuple(_owned(declaration, candidate.name) for declaration in checked)
+    if missing:
+        raise MissingTargets(missing)
     plugin = LoadedPlugin(
         candidate.name, candidate.distribution, candidate.version, candidate.module, **found
     )
@@ -188,6 +205,14 @@ def _read(candidate: Candidate, module: ModuleType, hooks: Collection[str] | Non
     )
     check_contributed(plugin)
     return plugin
+
+
+def _owned(declaration: Any, plugin: str) -> Any:
+    """The declaration with the name of its plugin."""
+    if isinstance(declaration, Backend):
+        variants = tuple(replace(variant, plugin=plugin) for variant in declaration.variants)
+        return replace(declaration, plugin=plugin, variants=variants)
+    return replace(declaration, plugin=plugin) if isinstance(declaration, Declaration) else declaration
 
 
 def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> list[PluginState]:
@@ -210,6 +235,7 @@ def _unknown(selection: PluginSelection, candidates: Sequence[Candidate]) -> lis
                 version="",
                 state="disabled" if str(entry) in selection.disabled else "broken",
                 message=f"not installed; {advice}",
+                reason="NotInstalled",
             )
         )
     return list(dict.fromkeys(states))
@@ -225,38 +251,24 @@ def _missing(selection: PluginSelection, states: Sequence[PluginState]) -> list[
     return list(dict.fromkeys(missing))
 
 
-def _missing_fields(
-    candidates: Sequence[Candidate], loaded: Sequence[LoadedPlugin], states: Sequence[PluginState]
-) -> tuple[dict[tuple[str, str], str], dict[tuple[str, str], str]]:
-    """Announced fields that no loaded plugin declares: those left out, and those of broken plugins."""
-    declared = {(field.kind, ".".join(field.path)) for plugin in loaded for field in plugin.fields()}
-    reasons = {(state.name, state.distribution): state.message for state in states if state.state == "broken"}
-    broken_packages = {
-        (
-            c.distribution,
-            c.module.partition(".")[0],
-        ): f"plugin {c.name} of {c.distribution} is broken: {reason}"
-        for c in candidates
-        if (reason := reasons.get((c.name, c.distribution)))
-    }
-    unselected: dict[tuple[str, str], str] = {}
-    broken: dict[tuple[str, str], str] = {}
-    for field in announced_fields():
-        key = (field.kind, field.path)
-        if key in declared:
-            continue
-        why = broken_packages.get((field.distribution, field.package.partition(".")[0]))
-        if why:
-            broken[key] = why
-        else:
-            unselected[key] = field.distribution
-    return unselected, broken
+def _state(candidate: Candidate, state: State, message: str = "", reason: str = "") -> PluginState:
+    return PluginState(
+        candidate.name,
+        candidate.distribution,
+        candidate.version,
+        state,
+        _short(message),
+        reason,
+        candidate.module,
+    )
 
 
-def _state(candidate: Candidate, state: Any, message: str = "") -> PluginState:
-    if len(message) > _MESSAGE_LENGTH:
-        message = f"{message[: _MESSAGE_LENGTH - 1]}…"
-    return PluginState(candidate.name, candidate.distribution, candidate.version, state, message)
+def _broken(candidate: Candidate, invalid: InvalidPlugin) -> PluginState:
+    return replace(_state(candidate, "broken", str(invalid), invalid.reason), targets=invalid.targets)
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - 1]}…"
 
 
 def _last_line(error: BaseException) -> str:

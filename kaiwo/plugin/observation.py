@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from pydantic import BaseModel
+
     from kaiwo.api.conditions import Condition
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
@@ -41,6 +43,8 @@ class Observation:
             so there are none after a restart of the operator.
         adopted: the child was made by a user and adopted. Its pods carry no label of Kaiwo's, so ``pods`` is
             empty and the child's own status has to do.
+        settings: those of the plugin whose backend or diagnosis rule is called; None for a plugin that has
+            none.
     """
 
     workload: Workload
@@ -53,6 +57,7 @@ class Observation:
     warning_event: Finding | None = None
     gone: tuple[Object, ...] = ()
     adopted: bool = False
+    settings: BaseModel | None = None
 
     @property
     def recorded(self) -> Finding:

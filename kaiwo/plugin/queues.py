@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from kaiwo.plugin.declaration import Declaration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
@@ -99,7 +101,7 @@ class QueueFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSystem:
+class QueueSystem(Declaration):
     """A queue system. At most one can be loaded; two are an error that names both.
 
     Attributes:
@@ -134,7 +136,6 @@ class QueueSystem:
         setup: the default set-up that ``kaiwo init`` shows and writes; None without one.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
-        settings: model of ``spec.plugins.<name>`` in KaiwoConfig.
     """
 
     name: str
@@ -156,4 +157,3 @@ class QueueSystem:
     setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
-    settings: type[BaseModel] | None = None

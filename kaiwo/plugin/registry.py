@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from kaiwo.api.errors import UNKNOWN_FIELD
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pydantic import BaseModel
 
     from kaiwo.api.crds import CrdKind as Definition
-    from kaiwo.api.errors import Problem
+    from kaiwo.api.validate import Validator
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.absent_plugins import AbsentFields
     from kaiwo.plugin.backends import Backend
+    from kaiwo.plugin.checks import MissingTarget
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
@@ -30,35 +31,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
 
-State: TypeAlias = Literal["loaded", "disabled", "not-selected", "broken"]
-
-
-def contribution_key(contribution: PodContribution) -> str:
-    """The key of a pod contribution's settings; a backend may have its name."""
-    return f"contribution {contribution.name}"
-
-
-def declared_elsewhere(
-    kind: str,
-    problem: Problem,
-    broken: Mapping[tuple[str, str], str],
-    unselected: Mapping[tuple[str, str], str],
-) -> str:
-    """Which installed plugin declares an unknown field; empty for other problems.
-
-    Args:
-        kind: of the object.
-        problem: what is wrong with it.
-        broken: see `Plugins.broken_fields`.
-        unselected: see `Plugins.unselected_fields`.
-    """
-    if problem.message != UNKNOWN_FIELD:
-        return ""
-    key = (kind, problem.path.removeprefix("spec."))
-    if why := broken.get(key):
-        return why
-    distribution = unselected.get(key)
-    return f"{distribution} is installed and declares it; select this plugin" if distribution else ""
+State: TypeAlias = Literal["loaded", "disabled", "not-selected", "not-allowed", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +44,9 @@ class PluginState:
         version: version of the distribution.
         state: what became of it.
         message: why it is not loaded, empty when it is.
+        reason: the same as a CamelCase word, empty when it is loaded.
+        module: dotted name of the plugin's module, empty for a name that nothing installed has.
+        targets: what it declares as ``module:name`` and does not exist.
     """
 
     name: str
@@ -78,6 +54,9 @@ class PluginState:
     version: str
     state: State
     message: str = ""
+    reason: str = ""
+    module: str = ""
+    targets: tuple[MissingTarget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +141,13 @@ class Plugins:
     Attributes:
         loaded: loaded plugins, sorted by name.
         states: states of all, sorted by name and distribution.
-        unselected_fields: fields of installed plugins that configuration left out:
-            ``("KaiwoJob", "rayJob")`` to the distribution's name.
-        broken_fields: fields of plugins that are broken: ``("KaiwoJob", "rayJob")`` to which plugin of which
-            distribution, and why.
+        absent_fields: fields of installed plugins that are not loaded: ``("KaiwoJob", "rayJob")`` to the
+            plugin.
     """
 
     loaded: tuple[LoadedPlugin, ...] = ()
     states: tuple[PluginState, ...] = ()
-    unselected_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    broken_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    absent_fields: AbsentFields = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -264,39 +240,22 @@ class Plugins:
 
         return render_crds(self.fields(), self.settings_models(), previous, self.kinds())
 
+    def validator(self) -> Validator:
+        """Validates objects against the fields of loaded plugins, and names the plugins of other fields."""
+        from kaiwo.api.validate import Validator
+        from kaiwo.plugin.absent_plugins import serving
+
+        return Validator(
+            self.fields(),
+            self.settings_models(),
+            lambda kind, path: serving(kind, path, self.absent_fields),
+        )
+
     def settings_models(self) -> dict[str, type[BaseModel]]:
         """Plugin name to the model of its section ``spec.plugins.<name>`` in KaiwoConfig."""
         models = {plugin.name: plugin.settings_model() for plugin in self.loaded}
         return {name: model for name, model in models.items() if model is not None}
 
-    def settings_by_declaration(self, given: Mapping[str, BaseModel]) -> dict[str, BaseModel]:
-        """Settings as plans read them: by name of a backend or queue system, and by `contribution_key`.
-
-        Args:
-            given: settings by plugin name.
-        """
-        return {
-            name: given[plugin.name]
-            for plugin in self.loaded
-            if plugin.name in given
-            for name in (
-                *(form.name for backend in plugin.backends for form in (backend, *backend.variants)),
-                *(queue.name for queue in plugin.queue_systems),
-                *(contribution_key(contribution) for contribution in plugin.contributions),
-            )
-        }
-
     def rules(self) -> tuple[PolicyRule, ...]:
         """What loaded plugins need of the cluster, each rule once."""
         return tuple(dict.fromkeys(rule for plugin in self.loaded for rule in plugin.rules()))
-
-    def plugin_of(self, declaration: object) -> LoadedPlugin:
-        """The plugin that a declaration came from.
-
-        Raises:
-            KeyError: no loaded plugin declared exactly this object.
-        """
-        for plugin in self.loaded:
-            if any(own is declaration for own in plugin.declarations()):
-                return plugin
-        raise KeyError(declaration)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from kaiwo.plugin.declaration import Declaration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -36,6 +38,7 @@ class AllocationInput:
             ``default`` only.
         check_capacity: False while a child exists: a running workload never becomes ERROR because a
             node left.
+        settings: those of the backend's plugin; None for a plugin that has none.
     """
 
     workload: Workload
@@ -43,6 +46,7 @@ class AllocationInput:
     nodes: tuple[NodeFact, ...]
     default_resource_key: str
     check_capacity: bool = True
+    settings: BaseModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Resolved:
         template_version: version of the generated templates, see `TEMPLATE_VERSION`.
         labels: the workload's own labels that its pods carry; a later edit of metadata alone changes no pod.
         annotations: likewise.
-        contributions: settings of the plugins of pod contributions, by name of the contribution.
+        contributions: settings of pod contributions, by name of the plugin.
         taken: what the backend takes from KaiwoConfig (:attr:`kaiwo.plugin.backends.Backend.takes`), as text.
     """
 
@@ -92,8 +96,7 @@ class RenderInput:
         resolved: see :class:`Resolved`.
         queue: the assignment of the queue system; None when no queue system is loaded.
         contributions: pod contributions of loaded plugins, in loading order.
-        settings: the settings from KaiwoConfig of the backend that renders or of the contribution that is
-            called, or None.
+        settings: those of the plugin whose code is called; None for a plugin that has none.
     """
 
     workload: Workload
@@ -104,7 +107,7 @@ class RenderInput:
 
 
 @dataclass(frozen=True, slots=True)
-class PodContribution:
+class PodContribution(Declaration):
     """A pure function that adds to a pod template.
 
     Attributes:
@@ -112,14 +115,12 @@ class PodContribution:
         contribute: takes the render input and the pod template made so far and returns a pod template.
             It must not change what it is given, and what the user wrote wins. A result that lacks a
             container, changes what the user runs in one or a label of Kaiwo, or contains null becomes
-            ``PluginError``.
-        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig. The render input has the settings
-            with which the workload's child was created; an edit changes no running pod.
+            ``PluginError``. The render input has the settings with which the workload's child was created;
+            an edit of KaiwoConfig changes no running pod.
     """
 
     name: str
     contribute: Callable[[RenderInput, Object], Object]
-    settings: type[BaseModel] | None = None
 
 
 Origin = Literal["user", "template", "default", "config", "nodes", "plugin", "system", "queue"]

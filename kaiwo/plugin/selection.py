@@ -4,7 +4,8 @@ An explicit list loads those plugins and only those; no list loads everything in
 flag, the environment or a file, in this order of precedence, each of the three settings on its own.
 
 An entry is a plugin's name, ``batch_job``; with the distribution that it must come from,
-``batch_job@kaiwo-batch-job``; or with its version too, ``batch_job@kaiwo-batch-job==0.1.0``.
+``batch_job@kaiwo-batch-job``; or with its version too, ``batch_job@kaiwo-batch-job==0.1.0``. A fourth setting
+lists what may be imported at all, see :mod:`kaiwo.plugin.allow_list`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,17 @@ if TYPE_CHECKING:
 NAMES_VARIABLE = "KAIWO_PLUGINS"
 DISABLED_VARIABLE = "KAIWO_PLUGINS_DISABLED"
 REQUIRED_VARIABLE = "KAIWO_PLUGINS_REQUIRED"
+ALLOWED_VARIABLE = "KAIWO_PLUGINS_ALLOWED"
 
 _SEPARATOR = re.compile(r"[,\s]+")
+_OPERATORS = "<>=!~"
 _REFERENCE = re.compile(r"([^@=]+)(?:@([A-Za-z0-9][\w.-]*)(?:==([^@=]+))?)?")
+
+_ALLOWED = re.compile(
+    r"(?P<name>[^@#<>=!~]+)@(?P<distribution>[A-Za-z0-9][\w.-]*)"
+    r"(?P<versions>[<>=!~][^#]*)?(?:#sha256=(?P<sha256>[0-9a-f]{64}))?"
+)
+_EXAMPLE = "batch_job@kaiwo-batch-job==0.1.0"
 
 
 class SelectionError(ValueError):
@@ -73,6 +82,70 @@ class PluginReference:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedPlugin:
+    """One entry of the list.
+
+    Attributes:
+        name: the plugin's name.
+        distribution: the distribution that it must come from.
+        versions: versions that the distribution may have (PEP 440), empty for any.
+        sha256: digest of the distribution's files, see `file_digest`; empty for any.
+    """
+
+    name: str
+    distribution: str
+    versions: str = ""
+    sha256: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> AllowedPlugin:
+        """Read ``name@distribution``, with versions and digest where given.
+
+        Raises:
+            SelectionError: it is no such entry.
+        """
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+        match = _ALLOWED.fullmatch(text)
+        if match is None:
+            raise SelectionError(
+                f"{text!r} is not an allowed plugin, expected name@distribution, with "
+                f"versions and #sha256=DIGEST where wanted. Write for example {_EXAMPLE}; "
+                "`kaiwo plugins --allow-list` prints what is installed."
+            )
+        versions = match["versions"] or ""
+        try:
+            SpecifierSet(versions)
+        except InvalidSpecifier as error:
+            raise SelectionError(
+                f"{versions!r} in {text!r} is not a range of versions. "
+                f"Write for example {_EXAMPLE}, or >=1.2,<2."
+            ) from error
+        return cls(match["name"], match["distribution"], versions, match["sha256"] or "")
+
+    def names(self, distribution: str) -> bool:
+        """Whether it is about this distribution."""
+        return normalised(self.distribution) == normalised(distribution)
+
+    def takes(self, version: str) -> bool:
+        """Whether the distribution may have this version; a version that cannot be read is in no range."""
+        from packaging.specifiers import SpecifierSet
+        from packaging.version import InvalidVersion
+
+        if not self.versions:
+            return True
+        try:
+            return SpecifierSet(self.versions).contains(version, prereleases=True)
+        except InvalidVersion:
+            return False
+
+    def __str__(self) -> str:
+        """The entry as it is written."""
+        digest = f"#sha256={self.sha256}" if self.sha256 else ""
+        return f"{self.name}@{self.distribution}{self.versions}{digest}"
+
+
+@dataclass(frozen=True, slots=True)
 class PluginSelection:
     """What to load. Every entry is written as :class:`PluginReference` describes.
 
@@ -81,11 +154,14 @@ class PluginSelection:
         disabled: never load these; wins over ``names``.
         required: a process that cannot load one of these does not start. A required plugin also wins a
             conflict with a plugin that is neither required nor named with its distribution.
+        allowed: never import what is not among these, written as :class:`AllowedPlugin` describes;
+            None imports whatever is selected.
     """
 
     names: tuple[str, ...] | None = None
     disabled: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
+    allowed: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -100,11 +176,12 @@ class PluginSelection:
 
         Args:
             flag: value of ``--plugins``, names separated by commas or blanks; empty selects nothing.
-            environ: environment with ``KAIWO_PLUGINS``, ``KAIWO_PLUGINS_DISABLED`` and
-                ``KAIWO_PLUGINS_REQUIRED``, written like the flag. ``KAIWO_PLUGINS`` that is set and empty
-                selects nothing.
-            settings: a parsed settings file with the lists ``plugins``, ``pluginsDisabled`` and
-                ``pluginsRequired``.
+            environ: environment with ``KAIWO_PLUGINS``, ``KAIWO_PLUGINS_DISABLED``,
+                ``KAIWO_PLUGINS_REQUIRED`` and ``KAIWO_PLUGINS_ALLOWED``, written like the flag.
+                ``KAIWO_PLUGINS`` that is set and empty selects nothing, ``KAIWO_PLUGINS_ALLOWED`` allows
+                nothing.
+            settings: a parsed settings file with the lists ``plugins``, ``pluginsDisabled``,
+                ``pluginsRequired`` and ``pluginsAllowed``.
             where: what to call ``settings`` in messages.
 
         Raises:
@@ -123,8 +200,10 @@ class PluginSelection:
             names=names,
             disabled=frozenset(listed(DISABLED_VARIABLE, "pluginsDisabled") or ()),
             required=frozenset(listed(REQUIRED_VARIABLE, "pluginsRequired") or ()),
+            allowed=listed(ALLOWED_VARIABLE, "pluginsAllowed"),
         )
         selection.references()  # an entry that cannot be read is an error here, where it was written
+        selection.allowed_plugins()
         return selection
 
     def references(self) -> tuple[PluginReference, ...]:
@@ -134,6 +213,14 @@ class PluginSelection:
             SelectionError: an entry cannot be read.
         """
         return _references({*(self.names or ()), *self.disabled, *self.required})
+
+    def allowed_plugins(self) -> tuple[AllowedPlugin, ...] | None:
+        """What may be imported; None for whatever is selected.
+
+        Raises:
+            SelectionError: an entry cannot be read.
+        """
+        return None if self.allowed is None else tuple(map(AllowedPlugin.parse, self.allowed))
 
     def lists(self, name: str) -> bool:
         """Whether the list of plugins has this name; without a list it has every name."""
@@ -155,7 +242,14 @@ class PluginSelection:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name in _SEPARATOR.split(text) if name))
+    """The entries of a text; a part that begins like ``<2`` belongs to the range of versions before it."""
+    found: list[str] = []
+    for part in filter(None, _SEPARATOR.split(text)):
+        if found and part[0] in _OPERATORS:
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return tuple(dict.fromkeys(found))
 
 
 def _references(entries: Iterable[str]) -> tuple[PluginReference, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kaiwo.api.errors import Problem
+from kaiwo.plugin.declaration import Declaration
 from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ DOWNLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class DownloadSource:
+class DownloadSource(Declaration):
     """A source of data or models.
 
     Attributes:
@@ -100,13 +101,14 @@ class DownloadSource:
             source is only declared (its field is in the CRDs, nothing can fetch it yet). It is called
             as ``function(items, downloads)`` with the items as users wrote them and a
             :class:`kaiwo.api.download.Downloads`, and adds its downloads there; all sources are then
-            fetched together. The operator never imports it.
+            fetched together. The operator never imports it. Where the source names a settings model, the
+            third argument is the plugin's settings in JSON names, as they were when the download began.
+            They are in a ConfigMap in the workload's namespace: a secret does not belong there.
         secrets: pure function: the Secrets an item refers to; only these keys are mounted into the download
             pod. The default finds every ``{secretName, secretKey, file?}``.
         warnings: pure function: what of an item is ignored or probably not meant, with paths below the item
             (``commit``). It is given items that the model takes, and changes nothing about them.
         rules: what it needs of the cluster.
-        settings: model of ``spec.plugins.<plugin name>`` in KaiwoConfig.
     """
 
     name: str
@@ -117,7 +119,6 @@ class DownloadSource:
     secrets: SecretsOf = secret_references
     warnings: WarningsOf = no_warnings
     rules: tuple[PolicyRule, ...] = DOWNLOAD_RULES
-    settings: type[BaseModel] | None = None
 
     def item_error(self, item: Mapping[str, Any]) -> ValidationError | None:
         """Why the model does not accept an item as users write it; None where it does."""

@@ -22,7 +22,7 @@ def missing(target: str) -> str:
     module, _, name = target.partition(":")
     if loaded := sys.modules.get(module):
         return "" if hasattr(loaded, name) else f"module {module} has no {name}"
-    spec = _find(module)
+    spec = find_module(module)
     if spec is None:
         return f"there is no module {module}"
     if not spec.origin or not spec.origin.endswith(".py"):
@@ -34,8 +34,8 @@ def missing(target: str) -> str:
     return "" if present else f"module {module} has no {name}"
 
 
-def _find(module: str) -> ModuleSpec | None:
-    """The module's specification; unlike ``importlib.util.find_spec`` it imports no parent package."""
+def find_module(module: str) -> ModuleSpec | None:
+    """Where a module is imported from; unlike ``importlib.util.find_spec`` this imports no parent package."""
     if module in sys.builtin_module_names:
         return sys.modules["builtins"].__spec__
     found: ModuleSpec | None = None

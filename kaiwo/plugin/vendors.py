@@ -37,11 +37,19 @@ class Utilization:
         metric: metric name, a percentage from 0 to 100.
         namespace_label: label that carries the pod's namespace.
         pod_label: label that carries the pod's name.
+        gpu_labels: labels whose values together tell a pod's GPUs apart; empty: each sample is a GPU.
+        memory_used: name of the metric of used GPU memory, empty if unknown. It has the same labels.
+        memory_free: name of the metric of free GPU memory, in the same unit.
+        memory_total: name of the metric of all GPU memory, in the same unit; one of the two is enough.
     """
 
     metric: str
     namespace_label: str = "namespace"
     pod_label: str = "pod"
+    gpu_labels: tuple[str, ...] = ()
+    memory_used: str = ""
+    memory_free: str = ""
+    memory_total: str = ""
 
 
 @dataclass(frozen=True, slots=True)

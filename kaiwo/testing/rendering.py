@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.resolved_config import ResolvedConfig
+from kaiwo.plugin.settings import read_settings
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
 from kaiwo.workload.labels import RESOLVED
@@ -54,10 +56,9 @@ def render(
         kaiwo.api.errors.InvalidConfig: the configuration cannot be used.
     """
     resolved = ResolvedConfig.from_object(config or {})
-    settings = {
-        name: model.model_validate(resolved.plugins.get(name, {}))
-        for name, model in plugins.settings_models().items()
-    }
+    settings, problems = read_settings(plugins.settings_models(), resolved.plugins)
+    if problems:
+        raise InvalidConfig(problems)
     facts = Facts(
         now=NOW,
         config=resolved,
@@ -65,7 +66,7 @@ def render(
             *(node_fact(node, plugins.vendors) for node in nodes),
             *expected_nodes(resolved, plugins.vendors),
         ),
-        settings=plugins.settings_by_declaration(settings),
+        settings=settings,
     )
     planned = plan_object(workload, Registry.of(plugins), facts)
     if not planned.rendered:

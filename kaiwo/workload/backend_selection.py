@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.absent_plugins import serving
 from kaiwo.plugin.backend_base import VariantInput
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload import plugin_calls
@@ -74,7 +75,7 @@ def select_backend(
     Args:
         workload: the workload.
         registry: loaded declarations.
-        settings: plugin settings by name of backend.
+        settings: settings by name of the plugin.
         queue_manages: whether the queue system in force queues objects of a kind by itself.
     """
     if workload.error:
@@ -110,7 +111,7 @@ def _select(
         return BackendChoice(blocked=_not_loaded(workload, registry, chosen, wanted_field(workload)))
     if recorded or not chosen.variants:
         return BackendChoice(chosen)
-    inp = VariantInput(settings.get(chosen.name), queue_manages)
+    inp = VariantInput(settings.get(chosen.plugin), queue_manages)
     return BackendChoice(_variant(chosen, registry, inp))
 
 
@@ -193,14 +194,8 @@ def _not_loaded(workload: Workload, registry: Registry, declared: Backend | None
     text = f"no loaded backend runs {what}; {_loaded(workload, registry)}"
     if declared is not None:
         return Blocked("BackendNotLoaded", f"{text}; backend {declared.name} is declared, but not built yet")
-    if broken := registry.broken.get((workload.kind, wanted)):
-        return Blocked("BackendNotLoaded", f"{text}; {broken}")
-    distribution = registry.unselected.get((workload.kind, wanted))
-    if distribution:
-        return Blocked(
-            "BackendNotLoaded",
-            f"{text}; {distribution} is installed and declares spec.{wanted}: select it as a plugin",
-        )
+    if absent := serving(workload.kind, wanted, registry.absent_fields):
+        return Blocked("BackendNotLoaded", f"{text}; {absent}")
     return Blocked("BackendNotLoaded", f"{text}; install and select a plugin that declares spec.{wanted}")
 
 
@@ -216,7 +211,7 @@ def ignored_blocks(workload: Workload, backend: Backend, registry: Registry) -> 
         for field in other.fields
         if len(field.path) == 1
     }
-    known = others | {field for kind, field in registry.unselected if kind == workload.kind}
+    known = others | {field for kind, field in registry.absent_fields if kind == workload.kind}
     ignored = sorted((workload.blocks.keys() & known) - own)
     main = backend.fields[0].path[0] if backend.fields else backend.name
     why = (

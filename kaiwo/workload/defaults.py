@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueFacts
-from kaiwo.plugin.registry import contribution_key
 from kaiwo.plugin.rendering import AllocationInput, Resolved
 from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.gpus.allocation import missing_vendor
@@ -28,7 +27,7 @@ def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
     """What the queue system may read."""
     if facts.queue_facts is not None:
         return facts.queue_facts
-    settings = facts.settings.get(registry.queue.name) if registry.queue else None
+    settings = facts.settings.get(registry.queue.plugin) if registry.queue else None
     return QueueFacts(objects={}, default_queue=facts.config.default_cluster_queue_name, settings=settings)
 
 
@@ -50,6 +49,7 @@ def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
             nodes=case.facts.nodes,
             default_resource_key=case.facts.config.default_gpu_resource_key,
             check_capacity=check_capacity,
+            settings=case.facts.settings.get(case.backend.plugin),
         ),
     )
     if isinstance(answer, Blocked) and answer.reason == "VendorNotLoaded":
@@ -58,13 +58,10 @@ def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
 
 
 def _with_installed_plugin(blocked: Blocked, vendor: str, registry: Registry) -> Blocked:
-    """The same with the plugin to select, where the one that is called after the vendor is installed."""
+    """The same with the plugin that is called after the vendor, where it is installed."""
     plugin = f"gpu_{vendor.strip().lower()}"
-    distribution = registry.installed.get(plugin)
-    if distribution is None:
-        return blocked
-    text = f"{blocked.message}; {distribution} is installed: select its plugin {plugin}"
-    return replace(blocked, message=text)
+    absent = registry.absent.get(plugin)
+    return replace(blocked, message=f"{blocked.message}; {absent.advice()}") if absent else blocked
 
 
 def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, QueueAssignment | None] | Blocked:
@@ -107,10 +104,10 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
 def with_settings(case: PlanContext, resolved: Resolved) -> Resolved:
     """The resolved values with the settings of contributions that the child was created without."""
     missing = {
-        contribution.name: settings.model_dump(mode="json", by_alias=True)
+        contribution.plugin: settings.model_dump(mode="json", by_alias=True)
         for contribution in case.registry.contributions
-        if contribution.settings is not None and contribution.name not in resolved.contributions
-        if (settings := case.facts.settings.get(contribution_key(contribution))) is not None
+        if contribution.settings is not None and contribution.plugin not in resolved.contributions
+        if (settings := case.facts.settings.get(contribution.plugin)) is not None
     }
     return replace(resolved, contributions={**resolved.contributions, **missing}) if missing else resolved
 

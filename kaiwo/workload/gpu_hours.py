@@ -72,15 +72,29 @@ def gpu_hours(workload: Object, start: datetime, end: datetime, now: datetime) -
 
 def gpus_of(workload: Object) -> int:
     """GPUs in all: as allocated, else as requested."""
-    allocation = lenient_map(lenient_map(workload.get("status")).get("allocation"))
-    replicas, each = allocation.get("pods", allocation.get("replicas")), allocation.get("gpusPerReplica")
-    if _count(replicas) and _count(each):
-        return int(replicas) * int(each)  # type: ignore[arg-type]  # counts, as checked
+    if allocated := allocated_gpus(lenient_map(lenient_map(workload.get("status")).get("allocation"))):
+        return allocated
     spec = lenient_map(workload.get("spec"))
     asked, each, replicas = (spec.get(key) for key in ("gpus", "gpusPerReplica", "replicas"))
     if _count(each):
         return int(each) * (int(replicas) if _count(replicas) else 1)  # type: ignore[arg-type]  # likewise
     return int(asked) if _count(asked) else 0  # type: ignore[arg-type]  # likewise
+
+
+def allocated_gpus(allocation: Object) -> int:
+    """GPUs of all pods by ``status.allocation``, 0 where it does not say."""
+    replicas, each = allocation.get("pods", allocation.get("replicas")), allocation.get("gpusPerReplica")
+    if _count(replicas) and _count(each):
+        return int(replicas) * int(each)  # type: ignore[arg-type]  # counts, as checked
+    return 0
+
+
+def holds_gpus(status: Object) -> bool:
+    """Whether a workload with that status holds its GPUs, by the rule of `gpu_hours`."""
+    if status.get("status") in TERMINAL:
+        return False
+    admitted, _ = _admission(status)
+    return status.get("startTime") is not None if admitted is None else admitted
 
 
 def _count(value: object) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
+from kaiwo.plugin.absent_plugins import absent_plugins
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.absent_plugins import AbsentFields, AbsentPlugin
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.facts import Allocation, NodeFact
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.monitoring.history import GpuUse
     from kaiwo.workload.storage.classes import StorageClass
 
 
@@ -42,11 +45,10 @@ class Registry:
         contributions: contributions to pods, in the order in which they are applied.
         sources: download sources.
         diagnosis: diagnosis rules, in the order in which they are called.
-        unselected: fields of installed distributions that are not loaded: ``("KaiwoJob", "rayJob")`` to the
-            distribution's name.
-        broken: fields of plugins that could not be loaded: the field to which plugin, and why.
+        absent_fields: fields of installed plugins that are not loaded: ``("KaiwoJob", "rayJob")`` to the
+            plugin.
         labels_nodes: whether a loaded plugin labels nodes with their GPU model.
-        installed: plugins that are installed and not selected: the name to the distribution.
+        absent: installed plugins that are not loaded, by name.
     """
 
     backends: tuple[Backend, ...] = ()
@@ -55,10 +57,9 @@ class Registry:
     contributions: tuple[PodContribution, ...] = ()
     sources: tuple[DownloadSource, ...] = ()
     diagnosis: tuple[DiagnosisRule, ...] = ()
-    unselected: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    absent_fields: AbsentFields = field(default_factory=dict)
     labels_nodes: bool = False
-    installed: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, AbsentPlugin] = field(default_factory=dict)
 
     def built(self, kind: WorkloadKind) -> tuple[Backend, ...]:
         """The backends that can run workloads of a kind."""
@@ -74,14 +75,9 @@ class Registry:
             contributions=plugins.contributions,
             sources=plugins.sources,
             diagnosis=plugins.diagnosis_rules,
-            unselected=plugins.unselected_fields,
-            broken=plugins.broken_fields,
+            absent_fields=plugins.absent_fields,
             labels_nodes=plugins.labels_nodes,
-            installed={
-                state.name: state.distribution
-                for state in plugins.states
-                if state.state in ("not-selected", "disabled")
-            },
+            absent=absent_plugins(plugins.states),
         )
 
 
@@ -125,6 +121,19 @@ def _all_served(resource: Resource) -> bool:  # noqa: ARG001 (the default of a c
 
 
 @dataclass(frozen=True, slots=True)
+class MonitoringFacts:
+    """What resource monitoring knows of a workload.
+
+    Attributes:
+        use: of its GPUs, None while nothing was read.
+        steady: the time by a clock that is not set while the process runs.
+    """
+
+    use: GpuUse | None
+    steady: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a plan may depend on beside the workload.
 
@@ -151,7 +160,8 @@ class Facts:
         rejection: see :class:`ApiRejection`.
         warning_event: the newest Warning event about an object, None when it was not read.
         warning_event_uid: uid of that object.
-        settings: plugin settings from KaiwoConfig, see ``Plugins.settings_by_declaration``.
+        settings: settings from KaiwoConfig, by name of the plugin.
+        monitoring: what is known of the use of its GPUs, None where monitoring is off.
     """
 
     now: datetime
@@ -176,6 +186,7 @@ class Facts:
     warning_event: Finding | None = None
     warning_event_uid: str = ""
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
+    monitoring: MonitoringFacts | None = None
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
         """The newest Warning event about a live object, None when it was not read."""
@@ -303,6 +314,7 @@ class Plan:
         later: what is written once the downloads succeeded, should nothing else change until then.
         follow: name of the pod whose log has the progress of the download, empty for none.
         status_delay: seconds for which a new status is not written yet, None to write it now.
+        utilization: ``status.utilization``, empty for none, None to keep the recorded one.
     """
 
     outcome: Outcome | None = None
@@ -316,6 +328,7 @@ class Plan:
     later: tuple[Write, ...] = ()
     follow: str = ""
     status_delay: float | None = None
+    utilization: Object | None = None
 
     @property
     def requeue_after(self) -> float | None:

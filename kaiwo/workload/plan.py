@@ -15,6 +15,7 @@ from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Plan, PlanContext
+from kaiwo.workload.monitoring.report import with_utilization
 from kaiwo.workload.plans import adopted
 from kaiwo.workload.plans.blocked import keep_status, plan_blocked, plan_without_rights
 from kaiwo.workload.plans.create import plan_create
@@ -45,7 +46,8 @@ def plan(workload: Workload, registry: Registry, facts: Facts, choice: BackendCh
     if workload.status.terminal:
         return with_status(workload, Plan(), facts.now)
     stopped = plan_without_rights(workload, registry, facts, choice.backend) if facts.unreadable else None
-    return with_status(workload, stopped or _decide(workload, registry, facts, choice), facts.now)
+    decided = stopped or _decide(workload, registry, facts, choice)
+    return with_status(workload, with_utilization(workload, decided, facts), facts.now)
 
 
 def _decide(workload: Workload, registry: Registry, facts: Facts, choice: BackendChoice) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, get_args
 
@@ -19,6 +20,8 @@ from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pydantic import BaseModel
 
     from kaiwo.api.errors import Problem
     from kaiwo.api.workload import Workload
@@ -197,11 +200,19 @@ def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     return decide is not None and _checked(queue.name, "queue", (bool,), decide, kind, facts)
 
 
-def findings(rules: Iterable[DiagnosisRule], seen: Observation) -> Iterator[tuple[str, Finding]]:
-    """What diagnosis rules find, each with the rule's name; a rule that raises is passed over."""
+def findings(
+    rules: Iterable[DiagnosisRule], seen: Observation, settings: Mapping[str, BaseModel]
+) -> Iterator[tuple[str, Finding]]:
+    """What diagnosis rules find, each with the rule's name; a rule that raises is passed over.
+
+    Args:
+        rules: of the loaded plugins.
+        seen: what was observed.
+        settings: by name of the plugin.
+    """
     for rule in rules:
         try:
-            answer = rule.diagnose(seen)
+            answer = rule.diagnose(replace(seen, settings=settings.get(rule.plugin)))
         except Exception:  # noqa: BLE001, S112 (an explanation that fails explains nothing)
             continue
         if isinstance(answer, Finding):

@@ -37,7 +37,14 @@ OWN_CONDITIONS = (
 )
 """Condition types that are Kaiwo's; conditions of other types are left as they are."""
 
-_PLANNED = ("Schedulable", "Admitted", "StorageReady", "SpecApplied", "Preemptable")
+_PLANNED = (
+    "Schedulable",
+    "Admitted",
+    "StorageReady",
+    "SpecApplied",
+    "Preemptable",
+    "ResourceUnderutilization",
+)
 """Those of them that a plan decides; one that it does not mention no longer applies.
 
 The condition of the downloads stays: it records which download is finished.
@@ -92,6 +99,9 @@ def with_status(workload: Workload, plan: Plan, now: datetime) -> Plan:
             return plan
         return replace(plan, statuses=({**before, "observedGeneration": workload.generation},))
     final = _document(workload, before, plan.outcome, plan.child, now)
+    utilization = before.get("utilization") if plan.utilization is None else plan.utilization
+    if utilization and "childUID" in final:
+        final["utilization"] = utilization
     if final == before or _only_started(before, final):
         return plan
     if plan.status_delay is not None:

@@ -15,6 +15,7 @@ from kaiwo.admission.names import VALIDATE_WORKLOADS
 from kaiwo.admission.review import review
 from kaiwo.api.validate import Validator
 from kaiwo.host.plugin_timeout import TimeLimit
+from kaiwo.plugin.absent_plugins import AbsentPlugin
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.testing import job, plugins, service
 from kaiwo.testing.admission import admission_review, answered
@@ -129,10 +130,12 @@ def test_each_warning_is_given_once(webhooks: Webhooks) -> None:
 def test_a_field_of_a_plugin_that_is_not_loaded_is_a_warning(webhooks: Webhooks) -> None:
     """It is in the CRD, so it was loaded once; the workload waits until it is again."""
     few = plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin)
-    few = dataclasses.replace(few, unselected_fields={("KaiwoJob", "rayJob"): "kaiwo-ray-job"})
+    absent = AbsentPlugin("ray_job", "kaiwo-ray-job", "not-selected", "")
+    few = dataclasses.replace(few, absent_fields={("KaiwoJob", "rayJob"): absent})
     found = warnings(webhooks.of(few), job(image="i", rayJob={"spec": {}}))
     assert found[0] == (
-        "spec.rayJob: unknown field (kaiwo-ray-job is installed and declares it; select this plugin)"
+        "spec.rayJob: unknown field (plugin ray_job of kaiwo-ray-job serves it and is installed, but not "
+        "selected; select ray_job)"
     )
     assert found[1].startswith("would not run: BackendNotLoaded: ")
 

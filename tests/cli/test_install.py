@@ -25,7 +25,8 @@ ALL = (
 )
 SETS = yaml.safe_load((GOLDEN / "rights-sets.yaml").read_text())
 CLUSTER_SCOPED = {
-    "clusterqueues.kueue.x-k8s.io", "customresourcedefinitions.apiextensions.k8s.io",
+    "clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
     "kaiwoconfigs.config.kaiwo.silogen.ai", "kaiwoqueueconfigs.kaiwo.silogen.ai", "namespaces", "nodes",
     "priorityclasses.scheduling.k8s.io", "resourceflavors.kueue.x-k8s.io", "storageclasses.storage.k8s.io",
     "topologies.kueue.x-k8s.io", "workloadpriorityclasses.kueue.x-k8s.io",
@@ -102,6 +103,30 @@ def test_the_operator_loads_exactly_the_plugins_it_was_rendered_for(cli: Cli) ->
         "batch_job,gpu_amd"
     )
     assert env_of(cli("manifests", "operator", "--plugins", "").out)["KAIWO_PLUGINS"] == ""
+
+
+def test_the_operator_imports_only_the_plugins_of_the_given_list(cli: Cli, tmp_path: Path) -> None:
+    """The list that ``kaiwo plugins --allow-list`` prints goes into the Deployment as it is."""
+    entries = ["batch_job@kaiwo-batch-job>=0.1,<2", f"gpu_amd@kaiwo-gpu-amd==0.1.0#sha256={'a' * 64}"]
+    file = tmp_path / "allowed.yaml"
+    file.write_text(yaml.safe_dump({"pluginsAllowed": entries}))
+    arguments = ("manifests", "operator", "--plugins-allowed", str(file), "--plugins")
+    assert env_of(cli(*arguments, "gpu_amd,batch_job").out)["KAIWO_PLUGINS_ALLOWED"] == " ".join(entries)
+    assert "KAIWO_PLUGINS_ALLOWED" not in env_of(cli("manifests", "operator").out)
+    lacking = cli(*arguments, "batch_job,kueue")
+    assert lacking.code == 2
+    assert "pluginsAllowed lacks kueue@kaiwo-kueue, which the operator is to load" in lacking.err
+
+
+@pytest.mark.parametrize("text", ["", "plugins: [a]", "pluginsAllowed: 3", "pluginsAllowed: [a]", "a: ["])
+def test_a_file_without_a_list_of_allowed_plugins_is_refused(cli: Cli, tmp_path: Path, text: str) -> None:
+    """A mistake in the file does not render an operator without the list."""
+    file = tmp_path / "allowed.yaml"
+    file.write_text(text)
+    found = cli("manifests", "operator", "--plugins", "batch_job", "--plugins-allowed", str(file))
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"error: {file}")
+    assert "kaiwo plugins --allow-list" in found.err
 
 
 def test_the_environment_selects_plugins(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,6 +358,7 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
         ("Lease", "ops", "kaiwo-operator"),
         ("Lease", "ops", "kaiwo-scheduler"),
         ("ConfigMap", "ops", "kaiwo-config-history"),
+        ("ConfigMap", "ops", "kaiwo-gpu-time"),
     }
     assert identities(installed) - identities(removed) == {("Namespace", None, "ops")}
     assert {o["kind"] for o in removed[:2]} == {"Deployment"}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
-from kaiwo.engine.resource import JOB
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -206,94 +205,3 @@ async def test_a_running_workload_survives_the_loss_of_its_plugin(
     await operator(plugins="batch_job,gpu_amd,gpu_nvidia")
     found = await until(lab.client, KAIWO_JOB, lab.namespace, "keeps", applied("Applied"))
     assert found["status"]["status"] == "RUNNING"
-
-
-SETTINGS_PLUGIN = '''
-    """A lifecycle, a listener and a contribution that say with which settings they are called."""
-
-    import logging
-
-    from pydantic import BaseModel
-
-    from kaiwo.plugin import hookimpl
-    from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
-    from kaiwo.plugin.rendering import PodContribution
-
-    KAIWO_API = 1
-
-    log = logging.getLogger("kaiwo.mode_plugin")
-
-    class Mode(BaseModel):
-        mode: str = "default"
-
-    async def start(settings):
-        log.warning("start with mode %s", settings.mode)
-
-    async def changed(settings):
-        log.warning("changed to mode %s", settings.mode)
-
-    async def notify(transition, settings):
-        log.warning("%s of %s in mode %s", transition.after, transition.name, settings.mode)
-
-    def contribute(inp, template):
-        labels = {**template["metadata"]["labels"], "mode": inp.settings.mode}
-        return {**template, "metadata": {**template["metadata"], "labels": labels}}
-
-    @hookimpl
-    def kaiwo_lifecycle():
-        return [Lifecycle("mode", start="mode_plugin:start", settings_changed="mode_plugin:changed",
-                          settings=Mode)]
-
-    @hookimpl
-    def kaiwo_transitions():
-        return [TransitionListener("mode", notify="mode_plugin:notify", settings=Mode)]
-
-    @hookimpl
-    def kaiwo_pod_contributions():
-        return [PodContribution("mode", contribute=contribute, settings=Mode)]
-'''
-
-
-async def test_every_declaration_with_settings_gets_those_of_kaiwoconfig(
-    operator: Start, lab: Any, tmp_path: Path
-) -> None:
-    """At the start what KaiwoConfig says then, after an edit the new value; a running Job is left alone."""
-    (tmp_path / "mode_plugin.py").write_text(textwrap.dedent(SETTINGS_PLUGIN))
-    info = tmp_path / "mode_plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mode-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[kaiwo.plugins]\nmode = mode_plugin\n")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-
-    async def configure(mode: str | None) -> None:
-        section = {"mode": mode} if mode else None
-        wanted = {
-            "apiVersion": KAIWO_CONFIG.api_version,
-            "kind": KAIWO_CONFIG.kind,
-            "metadata": {"name": "kaiwo"},
-            "spec": {"plugins": {"mode": section} if section else {}},
-        }
-        await lab.client.apply(KAIWO_CONFIG, wanted, field_manager="mode-test")
-
-    async def labelled(name: str) -> str:
-        job = await lab.client.get(JOB, lab.namespace, name)
-        label: str = job["spec"]["template"]["metadata"]["labels"]["mode"]
-        return label
-
-    await configure("first")
-    try:
-        process = await operator(env={"PYTHONPATH": path})
-        assert "start with mode first" in process.log
-        await lab.submit("one", pods={"kaiwo-sandbox/forever": "true"})
-        await lab.reaches("one", "RUNNING")
-        await asyncio.to_thread(process.wait_log, "RUNNING of one in mode first")
-        assert await labelled("one") == "first"
-        await configure("second")
-        await asyncio.to_thread(process.wait_log, "changed to mode second")
-        await lab.submit("two")
-        await lab.reaches("two", "COMPLETE")
-        await asyncio.to_thread(process.wait_log, "COMPLETE of two in mode second")
-        assert (await labelled("one"), await labelled("two")) == ("first", "second")
-        assert "start with mode default" not in process.log
-    finally:
-        await configure(None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from docs.generate.blocks import first_party
-from docs.generate.pages import DOCS
+from docs.generate.pages import DOCS, pages
 
 if TYPE_CHECKING:
     from kaiwo.plugin.registry import Plugins
@@ -48,7 +48,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             blocks = _blocks(language)
             metafunc.parametrize(f"{language}_block", blocks, ids=[block.name for block in blocks])
     if "page" in metafunc.fixturenames:
-        metafunc.parametrize("page", PAGES, ids=[str(page.relative_to(DOCS)) for page in PAGES])
+        found = pages()
+        metafunc.parametrize("page", found, ids=[str(page.relative_to(DOCS.parent)) for page in found])
 
 
 @pytest.fixture(scope="session")

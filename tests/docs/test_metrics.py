@@ -9,8 +9,10 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from docs.generate.blocks import first_party
+from docs.generate.metrics import PROCESS, of_plugins
 from docs.generate.pages import DOCS
 from kaiwo.host import operator as operator_module
+from kaiwo.host.metrics.definitions import DEFINITIONS
 from kaiwo.host.operator import Operator
 from kaiwo.host.settings import Settings
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-_ROW = re.compile(r"^\| `([a-z_]+)(\*?)` \|", re.MULTILINE)
+_ROW = re.compile(r"^\| `([a-z_]+)` \|", re.MULTILINE)
 
 
 def names(registry: CollectorRegistry) -> set[str]:
@@ -27,7 +29,7 @@ def names(registry: CollectorRegistry) -> set[str]:
     found = set()
     for family in registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        found.add("process_" if name.startswith("process_") else name)
+        found.add(PROCESS if name.startswith(PROCESS) else name)
     return found
 
 
@@ -47,5 +49,7 @@ def test_every_metric_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     made = operator_module.Metrics(registry=registry)
     monkeypatch.setattr(operator_module, "Metrics", lambda **_: made)
     Operator(Settings(kubeconfig=kubeconfig, webhooks=True), first_party())
-    described = {name for name, _ in _ROW.findall((DOCS / "metrics.md").read_text(encoding="utf-8"))}
-    assert described == names(registry)
+    described = set(_ROW.findall((DOCS / "metrics.md").read_text(encoding="utf-8")))
+    assert described | {PROCESS} == names(registry)
+    defined = {item.name for item in DEFINITIONS} | {name for name, _ in of_plugins()}
+    assert described == defined

@@ -10,7 +10,8 @@ import pytest
 from docs.generate import meanings
 from docs.generate.__main__ import main
 from docs.generate.blocks import blocks
-from docs.generate.pages import DOCS, StaleReferenceError, named_blocks, renewed
+from docs.generate.pages import DOCS, READMES, StaleReferenceError, named_blocks, pages, renewed
+from docs.generate.plugins import third_party
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,52 @@ def test_generated_parts_are_what_the_code_says_now(page: Path, made: dict[str, 
 
 def test_every_generated_part_stands_in_exactly_one_page(made: dict[str, str]) -> None:
     """Nothing that the code says is left out of the reference."""
-    assert sorted(name for page in DOCS.rglob("*.md") for name in named_blocks(page)) == sorted(made)
+    assert sorted(name for page in pages() for name in named_blocks(page)) == sorted(made)
+
+
+def test_the_readme_of_each_plugin_has_what_it_declares() -> None:
+    """A field, setting or right that a plugin gains cannot be missing from its README."""
+    for readme in READMES.glob("*/README.md"):
+        assert named_blocks(readme) == [f"plugin-{readme.parent.name}"], readme
+
+
+ENTRY = """
+[[plugin]]
+name = "acme"
+distribution = "kaiwo-acme"
+summary = "GPUs of Acme."
+source = "https://example.com/acme"
+license = "MIT"
+api = "1.0"
+"""
+
+
+def test_a_plugin_of_others_is_listed(tmp_path: Path) -> None:
+    """The entry that the page shows is all that it needs."""
+    file = tmp_path / "plugins.toml"
+    file.write_text(ENTRY)
+    assert third_party(file).splitlines()[-1] == (
+        "| [acme](https://example.com/acme) | `kaiwo-acme` | GPUs of Acme. | MIT | 1.0 |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (ENTRY.replace('"acme"', '"kueue"'), "kueue: the name is a plugin's of this project"),
+        (ENTRY.replace("kaiwo-acme", "acme"), "acme: the distribution is not kaiwo-acme"),
+        (ENTRY.replace("https", "ftp"), "acme: source is not an https:// address"),
+        (ENTRY.replace('"1.0"', '"9.0"'), "acme: api is not a version such as 1.0"),
+        (ENTRY.replace('license = "MIT"\n', ""), "acme: expected the texts name, distribution"),
+        (ENTRY * 2, "entries are not in the order of their names, each once"),
+    ],
+)
+def test_an_entry_that_cannot_be_listed_is_refused(tmp_path: Path, wrong: str, message: str) -> None:
+    """Nobody is listed under another's name."""
+    file = tmp_path / "plugins.toml"
+    file.write_text(wrong)
+    with pytest.raises(StaleReferenceError, match=re.escape(message)):
+        third_party(file)
 
 
 def test_a_reason_without_a_meaning_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from kaiwo.engine.logging import setup_logging
+from kaiwo.engine.logging import SUBJECT, about, setup_logging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,38 @@ def test_text_logs_are_one_line_per_record(stream: io.StringIO) -> None:
     logging.getLogger("x").info("hidden")
     assert stream.getvalue().count("\n") == 1
     assert "WARNING x: one\\n2026 ERROR fake key=ns/a" in stream.getvalue()
+
+
+@pytest.mark.parametrize("format_", ["json", "text"])
+def test_a_line_has_the_object_that_the_task_works_on(
+    stream: io.StringIO, format_: Literal["json", "text"]
+) -> None:
+    """Also a line of code that knows nothing of the object; one about another object has that one's key."""
+    setup_logging(format_, stream=stream)
+    token = SUBJECT.set(("KaiwoJob", "team", "train"))
+    logging.getLogger("x").info("sent")
+    logging.getLogger("x").info("other", extra=about("Node", "", "gpu-1"))
+    SUBJECT.reset(token)
+    logging.getLogger("x").info("nothing")
+    lines = stream.getvalue().splitlines()
+    if format_ == "text":
+        assert [line.partition("x: ")[2] for line in lines] == [
+            "sent kind=KaiwoJob namespace=team name=train", "other kind=Node name=gpu-1", "nothing",
+        ]  # fmt: skip
+        return
+    keys = [{key: json.loads(line).get(key) for key in ("kind", "namespace", "name")} for line in lines]
+    assert keys == [
+        {"kind": "KaiwoJob", "namespace": "team", "name": "train"},
+        {"kind": "Node", "namespace": None, "name": "gpu-1"},
+        {"kind": None, "namespace": None, "name": None},
+    ]
+
+
+def test_a_value_in_a_text_line_cannot_fake_a_field(stream: io.StringIO) -> None:
+    """What could be read as several fields, or as another line, is in quotes."""
+    setup_logging("text", stream=stream)
+    logging.getLogger("x").info("odd", extra={"fields": {"reason": "a level=ERROR\nfake"}})
+    assert stream.getvalue().endswith('odd reason="a level=ERROR\\nfake"\n')
 
 
 def test_tracebacks_are_logged(stream: io.StringIO) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.store import Cache
@@ -25,6 +25,18 @@ class Needy(BaseModel):
     endpoint: str
 
 
+class Odd(BaseModel):
+    """Settings whose validator has a defect."""
+
+    mode: str = "a"
+
+    @field_validator("mode")
+    @classmethod
+    def known(cls, mode: str) -> str:
+        """Look the mode up; an unknown one raises KeyError."""
+        return {"a": "a", "b": "b"}[mode]
+
+
 class World:
     """A cache with KaiwoConfigs in it."""
 
@@ -33,7 +45,7 @@ class World:
         self.store = self.cache.register(KAIWO_CONFIG)
         self.version = 0
         self.changes = 0
-        self.live = LiveConfig(self.cache, {"ray": Wrap, "needy": Needy}, "research")
+        self.live = LiveConfig(self.cache, {"ray": Wrap, "needy": Needy, "odd": Odd}, "research")
         self.queued = LiveConfig(self.cache, {}, "research", has_queue=True)
         self.live.on_change(self.changed)
 
@@ -64,7 +76,7 @@ def test_without_an_object_the_documented_defaults_are_in_force(world: World) ->
     """The queue's name is the process setting."""
     assert world.live.current.default_cluster_queue_name == "research"
     assert world.live.current.kube_scheduler_name == "kaiwo-scheduler"
-    assert world.live.settings == {"ray": Wrap()}
+    assert world.live.settings == {"ray": Wrap(), "odd": Odd()}
 
 
 def test_an_edit_takes_effect_at_once_and_is_reported_once(world: World) -> None:
@@ -98,6 +110,22 @@ def test_nonsense_leaves_the_last_good_values_in_force(world: World, nonsense: A
     assert world.live.problem == ""
 
 
+def test_a_validator_that_fails_leaves_the_last_good_settings_in_force(world: World) -> None:
+    """The section is named; a defect of a plugin does not stop the operator from following KaiwoConfig."""
+    world.see({"plugins": {"odd": {"mode": "a"}}})
+    world.see({"plugins": {"odd": {"mode": "z"}}, "scheduling": {"kubeSchedulerName": "mine"}})
+    assert world.live.settings["odd"] == Odd(mode="a")
+    assert world.live.current.kube_scheduler_name == "kaiwo-scheduler"
+    assert world.live.problem == "spec.plugins.odd: plugin odd failed to check its settings: KeyError: 'z'"
+
+
+def test_an_invalid_setting_is_reported_with_its_field(world: World) -> None:
+    """Plugin and field are in the path; what was in force stays so."""
+    world.see({"plugins": {"ray": {"wrap": "sometimes"}}})
+    assert world.live.problem.startswith("spec.plugins.ray.wrap: ")
+    assert world.live.settings["ray"] == Wrap()
+
+
 def test_deletion_and_other_names_change_nothing(world: World) -> None:
     """The last known values stay in force while the object is created again."""
     world.see({"scheduling": {"kubeSchedulerName": "mine"}})
@@ -110,7 +138,11 @@ def test_deletion_and_other_names_change_nothing(world: World) -> None:
 def test_settings_of_plugins_are_validated_and_given_to_them(world: World) -> None:
     """A plugin whose settings have no default gets them as soon as they are written."""
     world.see({"plugins": {"ray": {"wrap": "never"}, "needy": {"endpoint": "http://x"}}})
-    assert world.live.settings == {"ray": Wrap(wrap="never"), "needy": Needy(endpoint="http://x")}
+    assert world.live.settings == {
+        "ray": Wrap(wrap="never"),
+        "needy": Needy(endpoint="http://x"),
+        "odd": Odd(),
+    }
 
 
 def test_a_queue_system_that_was_in_force_and_is_not_loaded_is_missing(world: World) -> None:

@@ -207,6 +207,18 @@ def test_settings_can_be_left_out(install: Callable[..., str]) -> None:
     assert "endpoint" in state.message
 
 
+def test_settings_are_json(install: Callable[..., str]) -> None:
+    """They are written in KaiwoConfig and kept on children; what cannot be read back is refused at once."""
+    strict = (
+        "\nfrom kaiwo.api.base_model import Model\nclass Strict(Model):\n    words: tuple[str] = ('a',)\n"
+    )
+    hook = "\n@hookimpl\ndef kaiwo_backends():\n    return [backend(settings=Strict)]\n"
+    install("acme", IMPORTS + strict + hook)
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
+    assert state.message.startswith("settings: the defaults cannot be read from JSON: ")
+    assert "words" in state.message
+
+
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.just(len) | st.just(object),
     lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner),

@@ -60,7 +60,7 @@ def test_kaiwo_backends(install: Callable[..., str]) -> None:
     assert [(field.kind, field.path) for field in plugins.fields()] == [("KaiwoJob", ("acmeJob",))]
     assert plugins.settings_models() == {"acme": backend.settings}
     assert [rule.why for rule in plugins.rules()] == ["create jobs"]
-    assert plugins.plugin_of(backend).name == "acme"
+    assert backend.plugin == "acme"
 
 
 def test_kaiwo_download_sources(install: Callable[..., str]) -> None:
@@ -178,16 +178,24 @@ def test_kaiwo_diagnosis_rules(install: Callable[..., str]) -> None:
     plugins = load_source(
         install,
         """
+        from pydantic import BaseModel
         from kaiwo.plugin.observation import Finding
         from kaiwo.plugin.diagnosis import DiagnosisRule
 
+        class Settings(BaseModel):
+            since: int = 1
+
+        def diagnose(seen):
+            return Finding("XidError", "GPU fell off")
+
         @hookimpl
         def kaiwo_diagnosis_rules():
-            return [DiagnosisRule(name="xid", diagnose=lambda seen: Finding("XidError", "GPU fell off"))]
+            return [DiagnosisRule(name="xid", diagnose=diagnose, settings=Settings)]
         """,
     )
     (rule,) = plugins.diagnosis_rules
-    assert rule.name == "xid"
+    assert (rule.name, rule.plugin) == ("xid", "acme")
+    assert plugins.settings_models() == {"acme": rule.settings}
 
 
 def test_kaiwo_commands(install: Callable[..., str]) -> None:

@@ -12,6 +12,7 @@ from kaiwo.cli import cluster_installation, kit
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.input_files import crd_files
 from kaiwo.cli.install_options import (
+    allowed_plugins,
     api_server_ports_of,
     installation_options,
     pod_options,
@@ -53,6 +54,13 @@ _UNINSTALL_NOTE = """\
     metavar="[all|crds|rbac|operator|scheduler]... | uninstall",
 )
 @click.option("--plugins", "names", metavar="NAMES", help="Render for these plugins only, comma-separated.")
+@click.option(
+    "--plugins-allowed",
+    "allowed_file",
+    type=click.Path(dir_okay=False, exists=True),
+    metavar="FILE",
+    help="The operator imports no plugin that this list lacks; kaiwo plugins --allow-list prints one.",
+)
 @click.option("-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system).")
 @click.option(
     "--watch-namespace",
@@ -150,6 +158,7 @@ def manifests(
     *,
     parts: tuple[str, ...],
     names: str | None,
+    allowed_file: str | None,
     namespace: str | None,
     watch_namespaces: tuple[str, ...],
     pod_security: bool,
@@ -213,6 +222,8 @@ def manifests(
             cluster_installation.warn_of_version(installation.scheduler_image, found.version)
     installation = replace(installation, plugin_settings=cluster_installation.plugin_settings(config))
     loaded = _plugins(names)
+    if allowed_file:
+        installation = replace(installation, allowed_plugins=allowed_plugins(allowed_file, loaded))
     crds = loaded.crds(before) if "crds" in chosen else []
     cluster_installation.require_not_newer(before, crds)
     rest = _render([part for part in PARTS if part in chosen], loaded, installation)
@@ -256,7 +267,7 @@ def _plugins(names: str | None) -> Plugins:
     broken = [
         f"{state.name}: {state.message}"
         for state in loaded.states
-        if state.state == "broken" and state.name not in working
+        if state.state in ("broken", "not-allowed") and state.name not in working
     ]
     if broken and (names is not None or NAMES_VARIABLE in os.environ):
         raise Failure(

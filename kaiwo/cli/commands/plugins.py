@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,30 +12,47 @@ from kaiwo.cli.output.serialization import dump
 from kaiwo.cli.output.table import write_table
 
 if TYPE_CHECKING:
-    from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
+    from collections.abc import Sequence
+
+    from kaiwo.client.plugin_records import PluginOverview
 
 COLUMNS = (
     kit.Column("NAME", lambda row: row["name"]),
     kit.Column("STATE", lambda row: row["state"]),
     kit.Column("VERSION", lambda row: row["version"]),
     kit.Column("DISTRIBUTION", lambda row: row["distribution"]),
-    kit.Column("NOTE", lambda row: row["message"] or _note(row)),
+    kit.Column("MODULE", lambda row: row["module"], wide=True),
+    kit.Column("PATH", lambda row: row["path"], wide=True),
+    kit.Column("NOTE", lambda row: row["note"]),
 )
 
 
 @click.group(invoke_without_command=True)
+@click.option(
+    "--allow-list",
+    "as_allow_list",
+    is_flag=True,
+    help="Print the setting pluginsAllowed that allows exactly what is installed, and import nothing.",
+)
 @click.pass_context
-def plugins(ctx: click.Context) -> None:
+def plugins(ctx: click.Context, *, as_allow_list: bool) -> None:
     """List the plugins that are installed or configured, and their state.
 
     \b
       kaiwo plugins
-      kaiwo plugins -o yaml     with what each declares
+      kaiwo plugins -o wide           with the file that is imported
+      kaiwo plugins -o yaml           with what each declares
+      kaiwo plugins --allow-list      with versions and digests, for the operator's settings
 
-    A plugin is loaded, disabled (KAIWO_PLUGINS_DISABLED), not-selected (KAIWO_PLUGINS lists others), or
-    broken: then the note has the cause. With -o json or yaml the list also has each plugin's declarations.
+    A plugin is loaded, disabled (KAIWO_PLUGINS_DISABLED), not-selected (KAIWO_PLUGINS lists others),
+    not-allowed (KAIWO_PLUGINS_ALLOWED lacks it) or broken: then the note has the cause. With -o json or yaml
+    the list also has each plugin's declarations, and what it names and does not exist.
     """
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if as_allow_list:
+        _print_allow_list()
+    else:
         _list()
 
 
@@ -46,6 +63,7 @@ def list_command() -> None:
 
 
 def _list() -> None:
+    from kaiwo.cli.plugin_overviews import plugin_overviews
     from kaiwo.plugin.loader import RequiredPluginError, load
     from kaiwo.plugin.selection import PluginSelection, SelectionError
 
@@ -56,68 +74,62 @@ def _list() -> None:
         raise kit.Failure(str(error)) from error
     except RequiredPluginError as error:
         loaded, problem = error.plugins, error
-    _write([_row(state, loaded) for state in loaded.states])
+    _write(plugin_overviews(loaded))
     if problem:
         raise kit.Failure(str(problem))
 
 
-def _write(rows: list[dict[str, Any]]) -> None:
-    form = kit.settings().output or "table"
-    match form:
-        case "json" | "yaml":
-            dump(rows, form)
+def _write(overviews: Sequence[PluginOverview]) -> None:
+    import msgspec
+
+    match kit.settings().output or "table":
+        case "json" | "yaml" as form:
+            dump(msgspec.to_builtins(overviews), form)
         case "name":
-            for row in rows:
-                click.echo(row["name"])
+            for overview in overviews:
+                click.echo(overview.name)
         case _:
+            rows = [{**msgspec.to_builtins(overview), "note": _note(overview)} for overview in overviews]
             write_table(COLUMNS, rows)
             if not rows:
                 kit.say("no plugins installed; install one, for example kaiwo-batch-job")
 
 
-def _row(state: PluginState, loaded: Plugins) -> dict[str, Any]:
-    plugin = next(
-        (p for p in loaded.loaded if (p.name, p.distribution) == (state.name, state.distribution)), None
-    )
-    return {
-        "name": state.name,
-        "state": state.state,
-        "distribution": state.distribution,
-        "version": state.version,
-        "message": state.message,
-        "declares": _declares(plugin) if plugin else {},
-        "notYetBuilt": _not_yet_built(plugin) if plugin else [],
-    }
+def _note(overview: PluginOverview) -> str:
+    """Why a plugin is not loaded; of a loaded one what cannot run although it is declared."""
+    notes = [overview.message] if overview.message else []
+    if names := overview.not_yet_built:
+        notes.append(f"declared, not yet built: {', '.join(names)}")
+    if overview.state == "loaded":
+        notes += [f"{target.declaration}: {target.problem}" for target in overview.missing_targets]
+    return "; ".join(notes)
 
 
-def _declares(plugin: LoadedPlugin) -> dict[str, list[str]]:
-    """What a plugin declares, by kind of declaration; only what there is."""
-    declared = {
-        "backEnds": [backend.name for backend in plugin.backends],
-        "fields": [f"{field.kind}.{'.'.join(field.path)}" for field in plugin.fields()],
-        "downloadSources": [source.name for source in plugin.sources],
-        "gpuVendors": [vendor.name for vendor in plugin.vendors],
-        "resourceKeys": [key for vendor in plugin.vendors for key in vendor.resource_keys],
-        "queueSystems": [queue.name for queue in plugin.queue_systems],
-        "controllers": [controller.name for controller in plugin.controllers],
-        "kinds": [str(kind.resource) for controller in plugin.controllers for kind in controller.kinds],
-        "podContributions": [contribution.name for contribution in plugin.contributions],
-        "diagnosisRules": [rule.name for rule in plugin.diagnosis_rules],
-        "commands": [command.name for command in plugin.commands],
-        "lifecycles": [lifecycle.name for lifecycle in plugin.lifecycles],
-        "transitionListeners": [listener.name for listener in plugin.listeners],
-    }
-    return {what: names for what, names in declared.items() if names}
+def _print_allow_list() -> None:
+    """Print what allows the selected plugins as they are installed; none of them is imported."""
+    from kaiwo.plugin.allow_list import entry_of
+    from kaiwo.plugin.claims import decide
+    from kaiwo.plugin.discovery import installed_plugins
+    from kaiwo.plugin.selection import PluginSelection, SelectionError
 
-
-def _not_yet_built(plugin: LoadedPlugin) -> list[str]:
-    return [
-        *(backend.name for backend in plugin.backends if not backend.built),
-        *(source.name for source in plugin.sources if source.downloader is None),
-    ]
-
-
-def _note(row: dict[str, Any]) -> str:
-    """For a loaded plugin: what cannot run although it is declared."""
-    names = row["notYetBuilt"]
-    return f"declared, not yet built: {', '.join(names)}" if names else ""
+    environ = {name: value for name, value in os.environ.items() if name != "KAIWO_PLUGINS_ALLOWED"}
+    try:
+        chosen, left_out = decide(installed_plugins(), PluginSelection.of(environ=environ))
+    except SelectionError as error:
+        raise kit.Failure(str(error)) from error
+    for candidate, state, message, _ in left_out:
+        if state == "broken":
+            kit.say(f"warning: {candidate.name} of {candidate.distribution} is left out: {message}")
+    entries = []
+    for candidate in sorted(chosen):
+        entry, problem = entry_of(candidate)
+        if problem:
+            kit.say(f"warning: {candidate.name} has no digest: {problem}")
+        entries.append(str(entry))
+    match kit.settings().output:
+        case "json":
+            dump({"pluginsAllowed": entries}, "json")
+        case "name":
+            click.echo("".join(f"{entry}\n" for entry in entries), nl=False)
+        case _:
+            dump({"pluginsAllowed": entries}, "yaml")

@@ -165,12 +165,11 @@ def _run(
 
 def _explain(manifest: Object) -> None:
     """Check the workload by the rules of all plugins."""
-    from kaiwo.api.validate import Validator
     from kaiwo.client import manifests
 
     plugins = kit.plugins()
     kit.warn_broken(plugins)
-    manifests.check(manifest, Validator(plugins.fields(), plugins.settings_models()))
+    manifests.check(manifest, plugins.validator())
 
 
 def _prepare(

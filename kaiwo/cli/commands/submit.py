@@ -116,7 +116,9 @@ def submit(
         # One document that the API server rejects must not leave the others half sent.
         try:
             with kit.progress("checking workloads", len(manifests)) as shown:
-                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=True))
+                sent = cluster.run(
+                    lambda client: _send(client, manifests, plugins, rules, shown, dry_run=True)
+                )
         except InvalidInput:
             _preview(manifests, plugins, None)
             raise
@@ -124,7 +126,9 @@ def submit(
         if not dry_run:
             _confirm([one for one in sent if one.change == "replaced"], yes=yes)
             with kit.progress("sending workloads", len(manifests)) as shown:
-                sent = cluster.run(lambda client: _send(client, manifests, rules, shown, dry_run=False))
+                sent = cluster.run(
+                    lambda client: _send(client, manifests, plugins, rules, shown, dry_run=False)
+                )
         for one in sent:
             _report(one.manifest, one.obj, one.change, "dry run" if dry_run else _note(one))
         _write([one.obj for one in sent])
@@ -221,6 +225,7 @@ def _confirm(replaced: Sequence[_Sent], *, yes: bool) -> None:
 async def _send(
     client: Client,
     manifests: Sequence[WorkloadFile],
+    plugins: Plugins,
     rules: SubmitRules,
     shown: ProgressLine,
     *,
@@ -244,7 +249,7 @@ async def _send(
     codes: set[int] = set()
     for manifest, result in zip(manifests, results, strict=True):
         if isinstance(result, BaseException):
-            problems += rejections(manifest, result)
+            problems += rejections(manifest, result, plugins)
             codes.add(exit_code(result))
     if results and all(isinstance(result, ConnectionBroken) for result in results):
         raise results[0]  # type: ignore[misc]  # one of the errors that were just looked at

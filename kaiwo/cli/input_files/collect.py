@@ -110,9 +110,8 @@ def read_workloads(
     kit.warn_broken(plugins)
     problems += duplicates(manifests)
     from kaiwo.api.metadata_checks import generated
-    from kaiwo.api.validate import Validator
 
-    problems += check_workloads(manifests, Validator(plugins.fields(), plugins.settings_models()), plugins)
+    problems += check_workloads(manifests, plugins.validator())
     if problems:
         sources = [STDIN if source in STDIN_NAMES else source for source in named]
         raise InvalidInput(in_order(problems, sources), consequence)

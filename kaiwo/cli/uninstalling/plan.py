@@ -181,7 +181,7 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
 
     def is_kept(item: InstalledObject) -> bool:
         return (stays_in_use and item.app == SCHEDULER) or (
-            (stays_in_use or request.operator_only) and item.is_history
+            (stays_in_use or request.operator_only) and item.is_record
         )
 
     live = await read_objects(

@@ -98,7 +98,9 @@ class AdoptionController:
             Watch(backend.child, self._of_object, Projection(owned_fields=(OWNERS,)), namespaces=namespaces),
             Watch(self._workloads, self._of_workload, namespaces=namespaces),
         ]
-        self.controller = Controller(f"adoption of {backend.name}", watches, self.reconcile, workers=WORKERS)
+        self.controller = Controller(
+            f"adoption of {backend.name}", watches, self.reconcile, workers=WORKERS, kind=backend.child.kind
+        )
 
     def _of_object(self, event: CacheEvent) -> Iterable[Key]:
         old, new, entry = event.old, event.new, event.latest

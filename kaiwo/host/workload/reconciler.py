@@ -59,6 +59,7 @@ class WorkloadReconciler:
     """Reconciles all workloads of one kind.
 
     Attributes:
+        kind: kind of the workloads.
         controller: what the manager runs.
     """
 
@@ -88,7 +89,7 @@ class WorkloadReconciler:
             namespaces: the only namespaces to watch, empty for all.
             clock: monotonic seconds.
         """
-        self._kind: WorkloadKind = kind
+        self.kind: WorkloadKind = kind
         self._resource = WORKLOADS[kind]
         self._manager = manager
         self._reader = reader
@@ -102,10 +103,15 @@ class WorkloadReconciler:
             kind, registry, self._states, manager.cache, pod_owners=owners, namespaces=namespaces
         )
         self.controller = Controller(
-            kind.lower(), watches, self.reconcile, workers=workers, initial=self._without_status
+            kind.lower(),
+            watches,
+            self.reconcile,
+            workers=workers,
+            initial=self._without_status,
+            kind=kind,
         )
         self._watched = frozenset(watch.resource for watch in watches)
-        manager.on_unreadable_change(self._requeue_unreadable)
+        manager.on_unreadable_change(self.requeue_all)
         self._downloads = DownloadFollower(
             manager.client, on_progress=self.controller.enqueue, active=lambda: manager.leading
         )
@@ -143,8 +149,8 @@ class WorkloadReconciler:
             self._requeue_planned = True
             asyncio.get_running_loop().call_later(_REQUEUE_DELAY, self._requeue)
 
-    def _requeue_unreadable(self, namespace: str) -> None:
-        """Reconcile all workloads: which ones need a kind that cannot be listed, only their plans say.
+    def requeue_all(self, namespace: str = "") -> None:
+        """Reconcile all workloads, whatever is known of them.
 
         Args:
             namespace: of the workloads, empty for all.
@@ -182,7 +188,7 @@ class WorkloadReconciler:
             try:
                 return await self._reconcile(key, entry, state, before)
             except (StaleSnapshot, Conflict) as error:
-                _log.debug("%s %s/%s: %s", self._kind, key.namespace, key.name, error)
+                _log.debug("%s %s/%s: %s", self.kind, key.namespace, key.name, error)
                 return _STALE_RETRY
         self._downloads.resume(key)
         return None if state.due is None else state.due - clock
@@ -252,7 +258,7 @@ class WorkloadReconciler:
                 # The API server accepted it and stores something else; sending it again changes nothing.
                 _log.warning(
                     "%s %s/%s: the API server stores another form of %s than was sent",
-                    self._kind, key.namespace, key.name,
+                    self.kind, key.namespace, key.name,
                     ", ".join(write.resource.kind for write in sent),
                 )  # fmt: skip
                 return decided
@@ -264,13 +270,13 @@ class WorkloadReconciler:
                     self.controller.hold(key, error.cause)
                 _log.warning(
                     "%s %s/%s: the API server rejected %s: %s",
-                    self._kind, key.namespace, key.name, error.rejection.resource.kind, error,
+                    self.kind, key.namespace, key.name, error.rejection.resource.kind, error,
                 )  # fmt: skip
                 continue
             state.clear_rejection()
             sent = decided.writes
             if done:
-                _log.info("%s %s/%s: %s", self._kind, key.namespace, key.name, ", ".join(done))
+                _log.info("%s %s/%s: %s", self.kind, key.namespace, key.name, ", ".join(done))
         raise RuntimeError(f"the plan still has writes after {_ROUNDS} rounds: {decided.writes!r:.500}")
 
     async def _read_events(self, decided: Plan, state: ReconcileState) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache
     from kaiwo.host.cluster_facts import ClusterFacts
     from kaiwo.host.kaiwoconfig import LiveConfig
+    from kaiwo.host.monitoring.uses import GpuUses
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.backend_selection import BackendChoice
@@ -47,12 +48,14 @@ class Fingerprint(NamedTuple):
         named: by kind those of the objects named like the workload.
         others: those of its pods, volumes and downloads, and of their queue objects.
         progress: what is known of a running download.
+        monitoring: changes with what monitoring says.
     """
 
     workload: str
     named: Mapping[Resource, str]
     others: tuple[str, ...]
     progress: str
+    monitoring: int = 0
 
 
 @dataclass(slots=True)
@@ -120,6 +123,7 @@ class SnapshotReader:
         *,
         served: Callable[[Resource], bool],
         settings_of: Callable[[], Mapping[str, BaseModel]],
+        uses: GpuUses | None = None,
     ) -> None:
         """Set up.
 
@@ -129,8 +133,10 @@ class SnapshotReader:
             config: configuration in force.
             registry: loaded declarations.
             served: whether the cluster serves a kind.
-            settings_of: plugin settings, see ``Plugins.settings_by_declaration``.
+            settings_of: validated settings by name of the plugin.
+            uses: what monitoring knows, None where it is off.
         """
+        self._uses = uses
         self._cache = cache
         self._cluster = cluster
         self._config = config
@@ -164,6 +170,7 @@ class SnapshotReader:
             {kind: child.resource_version if child is not None else "" for kind, child in found.items()},
             tuple(sorted(versions)),
             progress.text if progress is not None else "",
+            self._uses.revision(entry.uid) if self._uses is not None else 0,
         )
 
     def read(
@@ -234,6 +241,7 @@ class SnapshotReader:
             missing_queue=self._config.missing_queue,
             owners=owners,
             settings=settings,
+            monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
         )
         return Snapshot(workload, choice, facts)
 
@@ -306,7 +314,7 @@ class SnapshotReader:
         return QueueFacts(
             objects=QueueObjects(self._cache, queue, namespace, self._queue_objects(owners)),
             default_queue=self._config.current.default_cluster_queue_name,
-            settings=settings.get(queue.name),
+            settings=settings.get(queue.plugin),
             missing=frozenset(resource for resource in queue.reads if not self._served(resource)),
             pods=pods,
             now=now,

@@ -43,8 +43,8 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "Downloading", "DownloadUnavailable", "DownloadMismatch", "DownloadUnreachable", "DownloadFailed",
     ),
     _QUEUE: (
-        "ClusterQueueNotFound", "WrongQueueNamespace", "Queued", "Pending", "QuotaReserved", "NoQuota",
-        "Inadmissible", "Preempted", "QueuePreparing", "Admitted",
+        "ClusterQueueNotFound", "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
+        "NoQuota", "Inadmissible", "Preempted", "QueuePreparing", "Admitted",
     ),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler"),
     _DOCTOR: (

@@ -25,6 +25,8 @@ from kaiwo.workload.storage.volumes import DATA, HF, check_mounts, volumes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pydantic import BaseModel
+
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
@@ -63,6 +65,7 @@ class _Input:
     workload: Workload
     resolved: Resolved
     config: ResolvedConfig
+    settings: Mapping[str, BaseModel]
     found: tuple[Fetch, ...]
     child: Object
 
@@ -127,7 +130,7 @@ def prepare(case: PlanContext, resolved: Resolved, child: Object) -> Prepared:
         PluginFailure: a source failed to name its Secrets.
     """
     found = fetches(case.workload, case.registry)
-    inp = _Input(case.workload, resolved, case.facts.config, found, child)
+    inp = _Input(case.workload, resolved, case.facts.config, case.facts.settings, found, child)
     return Prepared(_config_map(inp), _job(inp))
 
 
@@ -143,6 +146,11 @@ def _metadata(workload: Workload, stamped: str) -> Object:
 def _config_map(inp: _Input) -> Rendered:
     workload, config, found, origins = inp.workload, inp.config, inp.found, Origins()
     places = {volume.name: volume.mount_path for volume in volumes(workload, inp.resolved)}
+    settings = {
+        fetch.key: given.model_dump(mode="json", by_alias=True)
+        for fetch in found
+        if fetch.source.settings is not None and (given := inp.settings.get(fetch.source.plugin)) is not None
+    }
     document = DownloadConfig(
         version=1,
         data_mount_path=places.get(DATA),
@@ -154,6 +162,8 @@ def _config_map(inp: _Input) -> Rendered:
             ambient_credentials=config.ambient_credentials,
         ),
     )
+    if settings:
+        document = document.model_copy(update={"settings": settings})
     content = document.dump()
     data = {CONFIG_KEY: as_yaml(content)}
     fields = ", ".join(fetch.field for fetch in found)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.download import item_key
 from kaiwo.api.validation_errors import explain
+from kaiwo.plugin.absent_plugins import serving
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest
@@ -68,15 +69,13 @@ def unserved(workload: Workload, registry: Registry) -> Blocked | None:
         source = by_path.get(request.path)
         if source is not None and source.downloader:
             continue
-        where = (workload.kind, ".".join(("storage", *request.path)))
         if source is not None:
             why = f"source {source.name!r} is declared and not built yet"
-        elif found := registry.broken.get(where):
-            why = found
-        elif distribution := registry.unselected.get(where):
-            why = f"distribution {distribution} serves it and is not among the selected plugins; select it"
         else:
-            why = "no loaded plugin serves this field; install or select a storage plugin that does"
+            path = ".".join(("storage", *request.path))
+            why = serving(workload.kind, path, registry.absent_fields) or (
+                "no loaded plugin serves this field; install or select a storage plugin that does"
+            )
         return Blocked(
             NOT_AVAILABLE,
             f"{request.field}: {why}; or remove the field and fetch the data in the entrypoint",

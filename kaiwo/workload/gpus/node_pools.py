@@ -26,6 +26,9 @@ WORKER = "kaiwo/worker"
 NODEPOOL = "kaiwo/nodepool"
 """Label with the name of a node's pool."""
 
+TOPOLOGY_BLOCK, TOPOLOGY_RACK = "kaiwo/topology-block", "kaiwo/topology-rack"
+"""Labels of the place of a node, where an administrator's rules give a value."""
+
 NODEPOOL_PENDING = PREFIX + "nodepool-pending"
 """Annotation with the pool that a node joins when the pods that select its present pool have ended."""
 

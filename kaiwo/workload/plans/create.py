@@ -64,7 +64,7 @@ def render(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None)
         resolved=resolved,
         queue=queue,
         contributions=case.registry.contributions,
-        settings=case.facts.settings.get(case.backend.name),
+        settings=case.facts.settings.get(case.backend.plugin),
     )
     return plugin_calls.rendered(case.backend, inp)
 

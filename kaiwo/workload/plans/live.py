@@ -208,6 +208,7 @@ def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
         warning_event=case.facts.warning_event_of(live),
         gone=pod_status.since(case.facts.gone_pods, live),
         adopted=case.adopted,
+        settings=case.facts.settings.get(case.backend.plugin),
     )
     outcome = plugin_calls.observed(case.backend, seen)
     again = queueing.admission.requeue_after if queueing.queued and queueing.admission else None
@@ -215,7 +216,7 @@ def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
         outcome = replace(outcome, requeue_after=min(again, outcome.requeue_after or again))
     if outcome.status == "COMPLETE" or outcome.reason in pod_status.PROBLEMS:
         return outcome
-    for _, finding in plugin_calls.findings(case.registry.diagnosis, seen):
+    for _, finding in plugin_calls.findings(case.registry.diagnosis, seen, case.facts.settings):
         return replace(outcome, reason=finding.reason, message=finding.message)
     return outcome
 

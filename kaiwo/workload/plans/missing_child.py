@@ -48,6 +48,7 @@ def _last_seen(workload: Workload, facts: Facts, missing: DeletedChild, backend:
         queued=False,
         now=facts.now,
         gone=facts.gone_pods,
+        settings=facts.settings.get(backend.plugin),
     )
     outcome = plugin_calls.observed(backend, seen)
     if outcome.status in TERMINAL:

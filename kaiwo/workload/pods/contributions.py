@@ -57,7 +57,7 @@ def _settings(contribution: PodContribution, resolved: Resolved) -> BaseModel | 
     """The settings with which the child was created; they may be of an older version of the plugin."""
     if contribution.settings is None:
         return None
-    return contribution.settings.model_validate(resolved.contributions.get(contribution.name, {}))
+    return contribution.settings.model_validate(resolved.contributions.get(contribution.plugin, {}))
 
 
 def _given(template: Object, path: str, origins: Origins) -> _Given:

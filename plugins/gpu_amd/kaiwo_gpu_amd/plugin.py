@@ -30,6 +30,14 @@ COUNT = "beta.amd.com/gpu.family.AI"
 DEVICES = {"74a1": "mi300", "740c": "mi250"}
 """PCI device ids to models."""
 
+UTILIZATION = Utilization(
+    metric="gpu_gfx_activity",
+    gpu_labels=("gpu_id", "gpu_partition_id", "gpu_uuid"),
+    memory_used="gpu_used_vram",
+    memory_total="gpu_total_vram",
+)
+"""Metrics of AMD's device metrics exporter."""
+
 _NOISE = re.compile(r"instinct|radeon|_|oam|amd|series|gpu")
 UNKNOWN = "unknown"
 
@@ -58,7 +66,7 @@ def kaiwo_gpu_vendors() -> list[GpuVendor]:
             name="amd",
             resource_keys=KEYS,
             recognise=recognise,
-            utilization=Utilization(metric="gpu_gfx_activity"),
+            utilization=UTILIZATION,
             tool=GpuTool(ROCM_SMI, parse),
         )
     ]

@@ -26,6 +26,14 @@ PRODUCT = "nvidia.com/gpu.product"
 COUNT = "nvidia.com/gpu.count"
 """Labels of NVIDIA's GPU feature discovery."""
 
+UTILIZATION = Utilization(
+    metric="DCGM_FI_DEV_GPU_UTIL",
+    gpu_labels=("gpu", "UUID", "GPU_I_ID"),
+    memory_used="DCGM_FI_DEV_FB_USED",
+    memory_free="DCGM_FI_DEV_FB_FREE",
+)
+"""Metrics of NVIDIA's DCGM exporter."""
+
 UNKNOWN = "unknown"
 
 
@@ -47,7 +55,7 @@ def kaiwo_gpu_vendors() -> list[GpuVendor]:
             name="nvidia",
             resource_keys=KEYS,
             recognise=recognise,
-            utilization=Utilization(metric="DCGM_FI_DEV_GPU_UTIL"),
+            utilization=UTILIZATION,
             tool=GpuTool(NVIDIA_SMI, parse),
         )
     ]

@@ -19,10 +19,10 @@ from kaiwo.plugin.kit.controllers import ConditionReporter, Controller, Key, Rep
 from kaiwo.plugin.kit.fields import explain
 from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.kit.kinds import NAMESPACE
-from kaiwo.plugin.kit.workload import Condition
 from kaiwo_kueue.admission import is_over
-from kaiwo_kueue.capacity_check import gpus_outside_queues, outside_text
+from kaiwo_kueue.capacity_check import gpus_outside_queues
 from kaiwo_kueue.capacity_gauges import CapacityGauges
+from kaiwo_kueue.default_topology import default_topology, levels_of
 from kaiwo_kueue.defaults import computed_lists, default_config, is_default, updated_spec
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import ClusterState, desired
@@ -37,6 +37,7 @@ from kaiwo_kueue.kinds import (
     RESOURCE_FLAVOR,
     SINGLETON,
     SYNCED,
+    TOPOLOGY,
     WORKLOAD,
 )
 from kaiwo_kueue.kueue_api import KueueApi
@@ -48,7 +49,15 @@ from kaiwo_kueue.projections import NAMESPACE_PROJECTION, QUEUE_CONFIG_PROJECTIO
 from kaiwo_kueue.queue_events import queue_events
 from kaiwo_kueue.queue_use import QueueUse, conditions_of
 from kaiwo_kueue.settings import KueueSettings
-from kaiwo_kueue.status import CHANGES, OUTSIDE, OWN, POOLS, QUOTA, READY, not_the_singleton, status
+from kaiwo_kueue.status import (
+    OUTSIDE,
+    OWN,
+    QUOTA,
+    READY,
+    not_the_singleton,
+    pool_conditions,
+    status,
+)
 from kaiwo_kueue.sync import plan
 from kaiwo_kueue.sync_executor import RELEASE_SECONDS, SyncExecutor
 
@@ -58,6 +67,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.controllers import ControllerHost
     from kaiwo.plugin.kit.cache import CachedObject, CacheEvent
     from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo_kueue.default_topology import DefaultTopology
     from kaiwo_kueue.objects import Identity, LiveObject
     from kaiwo_kueue.queue_use import Holders
 _log = logging.getLogger(__name__)
@@ -103,6 +113,7 @@ class QueueConfigController:
         self._draining: dict[Identity, Holders] = {}
         self._draining_names: frozenset[str] = frozenset()
         self._computed: Object | None = None
+        self._topology: DefaultTopology | None = None
         self._repeated = RepeatedReport(f"KaiwoQueueConfig {SINGLETON}")
         self._retry_after = 0.0
         watches = [
@@ -223,6 +234,7 @@ class QueueConfigController:
         config = self._host.config()
         owner = ConfigOwner(entry.uid, is_default=is_default(entry))
         demand = self._demand.pairs(config.default_cluster_queue_name)
+        self._topology = self._default_topology(spec, live)
         state = ClusterState(
             pools=self._pools.pools,
             nodes=self._pools.nodes,
@@ -233,6 +245,7 @@ class QueueConfigController:
             existing_flavors={item.name for item in live if item.kind == RESOURCE_FLAVOR},
             gpu_taint=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
             flavor_limit=self._kueue.flavor_limit,
+            topology=self._topology,
         )
         desired_objects = desired(spec, state)
         watched = self._host.namespaces
@@ -265,6 +278,12 @@ class QueueConfigController:
         self._outside = gpus_outside_queues(desired_objects.objects, live, self._pools.nodes)
         return await self._report(entry, problems, missing)
 
+    def _default_topology(self, spec: QueueConfigSpec, live: Sequence[LiveObject]) -> DefaultTopology | None:
+        """The Topology that KaiwoConfig names, from the nodes as they are."""
+        name = self._host.config().default_topology_name
+        now = next((item.normal_spec for item in live if (item.kind, item.name) == (TOPOLOGY, name)), {})
+        return default_topology(name, self._pools.nodes, levels_of(now), listed=name in spec.topology_names)
+
     async def _label_namespaces(self, demand: Iterable[tuple[str, str]]) -> list[SyncProblem]:
         settings = self._host.settings()
         if isinstance(settings, KueueSettings) and not settings.label_namespaces:
@@ -295,7 +314,12 @@ class QueueConfigController:
             now=datetime.now(UTC),
             missing=missing,
             others=[
-                *self._pool_conditions(entry.generation),
+                *pool_conditions(
+                    self._pools,
+                    self._outside,
+                    self._topology,
+                    entry.generation,
+                ),
                 *draining_condition(self._draining, entry.generation),
             ],
         )
@@ -313,25 +337,6 @@ class QueueConfigController:
         if CLUSTER_QUEUE in missing:
             return _KUEUE_CHECK
         return _KIND_CHECK if missing else None
-
-    def _pool_conditions(self, generation: int) -> list[Condition]:
-        merged, left_out, pending = self._pools.merged, self._pools.left_out, self._pools.pending
-        conditions = []
-        if merged or left_out:
-            text = "more node pools than Kueue takes flavors; merged: "
-            text += ", ".join(f"{old} into {new}" for old, new in sorted(merged.items())) or "none"
-            if left_out:
-                text += f"; left out: {', '.join(left_out)}"
-            conditions.append(Condition(POOLS, "False", "PoolsMerged", text, generation))
-        if pending:
-            text = "pods still select the pool that a node leaves: " + ", ".join(
-                f"{node} ({pool})" for node, pool in sorted(pending.items())
-            )
-            conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
-        if self._outside:
-            text = outside_text(self._outside)
-            conditions.append(Condition(OUTSIDE, "True", "NoFlavorSelects", text, generation))
-        return conditions
 
     async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kaiwo.plugin.kit.kinds import Object, Resource
+    from kaiwo_kueue.default_topology import DefaultTopology
     from kaiwo_kueue.models import (
         ClusterQueueEntry,
         PriorityClassEntry,
@@ -56,6 +57,7 @@ class ClusterState:
         existing_flavors: names of all live ResourceFlavors.
         gpu_taint: key of the taint of GPU nodes, empty without one.
         flavor_limit: flavors that one resource group takes.
+        topology: of the discovered flavors, None for none.
     """
 
     pools: Sequence[QuotaPool] = ()
@@ -67,6 +69,7 @@ class ClusterState:
     existing_flavors: Collection[str] = ()
     gpu_taint: str = ""
     flavor_limit: int = 64
+    topology: DefaultTopology | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class DesiredObjects:
 def desired(spec: QueueConfigSpec, state: ClusterState) -> DesiredObjects:
     """The objects that a spec describes; an entry that cannot be used does not affect the others."""
     problems: list[SyncProblem] = []
-    topologies = _unique(TOPOLOGY, [_topology(e) for e in spec.topologies or ()], problems)
+    topologies = _topologies(spec, state, problems)
     listed = spec.resource_flavors or [ResourceFlavorEntry.read(entry) for entry in flavors(state.pools)]
     flavor_list = [_flavor(entry, state, problems) for entry in listed]
     flavor_objects = _unique(RESOURCE_FLAVOR, [item for item in flavor_list if item], problems)
@@ -139,6 +142,18 @@ def _unique(
     return list(kept.values())
 
 
+def _topologies(
+    spec: QueueConfigSpec, state: ClusterState, problems: list[SyncProblem]
+) -> list[DesiredObject]:
+    """The listed topologies, and the one of the discovered flavors; a listed one of its name is it."""
+    listed = _unique(TOPOLOGY, [_topology(entry) for entry in spec.topologies or ()], problems)
+    topology = state.topology
+    if topology is None or any(item.name == topology.name for item in listed):
+        return listed
+    levels = {"levels": [{"nodeLabel": label} for label in topology.levels]}
+    return [*listed, DesiredObject(TOPOLOGY, topology.name, levels)]
+
+
 def _topology(entry: TopologyEntry) -> DesiredObject:
     levels = entry.levels or (entry.spec.levels if entry.spec else None) or ()
     spec = {"levels": [{"nodeLabel": level.node_label} for level in levels]}
@@ -169,14 +184,16 @@ def _flavor(
     labels = dict(entry.node_labels or {})
     taints = [_without_empty(taint) for taint in entry.taints or ()]
     pool = next((pool for pool in state.pools if pool.name == entry.name), None)
-    if pool is not None and labels == {NODEPOOL: pool.name}:
+    discovered = labels == {NODEPOOL: entry.name}
+    topology = entry.topology_name or (state.topology.name if state.topology and discovered else "")
+    if pool is not None and discovered:
         # Kueue considers only the labels and taints of the flavor. Without these it would admit a job that
         # needs another model, or does not tolerate the taint, to nodes where it can never run.
         if pool.gpu_model:
             labels[GPU_MODEL] = pool.gpu_model
         if state.gpu_taint and pool.has_gpus and not taints:
             taints = [{"key": state.gpu_taint, "value": "true", "effect": "NoSchedule"}]
-    if not entry.topology_name and WORKER not in labels and len(labels) < KUEUE_NODE_LABELS:
+    if not topology and WORKER not in labels and len(labels) < KUEUE_NODE_LABELS:
         labels[WORKER] = "true"
     if len(labels) > KUEUE_NODE_LABELS:
         text = (
@@ -190,8 +207,8 @@ def _flavor(
         spec["nodeTaints"] = taints
     if entry.tolerations:
         spec["tolerations"] = [_without_empty(toleration) for toleration in entry.tolerations]
-    if entry.topology_name:
-        spec["topologyName"] = entry.topology_name
+    if topology:
+        spec["topologyName"] = topology
     return DesiredObject(RESOURCE_FLAVOR, entry.name, spec)
 
 

@@ -168,6 +168,13 @@ class QueueConfigSpec(Model):
         Field(strict=False, max_length=MAX_TOPOLOGIES, description="Topologies that Kaiwo manages."),
     ] = None
 
+    @property
+    def topology_names(self) -> frozenset[str]:
+        """Names of the listed Topologies."""
+        return frozenset(
+            entry.name or str((entry.metadata or {}).get("name") or "") for entry in self.topologies or ()
+        )
+
 
 class ComputedLists(Model):
     """What the operator computes from the nodes and does not write into a spec that somebody applied."""

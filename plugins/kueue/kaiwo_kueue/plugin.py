@@ -34,6 +34,9 @@ _QUEUE_RULES = (
     PolicyRule((kinds.GROUP,), ("workloads",), _READ, "admission is read from Workloads", namespaced=True),
     PolicyRule((kinds.GROUP,), ("localqueues",), _READ, _WHY_QUEUES, namespaced=True),
     PolicyRule((kinds.GROUP,), ("clusterqueues", "workloadpriorityclasses"), _READ, _WHY_QUEUES),
+    PolicyRule(
+        (kinds.GROUP,), ("resourceflavors", "topologies"), _READ, "a queue's topology levels are read"
+    ),
     PolicyRule((kinds.GROUP,), ("cohorts",), _READ, "quota of cohorts counts when a workload is preempted"),
     PolicyRule(("",), ("namespaces",), _READ, "Kueue manages labelled namespaces only"),
     PolicyRule(("kaiwo.silogen.ai",), ("kaiwoqueueconfigs",), _READ, "it lists the queues"),
@@ -175,6 +178,8 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
                 kinds.WORKLOAD,
                 kinds.LOCAL_QUEUE,
                 kinds.CLUSTER_QUEUE,
+                kinds.RESOURCE_FLAVOR,
+                kinds.TOPOLOGY,
                 kinds.COHORT,
                 kinds.PRIORITY_CLASS,
                 kinds.QUEUE_CONFIG,

@@ -19,9 +19,12 @@ from kaiwo_kueue.kinds import (
     PRIORITY_LABEL,
     QUEUE_CONFIG,
     QUEUE_LABEL,
+    RESOURCE_FLAVOR,
     SINGLETON,
+    TOPOLOGY,
 )
 from kaiwo_kueue.settings import KueueSettings
+from kaiwo_kueue.topology_check import missing_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +52,8 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
         )
     if LOCAL_QUEUE in facts.objects:
         refusal = _unusable_reason(workload, queue, facts)
+        if refusal is None:
+            refusal = missing_level(workload, _cluster_queue(queue, facts), facts)
         if refusal is not None:
             return refusal
     labels = {QUEUE_LABEL: queue}
@@ -77,7 +82,7 @@ def queues(facts: QueueFacts) -> frozenset[str] | None:
 
     A LocalQueue that Kaiwo did not create can be named without an entry in the list.
     """
-    if facts.missing or not facts.objects.get(QUEUE_CONFIG):
+    if facts.missing - {RESOURCE_FLAVOR, TOPOLOGY} or not facts.objects.get(QUEUE_CONFIG):
         return None
     created = (
         obj
@@ -111,6 +116,12 @@ def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Block
     if facts.now is not None and _unlabelled(facts):
         return _being_prepared(f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue")
     return None
+
+
+def _cluster_queue(queue: str, facts: QueueFacts) -> str:
+    """The ClusterQueue behind a queue; one that Kaiwo makes a LocalQueue for has its name."""
+    local = next((obj for obj in facts.objects[LOCAL_QUEUE] if name_of(obj) == queue), None)
+    return str(lenient_map((local or {}).get("spec")).get("clusterQueue") or queue)
 
 
 def _being_prepared(what: str) -> Blocked:

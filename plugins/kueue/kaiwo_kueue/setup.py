@@ -11,6 +11,7 @@ from kaiwo.plugin.kit.fields import explain
 from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.queue_setup import SetupChange, SetupPlan
 from kaiwo_kueue.conversion import normal_form
+from kaiwo_kueue.default_topology import default_topology, levels_of
 from kaiwo_kueue.defaults import default_spec, follow_pools
 from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.kinds import (
@@ -70,6 +71,12 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
         gpu_keys=[key for vendor in facts.vendors for key in vendor.resource_keys],
         existing_flavors={obj["metadata"]["name"] for obj in facts.objects.get(RESOURCE_FLAVOR, ())},
         gpu_taint=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
+        topology=default_topology(
+            config.default_topology_name,
+            nodes,
+            _levels(facts, config.default_topology_name),
+            listed=config.default_topology_name in described.topology_names,
+        ),
     )
     wanted = desired(described, state)
     notes += [problem.message for problem in wanted.problems]
@@ -88,6 +95,10 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
 def _find(facts: SetupFacts, kind: Resource, name: str) -> Object | None:
     objects = facts.objects.get(kind, ())
     return next((obj for obj in objects if obj["metadata"]["name"] == name), None)
+
+
+def _levels(facts: SetupFacts, name: str) -> tuple[str, ...]:
+    return levels_of(lenient_map((_find(facts, TOPOLOGY, name) or {}).get("spec")))
 
 
 def _node_notes(nodes: list[LabelledNode]) -> Iterator[str]:

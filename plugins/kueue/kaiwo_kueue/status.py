@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.workload import Condition, merge_conditions
+from kaiwo_kueue.capacity_check import outside_text
 from kaiwo_kueue.draining import DRAINING
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from kaiwo.plugin.kit.kinds import Object, Resource
     from kaiwo.plugin.kit.workload import Truth
+    from kaiwo_kueue.default_topology import DefaultTopology
     from kaiwo_kueue.objects import SyncProblem
+    from kaiwo_kueue.pool_reader import PoolReader
 
 CONDITIONS = {
     TOPOLOGY: "TopologiesSynced",
@@ -28,7 +31,8 @@ POOLS = "NodePoolsDistinct"
 CHANGES = "NodePoolsSettled"
 QUOTA = "QuotaWithinCapacity"
 OUTSIDE = "GpusOutsideQueues"
-OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE, DRAINING)
+TOPOLOGY_COMPLETE = "TopologyComplete"
+OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE, TOPOLOGY_COMPLETE, DRAINING)
 
 _SHOWN = 5
 
@@ -94,6 +98,38 @@ def not_the_singleton(before: Sequence[Object], generation: int, now: datetime, 
         "observedGeneration": generation,
         "conditions": merge_conditions(before, [condition], now, [name for name in OWN if name != READY]),
     }
+
+
+def pool_conditions(
+    pools: PoolReader, outside: Mapping[str, int], topology: DefaultTopology | None, generation: int
+) -> list[Condition]:
+    """Conditions of the node pools; none while nothing is wrong.
+
+    Args:
+        pools: the node pools.
+        outside: GPUs that no flavor of any queue selects, by resource key.
+        topology: of the discovered flavors.
+        generation: that was acted on.
+    """
+    conditions = []
+    if pools.merged or pools.left_out:
+        text = "more node pools than Kueue takes flavors; merged: "
+        text += ", ".join(f"{old} into {new}" for old, new in sorted(pools.merged.items())) or "none"
+        if pools.left_out:
+            text += f"; left out: {', '.join(pools.left_out)}"
+        conditions.append(Condition(POOLS, "False", "PoolsMerged", text, generation))
+    if pools.pending:
+        text = "pods still select the pool that a node leaves: " + ", ".join(
+            f"{node} ({pool})" for node, pool in sorted(pools.pending.items())
+        )
+        conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
+    if topology is not None and topology.lacking:
+        conditions.append(
+            Condition(TOPOLOGY_COMPLETE, "False", "LevelLeftOut", topology.left_out, generation)
+        )
+    if outside:
+        conditions.append(Condition(OUTSIDE, "True", "NoFlavorSelects", outside_text(outside), generation))
+    return conditions
 
 
 def _overall(problems: Sequence[SyncProblem], missing: Collection[Resource]) -> tuple[str, tuple[str, str]]:

@@ -13,6 +13,8 @@ from kaiwo.plugin.kit.nodes import (
     NODEPOOL,
     NODEPOOL_MERGED_FROM,
     NODEPOOL_PENDING,
+    TOPOLOGY_BLOCK,
+    TOPOLOGY_RACK,
     WORKER,
     annotation,
     is_cordoned,
@@ -20,7 +22,7 @@ from kaiwo.plugin.kit.nodes import (
     labels_of,
     node_hardware,
 )
-from kaiwo_node_pools.topology import BLOCK, RACK, topology_of
+from kaiwo_node_pools.topology import topology_of
 from kaiwo_node_pools.written_record import read_record
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo_node_pools.topology import TopologyRule
 
-LABELS = (WORKER, NODEPOOL, GPU_MODEL, BLOCK, RACK)
+LABELS = (WORKER, NODEPOOL, GPU_MODEL, TOPOLOGY_BLOCK, TOPOLOGY_RACK)
 """Labels that Kaiwo may write on a node."""
 
 _HASH_DIGITS = 6

@@ -9,12 +9,12 @@ from pydantic import AfterValidator, Field
 
 from kaiwo.plugin.kit.fields import Model
 from kaiwo.plugin.kit.names import label_value
+from kaiwo.plugin.kit.nodes import TOPOLOGY_BLOCK, TOPOLOGY_RACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-BLOCK, RACK = "kaiwo/topology-block", "kaiwo/topology-rack"
-LEVELS = {"block": BLOCK, "rack": RACK}
+LEVELS = {"block": TOPOLOGY_BLOCK, "rack": TOPOLOGY_RACK}
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 

@@ -244,6 +244,7 @@ class Runner:
         default_factory=lambda: {"retrySeconds": 0, "partSize": 65536, "stallSeconds": 120}
     )
     policy: dict[str, bool] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def volume(self) -> Path:
@@ -269,6 +270,7 @@ class Runner:
             "items": items,
             "limits": self.limits,
             "policy": self.policy,
+            **self.more,
         }
         path = self.root / "config.yaml"
         path.write_text(json.dumps(document), encoding="utf-8")

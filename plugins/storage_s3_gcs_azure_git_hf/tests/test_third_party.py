@@ -164,3 +164,23 @@ def test_a_defect_of_the_program_ends_in_one_line(configured: Any, monkeypatch: 
     (configured.root / "termination-log").touch()
     configured.assert_failed(configured({}), 1, "internal error: KeyError: 'defect' at ")
     assert "internal error" in (configured.root / "termination-log").read_text()
+
+
+def test_settings_of_a_source_are_the_third_argument(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source that names a settings model is called with the values of KaiwoConfig."""
+
+    def from_mirror(items: list[dict[str, Any]], downloads: Downloads, settings: dict[str, Any]) -> None:
+        for index, item in enumerate(items):
+            downloads.http(f"x[{index}]", f"{settings['mirror']}/{item['path']}", item["path"])
+
+    module = types.ModuleType("kaiwo_mirror")
+    module.fetch = from_mirror  # type: ignore[attr-defined] # a module made here
+    monkeypatch.setitem(sys.modules, "kaiwo_mirror", module)
+    objects.content["file"] = b"data"
+    settings = {"x": {"mirror": f"{objects.url}/bucket"}}
+    download.more = {"downloaders": {"x": "kaiwo_mirror:fetch"}, "settings": settings}
+    outcome = download({"x": [{"path": "file"}]})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"file": b"data"}

@@ -240,7 +240,9 @@ def test_a_field_of_a_plugin_that_is_not_selected_is_reported_with_its_package(
     Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
     (problem,) = problems(cli("submit", "-f", "job.yaml").err)
     assert problem.startswith("job.yaml:6:3: spec.rayJob: unknown field; ")
-    assert problem.endswith("; kaiwo-ray-job is installed and declares it; select this plugin")
+    assert problem.endswith(
+        "; plugin ray_job of kaiwo-ray-job serves it and is installed, but not selected; select ray_job"
+    )
 
 
 def test_a_field_that_the_cluster_lacks_is_reported_at_its_line(
@@ -251,8 +253,11 @@ def test_a_field_that_the_cluster_lacks_is_reported_at_its_line(
     Path("job.yaml").write_text(HEAD + "spec:\n  rayJob: {}\n")
     (read,), _ = read_files(["job.yaml"])
     said = "failed to create typed patch object (team/train): .spec.rayJob: field not declared in schema"
-    (problem,) = rejections(read, ServerUnavailable(500, "", said))
-    assert str(problem).startswith("job.yaml:6:3: spec.rayJob: unknown field in this cluster; ")
+    (problem,) = rejections(read, ServerUnavailable(500, "", said), load())
+    assert str(problem) == (
+        "job.yaml:6:3: spec.rayJob: unknown field in this cluster; remove the field, or ask an "
+        "administrator to install plugin ray_job of kaiwo-ray-job in the cluster"
+    )
 
 
 def test_one_unreadable_file_of_a_directory_is_reported_by_its_name(cli: Cli) -> None:

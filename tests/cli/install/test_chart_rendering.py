@@ -54,6 +54,7 @@ class Choices:
     enforce: bool = False
     identity: str = "off"
     certificates: str = ""
+    allowed: tuple[str, ...] = ()
 
     def values(self) -> Object:
         """The values of the chart."""
@@ -74,6 +75,7 @@ class Choices:
             "identity": self.identity,
             "priorityClassName": self.priority_class,
             "imagePullSecrets": list(self.pull_secrets),
+            "pluginsAllowed": list(self.allowed),
             **{part: {"enabled": part in self.parts} for part in PARTS},
         }
 
@@ -144,6 +146,7 @@ def rendered_by_kaiwo(cli: Cli, choices: Choices, directory: Path) -> list[Objec
     """The objects of ``kaiwo manifests``, the Namespace left out."""
     config = directory / "kaiwoconfig.yaml"
     config.write_text(yaml.safe_dump({"kind": "KaiwoConfig", "spec": {"plugins": choices.settings}}))
+    allowed = directory / "allowed.yaml"
     found: list[Object] = []
     # The chart always has the fields of all plugins.
     for parts, plugins in (
@@ -152,6 +155,9 @@ def rendered_by_kaiwo(cli: Cli, choices: Choices, directory: Path) -> list[Objec
     ):
         if parts:
             options = [*choices.options(), "--kaiwoconfig", str(config)]
+            if choices.allowed and "operator" in parts:
+                allowed.write_text(yaml.safe_dump({"pluginsAllowed": list(choices.allowed)}))
+                options += ["--plugins-allowed", str(allowed)]
             done = cli("manifests", *parts, "--plugins", ",".join(plugins), *options)
             assert done.code == 0, done.err
             found += yaml.load_all(done.out, Loader=LOADER)
@@ -198,6 +204,9 @@ TABLE = {
     },
     "pull secrets": Choices(pull_secrets=("one", "other.example")),
     "no priority class": Choices(priority_class=""),
+    "a list of allowed plugins": Choices(
+        plugins=("batch_job",), allowed=("batch_job@kaiwo-batch-job>=0.1,<2", f"acme@x==1#sha256={'a' * 64}")
+    ),
     "another priority class": Choices(priority_class="high"),
 }
 

@@ -34,6 +34,7 @@ DECLARATIONS = (
     "backends",
     "commands",
     "controllers",
+    "declaration",
     "diagnosis",
     "facts",
     "lazy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
 import kaiwo_batch_job.plugin
 import kaiwo_deployment.plugin
@@ -324,3 +326,29 @@ def test_an_item_that_its_source_does_not_take_is_named() -> None:
         AssertionError, match=r"InvalidSpec: spec\.storage\.data\.download\.s3\[1\]\.endpointUrl"
     ):
         render(job(storage=section), LOADED)
+
+
+class Mirror(BaseModel):
+    """Settings of a plugin with a download source."""
+
+    base_url: str = Field("https://mirror.example", alias="baseUrl")
+
+
+def test_settings_of_a_source_are_given_to_its_downloader() -> None:
+    """Under the key of its items, in JSON names; a source without settings has none."""
+    loaded = tuple(
+        dataclasses.replace(source, settings=Mirror) if source.name == "s3" else source
+        for source in LOADED.loaded[-1].sources
+    )
+    changed = dataclasses.replace(LOADED.loaded[-1], sources=loaded)
+    mirrored = dataclasses.replace(LOADED, loaded=(*LOADED.loaded[:-1], changed))
+    section = {changed.name: {"baseUrl": "https://own.example"}}
+    workload = job(storage=storage(s3=[S3], git=[GIT]))
+
+    def document(**how: Any) -> DownloadConfig:
+        documents = yaml.safe_load_all(render(workload, mirrored, nodes=NODES, **how))
+        (text,) = (item["data"]["config.yaml"] for item in documents if item["kind"] == "ConfigMap")
+        return DownloadConfig.parse(yaml.safe_load(text))
+
+    assert document().settings == {"s3": {"baseUrl": "https://mirror.example"}}
+    assert document(config=config(plugins=section)).settings == {"s3": {"baseUrl": "https://own.example"}}

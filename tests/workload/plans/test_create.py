@@ -7,6 +7,7 @@ import pytest
 
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import JOB, PERSISTENT_VOLUME_CLAIM, Resource
+from kaiwo.plugin.absent_plugins import AbsentPlugin
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueSystem
 from kaiwo.testing import config, job
@@ -155,18 +156,22 @@ def test_the_index_counts_in_the_name_of_an_indexed_job(world: World) -> None:
 
 def test_a_broken_plugin_is_named_with_what_broke_it(world: World) -> None:
     """Who needs a backend whose plugin cannot be loaded reads which one it is and why."""
-    why = "plugin batch_job of kaiwo-batch-job is broken: ImportError: No module named 'x'"
-    world.registry = dataclasses.replace(world.registry, backends=(), broken={("KaiwoJob", "job"): why})
+    absent = AbsentPlugin("batch_job", "kaiwo-batch-job", "broken", "ImportError: No module named 'x'")
+    why = "plugin batch_job of kaiwo-batch-job serves it and is broken: ImportError: No module named 'x'"
+    fields = {("KaiwoJob", "job"): absent}
+    world.registry = dataclasses.replace(world.registry, backends=(), absent_fields=fields)
     assert why in refused(world, "BackendNotLoaded")
 
 
 def test_an_installed_but_unselected_plugin_is_named(world: World) -> None:
     """Who uses a field of a plugin that was not selected learns which one to select; then it heals."""
     loaded = world.registry
-    world.registry = dataclasses.replace(
-        loaded, backends=(), unselected={("KaiwoJob", "job"): "kaiwo-batch-job"}
+    absent = AbsentPlugin("batch_job", "kaiwo-batch-job", "not-selected", "")
+    fields = {("KaiwoJob", "job"): absent}
+    world.registry = dataclasses.replace(loaded, backends=(), absent_fields=fields)
+    assert "plugin batch_job of kaiwo-batch-job serves it and is installed, but not selected" in refused(
+        world, "BackendNotLoaded"
     )
-    assert "kaiwo-batch-job is installed" in refused(world, "BackendNotLoaded")
     world.registry = loaded
     world.settle()
     assert world.status["status"] == "STARTING"

@@ -2,19 +2,24 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
+from pydantic import BaseModel, RootModel
 
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.diagnosis import DiagnosisRule
-from kaiwo.plugin.observation import Finding
+from kaiwo.plugin.observation import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.testing.builders import NOW
+from kaiwo_batch_job.backend import BatchJobBackend
 
 if TYPE_CHECKING:
     from conftest import World
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.observation import Outcome
+    from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 
 BEGUN = "2026-01-02T03:04:10Z"
 STARTED = "2026-01-02T03:04:15Z"
@@ -398,6 +403,64 @@ def test_a_diagnosis_rule_explains_after_the_hosts_own(world: World) -> None:
     world.set(pods=(world.pod(**waiting("ImagePullBackOff")),))
     states(world)
     assert world.status["reason"] == "ImagePullBackOff"
+
+
+class Threshold(BaseModel):
+    """Settings of a plugin with a diagnosis rule."""
+
+    restarts: int = 3
+
+
+def test_a_diagnosis_rule_has_the_settings_of_its_plugin(world: World) -> None:
+    """By the plugin's name, whatever the rule and a backend are called; an edit counts at once."""
+
+    def tired(seen: Observation) -> Finding:
+        assert isinstance(seen.settings, Threshold)
+        return Finding("Tired", f"{seen.settings.restarts} restarts")
+
+    rule = DiagnosisRule("batch_job", tired, settings=Threshold, plugin="acme")
+    world.registry = dataclasses.replace(world.registry, diagnosis=(rule,))
+    world.set(settings={"batch_job": RootModel[int](1), "acme": Threshold()})
+    world.settle()
+    assert (world.status["reason"], world.status["message"]) == ("Tired", "3 restarts")
+    world.set(settings={"acme": Threshold(restarts=5)})
+    states(world)
+    assert world.status["message"] == "5 restarts"
+
+
+class Watching(BatchJobBackend):
+    """A backend that records the settings with which its methods are called."""
+
+    seen: ClassVar[list[tuple[str, BaseModel | None]]] = []
+
+    def allocate(self, inp: AllocationInput) -> Allocation | Blocked:
+        """Record and allocate."""
+        self.seen.append(("allocate", inp.settings))
+        return super().allocate(inp)
+
+    def render(self, inp: RenderInput) -> Rendered:
+        """Record and render."""
+        self.seen.append(("render", inp.settings))
+        return super().render(inp)
+
+    def observe(self, observation: Observation) -> Outcome:
+        """Record and observe."""
+        self.seen.append(("observe", observation.settings))
+        return super().observe(observation)
+
+
+def test_a_backend_has_the_settings_of_its_plugin_in_every_method(world: World) -> None:
+    """A backend that is called otherwise than its plugin, too."""
+    (backend,) = world.registry.backends
+    own = dataclasses.replace(backend, implementation=Watching, plugin="acme")
+    world.registry = dataclasses.replace(world.registry, backends=(own,))
+    world.set(settings={"acme": Threshold(), backend.name: Threshold(restarts=9)})
+    Watching.seen.clear()
+    world.settle()
+    run(world)
+    states(world)
+    assert {name for name, _ in Watching.seen} == {"allocate", "render", "observe"}
+    assert {str(settings) for _, settings in Watching.seen} == {"restarts=3"}
 
 
 def test_conditions_of_others_stay_and_times_move_with_the_status_only(world: World) -> None:

@@ -12,6 +12,7 @@ import kaiwo_deployment.plugin
 import kaiwo_gpu_amd.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.engine.resource import CONFIG_MAP, JOB
+from kaiwo.plugin.absent_plugins import AbsentPlugin
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.plugin.rendering import PodContribution
 from kaiwo.testing import job, plugins, service
@@ -124,10 +125,11 @@ def test_a_new_download_without_its_source_names_the_distribution_to_select(worl
     """Nothing is created before it is there."""
     world.obj = job(image="image:1", storage=STORAGE)
     key = ("KaiwoJob", "storage.data.download.git")
-    world.registry = dataclasses.replace(WITHOUT, unselected={key: "kaiwo-storage"})
+    absent = AbsentPlugin("storage", "kaiwo-storage", "not-selected", "")
+    world.registry = dataclasses.replace(WITHOUT, absent_fields={key: absent})
     settles_without_writes(world)
     assert state(world)[:2] == ("ERROR", "DownloadNotAvailable")
-    assert "distribution kaiwo-storage serves it" in state(world)[2]
+    assert "plugin storage of kaiwo-storage serves it and is installed, but not selected" in state(world)[2]
 
 
 # The queue system
@@ -322,21 +324,21 @@ def test_a_new_job_with_gpus_of_a_missing_vendor_waits_for_it(world: World, spec
 
 def test_the_installed_plugin_of_a_vendor_is_named(world: World) -> None:
     """The message says which plugin to select, for new workloads and for changes of live ones."""
-    installed = dataclasses.replace(WITHOUT, installed={"gpu_amd": "kaiwo-gpu-amd"})
+    absent = AbsentPlugin("gpu_amd", "kaiwo-gpu-amd", "not-selected", "")
+    installed = dataclasses.replace(WITHOUT, absent={"gpu_amd": absent})
+    named = "plugin gpu_amd of kaiwo-gpu-amd is installed, but not selected; select gpu_amd"
     world.registry = installed
     world.obj["spec"]["gpus"] = 1
     settles_without_writes(world)
     assert state(world)[1] == "VendorNotLoaded"
-    assert "kaiwo-gpu-amd is installed: select its plugin gpu_amd" in state(world)[2]
+    assert named in state(world)[2]
     world.registry = Registry.of(AMD)
     world.obj = service("web", deployment=gpu_template("image:1"))
     world.settle()
     world.registry = installed
     world.edit(deployment=gpu_template("image:2"))
     settles_without_writes(world)
-    assert (
-        "kaiwo-gpu-amd is installed: select its plugin gpu_amd" in world.condition("SpecApplied")["message"]
-    )
+    assert named in world.condition("SpecApplied")["message"]
 
 
 # Contributions to pods

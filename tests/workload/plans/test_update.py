@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 import kaiwo_deployment.plugin
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
-from kaiwo.plugin.registry import contribution_key
 from kaiwo.plugin.rendering import PodContribution
 from kaiwo.testing import plugins, service
 from kaiwo.workload.model import ApiRejection, Apply, Patch, Registry
@@ -254,17 +253,16 @@ def proxies(obj: Object) -> list[str]:
 
 def test_settings_of_a_contribution_stay_with_what_was_created_with_them(world: World) -> None:
     """A new child has those of KaiwoConfig; an edit there rolls out no running service."""
-    contribution = PodContribution("proxy", add_proxy, settings=Proxy)
+    contribution = PodContribution("proxy", add_proxy, settings=Proxy, plugin="acme")
     world.registry = dataclasses.replace(
         Registry.of(plugins(kaiwo_deployment.plugin)), contributions=(contribution,)
     )
-    key = contribution_key(contribution)
     world.obj = service("web", image="image:1")
-    world.set(settings={key: Proxy(url="http://one")})
+    world.set(settings={"acme": Proxy(url="http://one")})
     world.settle()
     assert world.facts.live is not None
     assert proxies(world.facts.live) == ["http://one"]
-    world.set(settings={key: Proxy(url="http://two")})
+    world.set(settings={"acme": Proxy(url="http://two")})
     writes = len(world.writes)
     world.settle()
     assert world.writes[writes:] == []

@@ -1,9 +1,9 @@
-"""Calls the downloader functions of the sources, each with its items."""
+"""Calls the downloader functions of the sources, each with its items, and with settings where it has any."""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -42,7 +42,7 @@ def call_downloaders(config: DownloadConfig, session: DownloadSession) -> None:
             raise ConfigError(key, "no downloader is configured", f"add downloaders.{key}")
         fetch = _load(key, name)
         try:
-            fetch(list(items), session)
+            fetch(list(items), session, *((config.settings[key],) if key in config.settings else ()))
         except DownloadError:
             raise
         except ItemError as error:
@@ -60,7 +60,7 @@ def call_downloaders(config: DownloadConfig, session: DownloadSession) -> None:
             raise ConfigError(key, cause, "report it to the author of the downloader") from None
 
 
-def _load(key: str, name: str) -> Callable[[list[dict[str, Any]], DownloadSession], None]:
+def _load(key: str, name: str) -> Callable[..., None]:
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
@@ -73,5 +73,5 @@ def _load(key: str, name: str) -> Callable[[list[dict[str, Any]], DownloadSessio
         raise ConfigError(key, cause, "report it to the author of the downloader") from None
     if not callable(found):
         raise ConfigError(key, f"downloader {name} is not a function", "correct the downloader of the source")
-    loaded: Callable[[list[dict[str, Any]], DownloadSession], None] = found
+    loaded: Callable[..., None] = found
     return loaded

@@ -6,7 +6,9 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import Gauge, ProcessCollector
+from prometheus_client import ProcessCollector
+
+from kaiwo.host.metrics.definitions import BUILD_INFO
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -15,9 +17,4 @@ if TYPE_CHECKING:
 def describe_process(registry: CollectorRegistry) -> None:
     """Register the metrics ``process_*`` and ``kaiwo_build_info``."""
     ProcessCollector(registry=registry)
-    Gauge(
-        "kaiwo_build_info",
-        "1 for the versions of this process.",
-        ["version", "python_version"],
-        registry=registry,
-    ).labels(version("kaiwo"), platform.python_version()).set(1)
+    BUILD_INFO.gauge(registry).labels(version("kaiwo"), platform.python_version()).set(1)

@@ -1,0 +1,1 @@
+"""Prometheus metrics about workloads, GPUs, plugins and the process."""

@@ -1,0 +1,176 @@
+"""Adds up GPU time by queue and user, as counters that a later process continues."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from kaiwo.host.metrics.figures import UNIT
+from kaiwo.host.metrics.reason_classes import OTHER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kaiwo.host.metrics.figures import Figures
+
+GpuLabels: TypeAlias = Literal["none", "queue", "user"]
+"""What GPUs are told apart by: nothing, the queue, or queue and user."""
+
+Owner: TypeAlias = tuple[str, str]
+"""Queue and user, as far as they are told apart."""
+
+MOST_OWNERS: Final = 500
+"""Queues and users with figures of their own; those of all further ones are added up."""
+
+_OTHERS: Final = (OTHER, OTHER)
+
+
+@dataclass(slots=True)
+class Account:
+    """GPUs of one owner now, and GPU time so far.
+
+    Attributes:
+        pending: GPUs waited for.
+        reserved: GPUs held, in thousandths, as the next two.
+        used: those that are used.
+        idle: those that are known not to be used.
+        seconds: reserved, used and idle GPU-seconds.
+    """
+
+    pending: int = 0
+    reserved: int = 0
+    used: int = 0
+    idle: int = 0
+    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    _since: float = 0.0
+
+    def settle(self, now: float) -> None:
+        """Add the time until now."""
+        elapsed = max(0.0, now - self._since) / UNIT
+        self._since = now
+        for at, rate in enumerate((self.reserved, self.used, self.idle)):
+            self.seconds[at] += rate * elapsed
+
+    def begin(self, now: float) -> None:
+        """Count from now on."""
+        self._since = now
+
+
+class GpuTime:
+    """The accounts of all owners.
+
+    GPUs are followed always. Time is added up only while `counting`: in the process that leads.
+
+    Attributes:
+        counting: whether time is added up.
+    """
+
+    def __init__(self, labels: GpuLabels, clock: Callable[[], float]) -> None:
+        """Start without workloads.
+
+        Args:
+            labels: what is told apart.
+            clock: monotonic seconds.
+        """
+        self.counting = False
+        self._labels = labels
+        self._clock = clock
+        self._accounts: dict[Owner, Account] = {}
+
+    def add(self, figures: Figures) -> None:
+        """Count a workload."""
+        self._change(figures, 1)
+
+    def remove(self, figures: Figures) -> None:
+        """Count a workload no longer."""
+        self._change(figures, -1)
+
+    def accounts(self) -> Iterator[tuple[Owner, Account]]:
+        """The accounts as of now."""
+        now = self._clock()
+        for owner, account in self._accounts.items():
+            if self.counting:
+                account.settle(now)
+            yield owner, account
+
+    def begin(self, record: object) -> None:
+        """Continue from what an earlier process recorded.
+
+        Args:
+            record: what `record` returned; anything else counts as nothing.
+        """
+        now = self._clock()
+        for account in self._accounts.values():
+            account.seconds = [0.0, 0.0, 0.0]
+        for queue, user, seconds in _read(record):
+            account = self._account(queue, user)
+            account.seconds = [a + b for a, b in zip(account.seconds, seconds, strict=True)]
+        for account in self._accounts.values():
+            account.begin(now)
+        self.counting = True
+
+    def stop(self) -> None:
+        """Count no more; another process leads."""
+        self.counting = False
+
+    def record(self) -> list[list[Any]]:
+        """The time so far, as JSON."""
+        return [
+            [*owner, *(round(part, 3) for part in account.seconds)]
+            for owner, account in sorted(self.accounts())
+            if any(account.seconds)
+        ]
+
+    def add_reserved(self, queue: str, user: str, seconds: float) -> None:
+        """Add time for which GPUs were held while no process counted."""
+        self._account(queue, user).seconds[0] += seconds
+
+    @property
+    def in_use(self) -> bool:
+        """Whether any GPU is held."""
+        return any(account.reserved for account in self._accounts.values())
+
+    def _change(self, figures: Figures, sign: int) -> None:
+        if not figures.pending and not figures.reserved:
+            return
+        account = self._account(figures.queue, figures.user)
+        if self.counting:
+            account.settle(self._clock())
+        held = figures.reserved * UNIT
+        account.pending += sign * figures.pending
+        account.reserved += sign * held
+        if figures.used is not None:
+            account.used += sign * figures.used
+            account.idle += sign * (held - figures.used)
+
+    def _account(self, queue: str, user: str) -> Account:
+        owner = ("" if self._labels == "none" else queue, user if self._labels == "user" else "")
+        found = self._accounts.get(owner)
+        if found is not None:
+            return found
+        if len(self._accounts) >= MOST_OWNERS:
+            owner = _OTHERS
+        found = self._accounts.get(owner)
+        if found is None:
+            found = self._accounts[owner] = Account()
+            found.begin(self._clock())
+        return found
+
+
+def _read(record: object) -> Iterator[tuple[str, str, list[float]]]:
+    """Queue, user and seconds; what is malformed is passed over, so that nobody's edit stops the operator."""
+    for item in record if isinstance(record, list) else ():
+        match item:
+            case [str(queue), str(user), *numbers] if len(numbers) == 3:  # noqa: PLR2004  reserved, used, idle
+                if all(_is_time(number) for number in numbers):
+                    yield queue, user, [float(number) for number in numbers]
+
+
+def _is_time(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0 <= value < 1e15  # noqa: PLR2004  thirty million years of one GPU
+    )
