@@ -360,9 +360,11 @@ CONDITIONS: Final[dict[str, str]] = {
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
-    "Preemptable": "`duration` has passed. Absent before.",
+    "Preemptable": "`duration` has passed, see [preemption.md](preemption.md). Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
+    "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
+    "[preemption.md](preemption.md).",
 }
 
 EVENTS: Final[dict[str, str]] = {
@@ -384,7 +386,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "QueueNotFound": "The default queue is not listed. Recovers when it is.",
     "NoNodeFits": "`ray.headPodMemory` is more than any node has. Recovers when a larger node joins.",
     "UnknownVendor": "A GPU vendor or GPU resource that no loaded plugin knows.",
-    "NotImplemented": "A setting has no effect in this version.",
+    "MonitoringOff": "The setting has no effect while the operator does not read the use of GPUs.",
     "CreatedWithDefaults": "The KaiwoConfig was deleted and has defaults since; the message has the command "
     "that brings the values back.",
     "ConfigMapFailed": "The last specs cannot be kept; the message has the API server's answer.",

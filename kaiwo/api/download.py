@@ -123,3 +123,20 @@ class Downloads(Protocol):
     ) -> None:
         """Fetch one http or https URL into `target`, relative to the data volume."""
         ...
+
+    def listing(
+        self,
+        where: str,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> bytes:
+        """The response of a server that lists what it has, read at once; at most 16 MiB.
+
+        It is under the same rules as the downloads: what may be reached, how long a failure is retried, which
+        exit code it has. `headers` are not sent to another server after a redirect.
+        :mod:`kaiwo.plugin.kit.listings` reads WebDAV and index pages.
+        """
+        ...

@@ -161,6 +161,17 @@ class SchedulingSection(Model):
             "whose duration has passed."
         ),
     ] = "5m"
+    preemption: Annotated[
+        Literal["Enforce", "Report", "Disabled"],
+        Field(
+            description="Whether workloads whose duration has passed are ended for others. Report only says "
+            "what would be done."
+        ),
+    ] = "Enforce"
+    preemption_protection: Annotated[
+        DurationText,
+        Field(description="A workload that has run for less is not preempted, whatever its duration."),
+    ] = "10m"
 
 
 class MonitoringSection(Model):

@@ -29,6 +29,7 @@ from kaiwo.plugin.settings import read_settings
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
+from kaiwo.workload.gpus.requested_models import meaning
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.labels import MANAGER, RECORD, RUN_ID
 from kaiwo.workload.model import AUXILIARIES, Facts
@@ -267,14 +268,15 @@ def _concerns(obj: Object, resource: Resource, namespace: str) -> bool:
 
 
 def _assumed(plugins: Plugins, models: tuple[str, ...]) -> tuple[NodeFact, ...]:
-    """One node that has more than enough of everything."""
-    gpus = [
-        VendorGpus(vendor.name, NodeGpus(model=model, count=_PLENTY, resource_key=key))
-        for vendor in plugins.vendors
-        for key in vendor.resource_keys
-        if "*" not in key
-        for model in models
-    ]
+    """One node that has more than enough of everything, parts of GPUs included."""
+    gpus = []
+    for vendor in plugins.vendors:
+        keys = [key for key in vendor.resource_keys if "*" not in key]
+        for one in (meaning(model, vendor) for model in models):
+            gpus += [
+                VendorGpus(vendor.name, NodeGpus(model=one.model, count=_PLENTY, resource_key=key))
+                for key in ([one.resource_key] if one.resource_key else keys)
+            ]
     return (NodeFact(name="assumed", gpus=tuple(gpus)),)
 
 

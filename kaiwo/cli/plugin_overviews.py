@@ -11,7 +11,8 @@ from kaiwo.plugin.selection import normalised
 from kaiwo.plugin.targets import find_module, missing
 
 if TYPE_CHECKING:
-    from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
+    from kaiwo.plugin.plugin_state import PluginState
+    from kaiwo.plugin.registry import LoadedPlugin, Plugins
 
 
 def plugin_overviews(plugins: Plugins) -> list[PluginOverview]:

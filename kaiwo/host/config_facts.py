@@ -40,6 +40,7 @@ class ConfigFactsReader:
         *,
         served: Callable[[Resource], bool],
         settings: Callable[[], Mapping[str, BaseModel]],
+        monitored: bool,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -50,7 +51,9 @@ class ConfigFactsReader:
             registry: their declarations under a time limit.
             served: whether the cluster serves a kind.
             settings: validated settings by name of the plugin.
+            monitored: whether the operator reads the use of GPUs.
         """
+        self._monitored = monitored
         self._cache = cache
         self._cluster = cluster
         self._plugins = plugins
@@ -74,6 +77,7 @@ class ConfigFactsReader:
             queues=self._queues(default_queue),
             gpu_keys={vendor.name: tuple(vendor.resource_keys) for vendor in self._plugins.vendors},
             largest_node=self._largest_node(),
+            monitored=self._monitored,
         )
 
     def _queues(self, default_queue: str) -> frozenset[str] | None:

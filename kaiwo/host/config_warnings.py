@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.conditions import Condition
 from kaiwo.api.errors import Problem, render
-from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.workload.gpus.resource_keys import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.quantity import Quantity
 
 PLUGINS: Final = "PluginSettingsUsed"
@@ -25,14 +25,9 @@ STORAGE_CLASS: Final = "DefaultStorageClassFound"
 QUEUE: Final = "DefaultQueueFound"
 RAY_HEAD: Final = "RayHeadFits"
 GPUS: Final = "GpuSettingsUsed"
-FEATURES: Final = "FeaturesAvailable"
-WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, FEATURES)
+MONITORING: Final = "ResourceMonitoringOn"
+WARNINGS: Final = (PLUGINS, STORAGE_CLASS, QUEUE, RAY_HEAD, GPUS, MONITORING)
 """Types of the conditions; each is there only while it is False."""
-
-NOT_BUILT: Final[Mapping[str, str]] = {
-    "pending_threshold_for_preemption": "scheduling.pendingThresholdForPreemption",
-}
-"""Values whose feature does not exist in this version, and their fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +41,7 @@ class ConfigFacts:
         queues: names of the queues that workloads can name; None where that is not known.
         gpu_keys: resource keys of each loaded GPU vendor, by name.
         largest_node: memory of the largest node; None without nodes.
+        monitored: whether the operator reads the use of GPUs.
     """
 
     plugins: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +50,7 @@ class ConfigFacts:
     queues: Collection[str] | None = None
     gpu_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     largest_node: Quantity | None = None
+    monitored: bool = False
 
 
 def warning_conditions(config: ResolvedConfig, facts: ConfigFacts, generation: int) -> list[Condition]:
@@ -75,8 +72,8 @@ def warning_conditions(config: ResolvedConfig, facts: ConfigFacts, generation: i
         conditions.append(Condition(RAY_HEAD, "False", "NoNodeFits", text, generation))
     if text := render(_gpus(config, facts)):
         conditions.append(Condition(GPUS, "False", "UnknownVendor", text, generation))
-    if text := render(_features(config)):
-        conditions.append(Condition(FEATURES, "False", "NotImplemented", text, generation))
+    if text := render(_monitoring(config, facts)):
+        conditions.append(Condition(MONITORING, "False", "MonitoringOff", text, generation))
     return conditions
 
 
@@ -144,8 +141,10 @@ def _gpus(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
         )
 
 
-def _features(config: ResolvedConfig) -> Iterator[Problem]:
-    defaults = ResolvedConfig.defaults()
-    for attribute, path in NOT_BUILT.items():
-        if getattr(config, attribute) != getattr(defaults, attribute):
-            yield Problem(f"spec.{path}", "has no effect in this version", "remove it")
+def _monitoring(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
+    if config.terminate_underutilized and not facts.monitored:
+        yield Problem(
+            "spec.resourceMonitoring.terminateUnderutilized",
+            "has no effect while the operator does not read the use of GPUs",
+            "run it with RESOURCE_MONITORING_ENABLED=true",
+        )

@@ -40,6 +40,7 @@ from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.endings import Endings
+from kaiwo.host.ending.preemption import Preemption
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
@@ -151,6 +152,7 @@ class Operator:
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
             served=self._served, settings=self._plugin_settings,
+            monitored=settings.resource_monitoring_enabled,
         )  # fmt: skip
         config = ConfigController(
             manager, self._config, plugins,
@@ -163,6 +165,24 @@ class Operator:
         manager.add(config.controller)
         self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
+        self._add_workloads(reader, cluster)
+        self._statistics = WorkloadMetrics(
+            self._metrics.registry, manager.cache, plugins,
+            leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
+        )  # fmt: skip
+        self._add_endings(reader, cluster, config)
+        for controller in adoption_controllers(
+            manager, self._registry,
+            namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
+        ):  # fmt: skip
+            manager.add(controller)
+        self._build_plugin_controllers()
+        for queue_kind in facts.queue_kinds:
+            manager.cache.subscribe(queue_kind, config.on_queue_change)
+
+    def _add_workloads(self, reader: SnapshotReader, cluster: ClusterFacts) -> None:
+        """The controllers of KaiwoJobs and KaiwoServices."""
+        manager, settings = self._manager, self._settings
         for kind in WORKLOADS:
             workloads = WorkloadReconciler(
                 kind, manager, reader, self._registry,
@@ -175,10 +195,10 @@ class Operator:
                 source.on_change(workloads.requeue_waiting)
             if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
                 self._config.on_settings_change(workloads.requeue_all)
-        self._statistics = WorkloadMetrics(
-            self._metrics.registry, manager.cache, plugins,
-            leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
-        )  # fmt: skip
+
+    def _add_endings(self, reader: SnapshotReader, cluster: ClusterFacts, config: ConfigController) -> None:
+        """What ends workloads before they end by themselves: monitoring and preemption."""
+        manager = self._manager
         self._endings = Endings(manager, self._transition)
         if self._monitoring is not None:
             self._monitoring.connect(
@@ -187,11 +207,16 @@ class Operator:
                 unled=lambda: self._lease.unled if self._lease is not None else None,
                 on_change=config.on_facts_change,
             )  # fmt: skip
-        for controller in adoption_controllers(
-            manager, self._registry,
-            namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
-        ):  # fmt: skip
-            manager.add(controller)
+        self._preemption = Preemption(
+            manager, self._registry, self._endings,
+            cluster=cluster, owners=reader.pod_owners, config=lambda: self._config.current,
+            served=self._served,
+        )  # fmt: skip
+        for changing in (cluster, self._config):
+            changing.on_change(self._preemption.changed)
+
+    def _build_plugin_controllers(self) -> None:
+        manager, settings, plugins = self._manager, self._settings, self._plugins
         for plugin in plugins.loaded:
             for extra in plugin.controllers:
                 module, _, name = extra.build.partition(":")
@@ -206,8 +231,6 @@ class Operator:
                         nodes_labelled=plugins.labels_nodes,
                     )
                 )  # fmt: skip
-        for queue_kind in facts.queue_kinds:
-            manager.cache.subscribe(queue_kind, config.on_queue_change)
 
     def _serve_webhooks(self, reader: SnapshotReader, on_change: Callable[[], None]) -> Webhooks:
         """The webhooks, imported only where they are served."""
@@ -246,19 +269,7 @@ class Operator:
             CredentialsError: there are no credentials.
             OSError: the address of probes and metrics cannot be used.
         """
-        _log.info(
-            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
-            version("kaiwo"), platform.python_version(), self._client.connection.server,
-            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
-        )  # fmt: skip
-        for state in self._plugins.states:
-            if state.state == "broken":
-                origin = f" of {state.distribution}" if state.distribution else ""
-                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
-            if state.state == "not-allowed":
-                _log.warning(
-                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
-                )
+        self._log_start()
         endpoint = ProbeServer(
             self._settings.metrics_address, ready=self._ready, registry=self._metrics.registry
         )
@@ -278,6 +289,7 @@ class Operator:
                 self._listeners.start()
                 if self._monitoring is not None:
                     side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
+                self._preemption.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
             finally:
@@ -289,6 +301,7 @@ class Operator:
                 if self._webhooks is not None:
                     await self._webhooks.close()
                 await self._lifecycles.close()
+                await self._preemption.close()
                 for workloads in self._workloads:
                     await workloads.close()
                 await self._listeners.close()
@@ -297,6 +310,21 @@ class Operator:
                 if self._lease is not None:
                     await self._lease.close()
         _log.info("operator stopped")
+
+    def _log_start(self) -> None:
+        _log.info(
+            "kaiwo operator %s, Python %s, API server %s, plugins: %s",
+            version("kaiwo"), platform.python_version(), self._client.connection.server,
+            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
+        )  # fmt: skip
+        for state in self._plugins.states:
+            if state.state == "broken":
+                origin = f" of {state.distribution}" if state.distribution else ""
+                _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
+            if state.state == "not-allowed":
+                _log.warning(
+                    "plugin %s of %s is not imported: %s", state.name, state.distribution, state.message
+                )
 
     def _ready(self) -> tuple[bool, Object]:
         ready, checks = self._manager.health.ready()

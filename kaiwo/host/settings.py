@@ -18,6 +18,7 @@ from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.installation import OPERATOR
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
 from kaiwo.api.suggestion import did_you_mean
+from kaiwo.plugin.selection import SETTINGS as PLUGIN_SETTINGS
 from kaiwo.plugin.selection import PluginSelection, SelectionError
 
 if TYPE_CHECKING:
@@ -312,12 +313,12 @@ class Settings:
 
 
 SETTINGS = tuple(item for item in fields(Settings) if item.metadata)
-_PLUGIN_KEYS = ("plugins", "pluginsDisabled", "pluginsRequired", "pluginsAllowed")
 
 
 def describe() -> list[tuple[str, str, str, str]]:
     """Key in the file, environment variable, default, meaning: one row per setting."""
-    return [(s.metadata["key"], s.metadata["env"], _shown(s.default), s.metadata["doc"]) for s in SETTINGS]
+    own = [(s.metadata["key"], s.metadata["env"], _shown(s.default), s.metadata["doc"]) for s in SETTINGS]
+    return [*PLUGIN_SETTINGS, *own]
 
 
 def _shown(default: object) -> str:
@@ -415,7 +416,7 @@ def _read(file: Path, problems: list[str]) -> dict[str, Any]:
 
 
 def _unknown_keys(content: dict[str, Any], where: str, problems: list[str]) -> None:
-    known = [*(item.metadata["key"] for item in SETTINGS), *_PLUGIN_KEYS]
+    known = [*(item.metadata["key"] for item in SETTINGS), *(key for key, *_ in PLUGIN_SETTINGS)]
     for key in content:
         if key not in known:
             hint = did_you_mean(str(key), known) or f"known: {', '.join(known)}"

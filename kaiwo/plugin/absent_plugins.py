@@ -12,7 +12,8 @@ from kaiwo.plugin.selection import DISABLED_VARIABLE, normalised
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kaiwo.plugin.registry import LoadedPlugin, PluginState, State
+    from kaiwo.api.plugin_fields import Field
+    from kaiwo.plugin.plugin_state import PluginState, State
 
 _INDEX = re.compile(r"\[[^\]]*\]")
 _MOST = 3
@@ -88,13 +89,13 @@ def absent_plugins(states: Iterable[PluginState]) -> dict[str, AbsentPlugin]:
     return found
 
 
-def absent_fields(loaded: Sequence[LoadedPlugin], states: Sequence[PluginState]) -> AbsentFields:
-    """Announced fields that no loaded plugin declares."""
-    declared = {(field.kind, ".".join(field.path)) for plugin in loaded for field in plugin.fields()}
+def absent_fields(declared: Iterable[Field], states: Sequence[PluginState]) -> AbsentFields:
+    """Announced fields that are not among the declared ones of loaded plugins."""
+    there = {(field.kind, ".".join(field.path)) for field in declared}
     found: dict[tuple[str, str], AbsentPlugin] = {}
     for field in announced_fields():
         key = (field.kind, field.path)
-        if key in declared:
+        if key in there:
             continue
         owners = [
             state

@@ -262,6 +262,7 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
             _RESOURCE_KEY.fullmatch(one), f"{where}: {key!r} is not an extended resource like acme.com/gpu"
         )
     _check_callable(where, item, "recognise")
+    _check_callable(where, item, "requested", optional=True)
     _check_utilization(where, item.utilization)
     require(isinstance(item.tool, GpuTool | None), f"{where}: tool is not a GpuTool")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.plugin.discovery import Candidate
-    from kaiwo.plugin.registry import State
+    from kaiwo.plugin.plugin_state import State
     from kaiwo.plugin.selection import PluginReference, PluginSelection
 
     LeftOut: TypeAlias = tuple[Candidate, State, str, str]
@@ -29,6 +29,7 @@ FIRST_PARTY = frozenset(
         "gpu_nvidia",
         "kueue",
         "node_pools",
+        "notify",
         "ray_job",
         "ray_service",
         "sandbox",

@@ -45,6 +45,7 @@ class Transition:
         reason: one CamelCase word.
         message: one sentence.
         at: when it was decided, UTC.
+        user: ``spec.user`` of the workload, empty for none.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Transition:
     reason: str
     message: str
     at: datetime
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

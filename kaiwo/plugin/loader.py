@@ -29,8 +29,9 @@ from kaiwo.plugin.declaration import Declaration
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.discovery import Candidate, installed_plugins
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+from kaiwo.plugin.plugin_state import PluginState
 from kaiwo.plugin.queues import QueueSystem
-from kaiwo.plugin.registry import LoadedPlugin, Plugins, PluginState
+from kaiwo.plugin.registry import LoadedPlugin, Plugins
 from kaiwo.plugin.rendering import PodContribution
 from kaiwo.plugin.selection import PluginReference, PluginSelection
 from kaiwo.plugin.sources import DownloadSource
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import ModuleType
 
-    from kaiwo.plugin.registry import State
+    from kaiwo.plugin.plugin_state import State
 
 HOOKS: Mapping[str, tuple[str, type]] = {
     "kaiwo_backends": ("backends", Backend),
@@ -103,7 +104,11 @@ def load(
     loaded, results = _load_all(chosen, selection, lambda candidate: _within(deadline, candidate, hooks))
     states += results
     states.sort(key=lambda state: (state.name, state.distribution))
-    fields = absent_fields(loaded, states) if hooks is None else {}
+    fields = (
+        absent_fields([field for plugin in loaded for field in plugin.fields()], states)
+        if hooks is None
+        else {}
+    )
     plugins = Plugins(loaded=loaded, states=tuple(states), absent_fields=fields)
     missing = _missing(selection, states)
     if missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.spec_rules import MAX_DOWNLOAD_ITEMS
@@ -20,43 +20,16 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.absent_plugins import AbsentFields
     from kaiwo.plugin.backends import Backend
-    from kaiwo.plugin.checks import MissingTarget
     from kaiwo.plugin.commands import Command
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+    from kaiwo.plugin.plugin_state import PluginState
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.plugin.rbac import PolicyRule
     from kaiwo.plugin.rendering import PodContribution
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
-
-State: TypeAlias = Literal["loaded", "disabled", "not-selected", "not-allowed", "broken"]
-
-
-@dataclass(frozen=True, slots=True)
-class PluginState:
-    """One line of ``kaiwo plugins``.
-
-    Attributes:
-        name: the plugin's name.
-        distribution: the distribution it comes from, empty for a name that nothing installed has.
-        version: version of the distribution.
-        state: what became of it.
-        message: why it is not loaded, empty when it is.
-        reason: the same as a CamelCase word, empty when it is loaded.
-        module: dotted name of the plugin's module, empty for a name that nothing installed has.
-        targets: what it declares as ``module:name`` and does not exist.
-    """
-
-    name: str
-    distribution: str
-    version: str
-    state: State
-    message: str = ""
-    reason: str = ""
-    module: str = ""
-    targets: tuple[MissingTarget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,19 @@ DISABLED_VARIABLE = "KAIWO_PLUGINS_DISABLED"
 REQUIRED_VARIABLE = "KAIWO_PLUGINS_REQUIRED"
 ALLOWED_VARIABLE = "KAIWO_PLUGINS_ALLOWED"
 
+SETTINGS = (
+    ("plugins", NAMES_VARIABLE, "everything installed", "plugins that are loaded, and no others"),
+    ("pluginsDisabled", DISABLED_VARIABLE, "", "plugins that are never loaded, even when listed"),
+    ("pluginsRequired", REQUIRED_VARIABLE, "", "plugins without which the operator does not start"),
+    (
+        "pluginsAllowed",
+        ALLOWED_VARIABLE,
+        "every selected plugin",
+        "plugins that may be imported, with distribution, versions and digest",
+    ),
+)
+"""The settings of the selection: key in the settings file, environment variable, default, meaning."""
+
 _SEPARATOR = re.compile(r"[,\s]+")
 _OPERATORS = "<>=!~"
 _REFERENCE = re.compile(r"([^@=]+)(?:@([A-Za-z0-9][\w.-]*)(?:==([^@=]+))?)?")
@@ -246,7 +259,8 @@ def _split(text: str) -> tuple[str, ...]:
     found: list[str] = []
     for part in filter(None, _SEPARATOR.split(text)):
         if found and part[0] in _OPERATORS:
-            found[-1] += f",{part}"
+            begun = any(operator in found[-1] for operator in _OPERATORS)
+            found[-1] += f",{part}" if begun else part
         else:
             found.append(part)
     return tuple(dict.fromkeys(found))

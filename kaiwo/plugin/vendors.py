@@ -30,6 +30,19 @@ class NodeGpus:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestedModel:
+    """What an entry of ``gpuModels`` asks for.
+
+    Attributes:
+        model: the model of the nodes, as :class:`NodeGpus` has it; empty for any.
+        resource_key: the extended resource that pods request; empty for the vendor's usual one.
+    """
+
+    model: str
+    resource_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Utilization:
     """How a vendor's exporter names GPU utilisation in Prometheus text.
 
@@ -100,6 +113,9 @@ class GpuVendor:
         utilization: where utilisation is to be found, None if unknown.
         tool: the program that ``kaiwo monitor`` runs in a pod, None if there is none.
         rules: what it needs of the cluster: the operator reads nodes only where a vendor is loaded.
+        requested: pure function: what an entry of ``gpuModels`` asks for, where some of them name a part of a
+            GPU with a resource key of its own (``h100-mig-1g.10gb``); None for an entry that is just a model.
+            :func:`kaiwo.plugin.kit.nodes.partition` reads the usual form.
     """
 
     name: str
@@ -108,3 +124,4 @@ class GpuVendor:
     utilization: Utilization | None = None
     tool: GpuTool | None = None
     rules: tuple[PolicyRule, ...] = _READS_NODES
+    requested: Callable[[str], RequestedModel | None] | None = None

@@ -34,6 +34,7 @@ OWN_CONDITIONS = (
     "Preemptable",
     "ResourceUnderutilization",
     "WorkloadTerminatedEarly",
+    "PreemptionDecided",
 )
 """Condition types that are Kaiwo's; conditions of other types are left as they are."""
 

@@ -56,6 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "KAIWO_PLUGINS",
         "KAIWO_PLUGINS_DISABLED",
         "KAIWO_PLUGINS_REQUIRED",
+        "KAIWO_PLUGINS_ALLOWED",
     ):
         monkeypatch.delenv(name, raising=False)
     return directory

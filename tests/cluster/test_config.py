@@ -171,7 +171,7 @@ async def test_values_without_effect_are_conditions_and_heal(operator: Start, cl
         ("PluginSettingsUsed", "UnknownPlugin", "spec.plugins.batch_jbo"),
         ("DefaultStorageClassFound", "StorageClassNotFound", "spec.storage.defaultStorageClass"),
         ("RayHeadFits", "NoNodeFits", "spec.ray.headPodMemory"),
-        ("FeaturesAvailable", "NotImplemented", "spec.resourceMonitoring.terminateUnderutilized"),
+        ("ResourceMonitoringOn", "MonitoringOff", "spec.resourceMonitoring.terminateUnderutilized"),
     ):
         assert (found[kind]["status"], found[kind]["reason"]) == ("False", reason)
         assert found[kind]["message"].startswith(f"{field}: ")

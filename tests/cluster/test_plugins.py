@@ -157,6 +157,41 @@ async def test_a_plugin_that_does_not_load_is_listed_and_the_rest_works(
     await lab.reaches("good", "COMPLETE")
 
 
+async def test_a_plugin_that_is_not_allowed_is_listed_and_not_imported(
+    operator: Start, lab: Any, tmp_path: Path, bad_plugin: dict[str, str]
+) -> None:
+    """What differs from the list is in /readyz, in the log and in the status of the KaiwoConfig."""
+    imported = tmp_path / "imported"
+    (tmp_path / "a_bad_plugin.py").write_text(f"open({str(imported)!r}, 'w')\n")
+    allowed = "a_bad@a-bad-plugin>=2, batch_job@kaiwo-batch-job, gpu_amd@kaiwo-gpu-amd"
+    process = await operator(env={**bad_plugin, "KAIWO_PLUGINS_ALLOWED": allowed})
+    why = "KAIWO_PLUGINS_ALLOWED has a_bad@a-bad-plugin>=2, and version 1.0 is installed"
+    code, detail = await asyncio.to_thread(process.readyz)
+    refused = next(item for item in detail["plugins"] if item["name"] == "a_bad")
+    assert code == 200
+    assert refused == {
+        "name": "a_bad",
+        "distribution": "a-bad-plugin",
+        "state": "not-allowed",
+        "reason": "NotAllowed",
+        "message": why,
+    }
+
+    def listed(obj: Any) -> bool:
+        plugins = (obj or {}).get("status", {}).get("plugins", [])
+        return any(
+            (p["name"], p["distribution"], p["state"], p["message"])
+            == ("a_bad", "a-bad-plugin", "not-allowed", why)
+            for p in plugins
+        )
+
+    await until(lab.client, KAIWO_CONFIG, None, "kaiwo", listed)
+    await asyncio.to_thread(process.wait_log, "plugin a_bad of a-bad-plugin is not imported")
+    await lab.submit("good", gpus=1)
+    await lab.reaches("good", "COMPLETE")
+    assert not imported.exists()
+
+
 async def test_a_required_plugin_that_does_not_load_stops_the_start(
     operator: Start, tmp_path: Path, bad_plugin: dict[str, str]
 ) -> None:

@@ -13,6 +13,7 @@ from docs.generate.metrics import PROCESS, of_plugins
 from docs.generate.pages import DOCS
 from kaiwo.host import operator as operator_module
 from kaiwo.host.metrics.definitions import DEFINITIONS
+from kaiwo.host.monitoring.metrics import MonitoringMetrics
 from kaiwo.host.operator import Operator
 from kaiwo.host.settings import Settings
 
@@ -49,6 +50,7 @@ def test_every_metric_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     made = operator_module.Metrics(registry=registry)
     monkeypatch.setattr(operator_module, "Metrics", lambda **_: made)
     Operator(Settings(kubeconfig=kubeconfig, webhooks=True), first_party())
+    MonitoringMetrics(registry)
     described = set(_ROW.findall((DOCS / "metrics.md").read_text(encoding="utf-8")))
     assert described | {PROCESS} == names(registry)
     defined = {item.name for item in DEFINITIONS} | {name for name, _ in of_plugins()}

@@ -70,8 +70,8 @@ def warned(spec: Mapping[str, Any], facts: ConfigFacts = FACTS) -> list[tuple[st
         ),
         (
             {"resourceMonitoring": {"terminateUnderutilized": True}},
-            "NotImplemented",
-            ("spec.resourceMonitoring.terminateUnderutilized: has no effect",),
+            "MonitoringOff",
+            ("spec.resourceMonitoring.terminateUnderutilized: ", "RESOURCE_MONITORING_ENABLED=true"),
         ),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.host.settings import SETTINGS, Settings, SettingsError, describe, load
+from kaiwo.plugin.selection import SETTINGS as PLUGIN_SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,7 +163,7 @@ def test_plugins_come_from_flag_environment_and_file(tmp_path: Path) -> None:
 def test_every_setting_is_documented_and_has_a_key_and_a_variable_of_its_own() -> None:
     """`kaiwo operator settings` lists them all."""
     rows = describe()
-    assert len(rows) == len(SETTINGS)
+    assert len(rows) == len(SETTINGS) + len(PLUGIN_SETTINGS)
     assert len({row[0] for row in rows}) == len({row[1] for row in rows}) == len(rows)
     assert all(row[3] for row in rows)
 

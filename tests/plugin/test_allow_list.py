@@ -25,7 +25,7 @@ from kaiwo.plugin.selection import PluginSelection, SelectionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kaiwo.plugin.registry import PluginState
+    from kaiwo.plugin.plugin_state import PluginState
 
 SPY = "\nraise AssertionError('imported')\n"
 EMPTY = "\n"
@@ -155,7 +155,9 @@ def test_of_two_claimants_the_allowed_one_has_the_name(install: Callable[..., st
     assert [one.distribution for one in load(selection("acme@acme-b")).loaded] == ["acme-b"]
 
 
-@pytest.mark.parametrize("versions", ["", "==1.2.3", ">=1,<2", "~=1.2", "!=1.2.2", ">=1, <2", "==1.2.*"])
+@pytest.mark.parametrize(
+    "versions", ["", "==1.2.3", ">=1,<2", "~=1.2", "!=1.2.2", ">=1, <2", " >=1 <2", "==1.2.*"]
+)
 def test_a_version_within_the_range_is_loaded(install: Callable[..., str], versions: str) -> None:
     """A patch release needs no new configuration where the range says so."""
     install("acme", EMPTY)

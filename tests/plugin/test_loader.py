@@ -9,11 +9,13 @@ import pytest
 
 from kaiwo.plugin.absent_plugins import serving
 from kaiwo.plugin.loader import RequiredPluginError, load
-from kaiwo.plugin.registry import Plugins, PluginState
+from kaiwo.plugin.plugin_state import PluginState
 from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kaiwo.plugin.registry import Plugins
 
 VENDOR = """
 from kaiwo.plugin.vendors import GpuVendor

@@ -31,13 +31,17 @@ if TYPE_CHECKING:
 def child(given: RenderInput) -> Object:
     """A Job as it should be."""
     labels = system_labels(given.workload)
+    queued = dict(given.queue.labels) if given.queue else {}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": given.workload.name, "labels": labels},
+        "metadata": {"name": given.workload.name, "labels": labels | queued},
         "spec": {
             "template": {
-                "metadata": {"labels": dict(labels)},
+                "metadata": {
+                    "labels": dict(labels),
+                    "annotations": dict(given.queue.pod_annotations) if given.queue else {},
+                },
                 "spec": {"containers": [{"name": "workload", "image": given.resolved.default_image}]},
             }
         },
@@ -161,7 +165,7 @@ BAD: dict[str, Backend] = {
     "RUNNING is claimed": observing("RUNNING"),
     "is no status": observing("Running"),
     "observe, with the status None, raised": override_methods(GOOD, observe=reads_conditions),
-    "observe changed the child": override_methods(GOOD, observe=changes_child),
+    "changed what it was given": override_methods(GOOD, observe=changes_child),
     "which `reads` does not name": override_methods(replace(GOOD, reads=("startTime",)), observe=reads_ready),
 }
 

@@ -239,17 +239,23 @@ def judge_config(config: Object | None) -> list[DoctorCheck]:
         return [failed("config", text, "kaiwo init, or start the operator: see the check operator")]
     status = lenient_map(config.get("status"))
     found = judge_conditions("config", f"KaiwoConfig {SINGLETON}", config)
-    broken = [
-        f"{plugin.get('name')}: {plugin.get('message') or 'broken'}"
-        for plugin in lenient_maps(status.get("plugins"))
-        if plugin.get("state") == "broken"
-    ]
+    broken, refused = (
+        [
+            f"{plugin.get('name')}: {plugin.get('message') or state}"
+            for plugin in lenient_maps(status.get("plugins"))
+            if plugin.get("state") == state
+        ]
+        for state in ("broken", "not-allowed")
+    )
     loaded = [p.get("name") for p in lenient_maps(status.get("plugins")) if p.get("state") == "loaded"]
     if broken:
         fix = (
             "install these plugins in the operator's image, or leave them out: kaiwo manifests --plugins LIST"
         )
         found.append(failed("plugins", f"broken in the operator: {some(broken)}", fix))
+    elif refused:
+        fix = "add them to the list (--plugins-allowed), or leave them out: kaiwo manifests --plugins LIST"
+        found.append(failed("plugins", f"not allowed in the operator: {some(refused)}", fix))
     elif loaded:
         found.append(ok("plugins", f"{len(loaded)} loaded by the operator: {', '.join(map(str, loaded))}"))
     return found

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
-from kaiwo.engine.errors import Conflict, EngineError
+from kaiwo.engine.errors import Conflict, EngineError, NotFound
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.ending.decision import EndingAnswer
@@ -40,7 +40,14 @@ SETTLE_SECONDS = 30.0
 """How long after the end of its victims a decision keeps others from being taken: a queue and a scheduler
 need a moment to give what is free now to the workload that it was for."""
 
+CLOCKS_APART = 60.0
+"""Seconds by which the clock of this process and the API server's may differ for a decision."""
+
 _MAX_EVENT = 1000
+
+
+def _apart(seconds: float | None) -> str:
+    return "not comparable" if seconds is None else f"{seconds:.0f} s apart"
 
 
 class Endings:
@@ -98,6 +105,9 @@ class Endings:
                     # Those that are left may not be enough: the rule decides again from what is true now.
                     return EndingAnswer(refused=f"{victim} has changed, has ended or is being ended")
                 found.append((victim, entry))
+            for victim, entry in found:
+                if refused := await self._stale(entry):
+                    return EndingAnswer(refused=f"{victim} {refused}")
             return await self._record(decision, found)
 
     async def _record(
@@ -147,7 +157,7 @@ class Endings:
             Transition(
                 kind=kind, namespace=entry.namespace, name=entry.name, uid=entry.uid,
                 before=before, after="TERMINATING", reason=record.reason, message=message,
-                at=record.decided_at,
+                at=record.decided_at, user=str(entry.part("spec", "user") or ""),
             )
         )  # fmt: skip
         return True
@@ -172,6 +182,26 @@ class Endings:
             return None
         word = entry.part("status", "status") or ""
         return None if word in TERMINAL or word == "TERMINATING" else entry
+
+    async def _stale(self, entry: CachedObject) -> str:
+        """Why a victim must not be ended on what is known, empty where the API server says the same now.
+
+        Ending cannot be undone, so the clock counts too: durations and times of evidence are worthless while
+        the clock of this process is another one than the API server's.
+        """
+        client = self._manager.client
+        try:
+            live = await client.get(entry.resource, entry.namespace, entry.name)
+        except NotFound:
+            return "is gone"
+        metadata = live["metadata"]
+        if (metadata["uid"], metadata["resourceVersion"]) != (entry.uid, entry.resource_version):
+            return "has changed"
+        theirs = client.server_time()
+        apart = abs((self._now() - theirs).total_seconds()) if theirs is not None else None
+        if apart is None or apart > CLOCKS_APART:
+            return f"is left alone: the clocks of this process and the API server are {_apart(apart)}"
+        return ""
 
     def _on_event(self, event: CacheEvent) -> None:
         """Keep the decisions that are being carried out: a handful, whatever the number of workloads."""

@@ -16,13 +16,15 @@ PREFIX: Final = "kaiwo"
 
 WORKLOAD: Final = "Workloads"
 GPUS: Final = "GPUs"
+MONITORING: Final = "Monitoring of GPUs"
 WEBHOOKS: Final = "Webhooks"
 
-SECTIONS: Final = (WORKLOAD, GPUS, CONFIGURATION, HEALTH, WEBHOOKS, API, RECONCILIATION)
+SECTIONS: Final = (WORKLOAD, GPUS, MONITORING, CONFIGURATION, HEALTH, WEBHOOKS, API, RECONCILIATION)
 """In the order of the documentation and of the dashboard."""
 
 _START_BUCKETS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
 _DOWNLOAD_BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 43200.0)
+_SCRAPE_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _REVIEW_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 
 WORKLOADS: Final = MetricDefinition(
@@ -86,6 +88,26 @@ IDLE_SECONDS: Final = MetricDefinition(
     _OWNER, Panel("GPU time idle", _OWNER, "max"),
 )  # fmt: skip
 
+SCRAPES: Final = MetricDefinition(
+    "kaiwo_monitoring_scrapes_total", "counter", MONITORING,
+    "Scrapes of the metrics endpoint by result: success or error.",
+    ("result",), Panel("Scrapes of the metrics endpoint", ("result",)),
+)  # fmt: skip
+SCRAPE_SECONDS: Final = MetricDefinition(
+    "kaiwo_monitoring_scrape_duration_seconds", "histogram", MONITORING,
+    "Time until the answer of the metrics endpoint was read.", (), Panel("Duration of scrapes"),
+    _SCRAPE_BUCKETS,
+)  # fmt: skip
+SAMPLES: Final = MetricDefinition(
+    "kaiwo_monitoring_samples", "gauge", MONITORING,
+    "Samples of pods' GPUs in the last scrape by kind: taken, absurd (no percentage), stale.",
+    ("kind",), Panel("Samples in the last scrape", ("kind",), "max"),
+)  # fmt: skip
+LAST_SCRAPE: Final = MetricDefinition(
+    "kaiwo_monitoring_last_success_timestamp_seconds", "gauge", MONITORING,
+    "When the metrics endpoint was last read.",
+)  # fmt: skip
+
 CONFIG_RECREATED: Final = MetricDefinition(
     "kaiwo_config_recreated", "gauge", CONFIGURATION,
     "1 after a KaiwoConfig that existed was deleted, until it is edited: earlier values are lost.",
@@ -120,6 +142,7 @@ CERTIFICATE_EXPIRY: Final = MetricDefinition(
 OF_HOST: Final = (
     WORKLOADS, ENDED, SINCE_CREATION, DOWNLOAD_SECONDS, PREEMPTIONS,
     GPUS_PENDING, GPUS_RESERVED, GPUS_USED, GPUS_IDLE, RESERVED_SECONDS, USED_SECONDS, IDLE_SECONDS,
+    SCRAPES, SCRAPE_SECONDS, SAMPLES, LAST_SCRAPE,
     CONFIG_RECREATED, PLUGIN, BUILD_INFO, REVIEWS, REVIEW_SECONDS, CERTIFICATE_EXPIRY,
 )  # fmt: skip
 

@@ -44,6 +44,7 @@ CLASSES: Final = {
     "node": ("Evicted", "NodeLost"),
     "time": ("DeadlineExceeded",),
     "child": ("ChildLost",),
+    "early_end": ("DurationExceeded", "GpuUtilizationLow", "GpuIdle"),
 }  # fmt: skip
 """The reasons of each class; all others are of class `OTHER`."""
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from prometheus_client import Counter, Gauge, Histogram
+from kaiwo.host.metrics.definitions import LAST_SCRAPE, SAMPLES, SCRAPE_SECONDS, SCRAPES
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from kaiwo.workload.monitoring.samples import Samples
-
-_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class MonitoringMetrics:
@@ -24,29 +22,10 @@ class MonitoringMetrics:
         Args:
             registry: where they are shown.
         """
-        self._scrapes = Counter(
-            "kaiwo_monitoring_scrapes",
-            "Scrapes of the metrics endpoint by result: success or error.",
-            ["result"],
-            registry=registry,
-        )
-        self._seconds = Histogram(
-            "kaiwo_monitoring_scrape_duration_seconds",
-            "Time until the answer of the metrics endpoint was read.",
-            buckets=_BUCKETS,
-            registry=registry,
-        )
-        self._samples = Gauge(
-            "kaiwo_monitoring_samples",
-            "Samples of pods' GPUs in the last scrape by kind: taken, absurd (no percentage), stale.",
-            ["kind"],
-            registry=registry,
-        )
-        self._last = Gauge(
-            "kaiwo_monitoring_last_success_timestamp_seconds",
-            "When the metrics endpoint was last read.",
-            registry=registry,
-        )
+        self._scrapes = SCRAPES.counter(registry)
+        self._seconds = SCRAPE_SECONDS.histogram(registry)
+        self._samples = SAMPLES.gauge(registry)
+        self._last = LAST_SCRAPE.gauge(registry)
 
     def scraped(self, samples: Samples | None, seconds: float) -> None:
         """Count one scrape.

@@ -49,6 +49,7 @@ POD_PROJECTION = Projection(
         ("spec", "schedulingGates"),
         ("spec", "restartPolicy"),
         ("spec", "containers", "*", "name"),
+        ("spec", "containers", "*", "resources", "requests"),
         ("spec", "initContainers", "*", "name"),
         ("spec", "volumes"),
     ),

@@ -119,6 +119,11 @@ ALERTS: Final = (
         "More than half of the GPUs that workloads of a queue hold have been idle for an hour.",
     ),
     Alert(
+        "KaiwoMonitoringFails", "warning",
+        f"max({_name(of_host.LAST_SCRAPE)}) > 0 and time() - max({_name(of_host.LAST_SCRAPE)}) > 900", 0,
+        "The metrics endpoint was not read for 15 minutes. No workload is ended for idle GPUs meanwhile.",
+    ),
+    Alert(
         "KaiwoGpusOutsideQueues", "warning", "max(kaiwo_gpus_outside_queues) > 0", 15 * _MINUTE,
         "Nodes have GPUs that no flavor of any queue selects, so nobody can use them.",
     ),

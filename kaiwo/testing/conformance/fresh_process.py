@@ -12,33 +12,13 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from kaiwo.testing.conformance.results import FreshProcess
 
 _SECONDS: Final = 120
 _HASH_SEED: Final = "4321"
-
-
-@dataclass(frozen=True, slots=True)
-class FreshProcess:
-    """What a process that only loaded one plugin found.
-
-    Attributes:
-        import_seconds: CPU of importing the plugin's module.
-        imported: libraries that importing the module brought in.
-        imported_by_hooks: libraries that calling the hooks brought in besides.
-        outputs: by function the results of the watched cases.
-        error: why it ended early; empty if it did not.
-    """
-
-    import_seconds: float = 0.0
-    imported: Sequence[str] = ()
-    imported_by_hooks: Sequence[str] = ()
-    outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    error: str = ""
 
 
 def run(name: str) -> FreshProcess:
@@ -100,5 +80,4 @@ def _measure(name: str) -> FreshProcess:
 
 if __name__ == "__main__":
     found = _measure(sys.argv[1])
-    values = {name: getattr(found, name) for name in FreshProcess.__slots__}
-    sys.stdout.write(f"\n{json.dumps(values)}\n")
+    sys.stdout.write(f"\n{json.dumps(asdict(found))}\n")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +22,9 @@ from kaiwo.testing.conformance.declaration_probes import (
     vendor_probes,
 )
 from kaiwo.testing.conformance.documents import Documents
-from kaiwo.testing.conformance.results import Violation
+from kaiwo.testing.conformance.results import ProbeReport, Violation
 from kaiwo.testing.effects import foreign, line_of, watched_effects
+from kaiwo.testing.pure import comparable
 from kaiwo.testing.sampling import Sampler, shrunk, vocabulary_of
 
 if TYPE_CHECKING:
@@ -50,7 +48,6 @@ HANG_SECONDS: Final = 1.0
 
 _MOST_VIOLATIONS: Final = 3
 _MOST_TEXT: Final = 300
-_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 _IMPURE = (
     "kaiwo plan, validation and the operator call the same function, and must get the same result",
@@ -69,29 +66,6 @@ _SLOW = (
 
 class _CallHung(BaseException):
     """A call took so much CPU that it was interrupted."""
-
-
-@dataclass(slots=True)
-class ProbeReport:
-    """What calling the functions of a plugin showed.
-
-    Attributes:
-        functions: how many functions there are.
-        calls: how often they were called.
-        slowest: CPU seconds of the slowest call.
-        impure: violations of purity.
-        partial: violations of totality.
-        slow: violations of the time limit.
-        outputs: by function digests of the watched cases and their results, which are equal in any process.
-    """
-
-    functions: int = 0
-    calls: int = 0
-    slowest: float = 0.0
-    impure: list[Violation] = field(default_factory=list)
-    partial: list[Violation] = field(default_factory=list)
-    slow: list[Violation] = field(default_factory=list)
-    outputs: dict[str, list[str]] = field(default_factory=dict)
 
 
 def probes_of(plugin: LoadedPlugin) -> tuple[Probe, ...]:
@@ -298,23 +272,6 @@ def _raised_at(traceback: TracebackType | None) -> str:
 def _short(case: Case) -> str:
     text = json.dumps(case, ensure_ascii=True, default=str)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
-
-
-def comparable(value: Any) -> str:
-    """A text that is equal for equal values, also in another process."""
-    if isinstance(value, Mapping):
-        parts = sorted(f"{comparable(key)}: {comparable(item)}" for key, item in value.items())
-        return f"{{{', '.join(parts)}}}"
-    if isinstance(value, set | frozenset):
-        return f"set({', '.join(sorted(map(comparable, value)))})"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(comparable, value))}]"
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = [f"{each.name}={comparable(getattr(value, each.name))}" for each in fields(value)]
-        return f"{type(value).__name__}({', '.join(parts)})"
-    if hasattr(value, "model_fields_set"):
-        return f"{type(value).__name__}({comparable(dict(value))})"
-    return _ADDRESS.sub("", repr(value))
 
 
 def _globals(package: str) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from kaiwo.plugin.registry import LoadedPlugin
-    from kaiwo.testing.conformance.fresh_process import FreshProcess
-    from kaiwo.testing.conformance.probing import ProbeReport
 
 CheckState: TypeAlias = Literal["ok", "failed", "skipped"]
 
@@ -28,6 +28,48 @@ class Violation:
     what: str
     why: str
     next_step: str
+
+
+@dataclass(slots=True)
+class ProbeReport:
+    """What calling the functions of a plugin showed.
+
+    Attributes:
+        functions: how many functions there are.
+        calls: how often they were called.
+        slowest: CPU seconds of the slowest call.
+        impure: violations of purity.
+        partial: violations of totality.
+        slow: violations of the time limit.
+        outputs: by function digests of the watched cases and their results, which are equal in any process.
+    """
+
+    functions: int = 0
+    calls: int = 0
+    slowest: float = 0.0
+    impure: list[Violation] = field(default_factory=list)
+    partial: list[Violation] = field(default_factory=list)
+    slow: list[Violation] = field(default_factory=list)
+    outputs: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshProcess:
+    """What a process that only loaded one plugin found.
+
+    Attributes:
+        import_seconds: CPU of importing the plugin's module.
+        imported: libraries that importing the module brought in.
+        imported_by_hooks: libraries that calling the hooks brought in besides.
+        outputs: by function the results of the watched cases.
+        error: why it ended early; empty if it did not.
+    """
+
+    import_seconds: float = 0.0
+    imported: Sequence[str] = ()
+    imported_by_hooks: Sequence[str] = ()
+    outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from kaiwo.testing.conformance.results import CheckInput, ConformanceResult, Vio
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kaiwo.plugin.registry import PluginState
+    from kaiwo.plugin.plugin_state import PluginState
     from kaiwo.testing.conformance.results import CheckOutput
 
 CHECKS: Final[dict[str, Callable[[CheckInput], CheckOutput]]] = {

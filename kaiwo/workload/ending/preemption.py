@@ -90,7 +90,7 @@ class GpuRoom:
 
     Attributes:
         name: the node.
-        free: GPUs that no pod has.
+        free: GPUs that no pod has; negative where pods have more than there are, because a GPU has failed.
         model: the model as nodes are labelled, empty where it is not known.
         labels: labels of the node.
     """
@@ -226,7 +226,8 @@ class _Search:
                 if node in rooms:
                     freed[node] = freed.get(node, 0) + gpus
         fits = self._pods[key] + sum(
-            (rooms[node].free + gpus) // size - rooms[node].free // size for node, gpus in freed.items()
+            max(0, rooms[node].free + gpus) // size - max(0, rooms[node].free) // size
+            for node, gpus in freed.items()
         )
         if fits < self._demand.pods:
             return None
@@ -240,7 +241,9 @@ class _Search:
                 if all(room.labels.get(name) == value for name, value in labels)
             }
             self._fitting[labels] = found
-            self._pods[labels] = sum(room.free // self._demand.gpus_per_pod for room in found.values())
+            self._pods[labels] = sum(
+                max(0, room.free) // self._demand.gpus_per_pod for room in found.values()
+            )
         return self._fitting[labels]
 
     def _placed(self, rooms: Mapping[str, GpuRoom], freed: Mapping[str, int]) -> dict[str, int]:
@@ -248,7 +251,7 @@ class _Search:
         left, size = self._demand.pods, self._demand.gpus_per_pod
         placed: dict[str, int] = {}
         for node in (*sorted(freed), *sorted(rooms.keys() - freed.keys())):
-            pods = min(left, (rooms[node].free + freed.get(node, 0)) // size)
+            pods = min(left, max(0, rooms[node].free + freed.get(node, 0)) // size)
             if pods > 0:
                 placed[node] = pods
                 left -= pods

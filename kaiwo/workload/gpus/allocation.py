@@ -15,9 +15,9 @@ from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.workload.gpus.capacity import Capacity, capacity
+from kaiwo.workload.gpus.requested_models import requested_models
 from kaiwo.workload.gpus.resource_keys import is_gpu, matches
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -264,7 +264,9 @@ def _asked(inp: AllocationInput) -> GpuRequest | Blocked:
     found = find_vendor(spec.vendor, inp.vendors, inp.default_resource_key)
     if isinstance(found, Blocked):
         return found
-    return _gpu_request(inp, found[0].name, found[1])
+    vendor, usual = found
+    _, key = requested_models(spec.gpu_models, vendor)
+    return _gpu_request(inp, vendor.name, key or usual)
 
 
 def _request(inp: AllocationInput, template: Object | None) -> GpuRequest | None:
@@ -272,11 +274,12 @@ def _request(inp: AllocationInput, template: Object | None) -> GpuRequest | None
     return _gpu_request(inp, vendor, key) if count else None
 
 
-def _gpu_request(inp: AllocationInput, vendor: str, key: str) -> GpuRequest:
-    models = (label_value(model) for model in inp.workload.spec.gpu_models or ())
-    first = any(known.name == vendor and known.resource_keys[:1] == (key,) for known in inp.vendors)
-    named = f"{vendor} GPUs" if first else f"{vendor} GPUs ({key})"
-    return GpuRequest(vendor, key, tuple(dict.fromkeys(model for model in models if model)), named)
+def _gpu_request(inp: AllocationInput, name: str, key: str) -> GpuRequest:
+    vendor = next((known for known in inp.vendors if known.name == name), None)
+    models, _ = requested_models(inp.workload.spec.gpu_models, vendor)
+    first = vendor is not None and vendor.resource_keys[:1] == (key,)
+    named = f"{name} GPUs" if first else f"{name} GPUs ({key})"
+    return GpuRequest(name, key, models, named)
 
 
 def _allocation(request: GpuRequest, replicas: int, each: int, pods: int) -> Allocation:

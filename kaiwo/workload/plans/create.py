@@ -18,8 +18,9 @@ from kaiwo.workload.download import requested
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.step import Step, is_requested, missing_source, next_step
 from kaiwo.workload.errors import SpecError
+from kaiwo.workload.gpus.requested_models import named_models
 from kaiwo.workload.labels import GPU_MODEL
-from kaiwo.workload.metadata import label_value, name_problem, owned
+from kaiwo.workload.metadata import name_problem, owned
 from kaiwo.workload.missing_queue import recorded_queue
 from kaiwo.workload.model import NO_CHILD, Apply, ChildRecord, Create, Plan
 from kaiwo.workload.plans import missing_child, secondary_resources
@@ -119,8 +120,8 @@ def spec_warnings(workload: Workload, registry: Registry, backend: Backend, fact
     unqueued = registry.queue is None and not facts.missing_queue
     if workload.spec.cluster_queue and unqueued and not recorded_queue(workload):
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
-    models = {label_value(model) for model in workload.spec.gpu_models or ()}
-    if models and not registry.labels_nodes and not any(node.model_label in models for node in facts.nodes):
+    models = () if registry.labels_nodes else named_models(workload.spec.gpu_models, registry.vendors)
+    if models and not any(node.model_label in models for node in facts.nodes):
         warnings.append(
             f"spec.gpuModels: no node has the label {GPU_MODEL} with one of these models, and no loaded "
             "plugin writes it; add node_pools to the operator's plugins, or label the nodes"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.kit.nodes import counted, labels_of
+from kaiwo.plugin.kit.nodes import counted, labels_of, partition
 from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 from kaiwo_gpu_amd.rocm_smi import ROCM_SMI, parse
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kaiwo.plugin.kit.kinds import Object
-    from kaiwo.plugin.vendors import NodeGpus
+    from kaiwo.plugin.vendors import NodeGpus, RequestedModel
 
 KAIWO_API = 1
 
@@ -58,6 +58,11 @@ def recognise(node: Object) -> tuple[NodeGpus, ...]:
     return counted(node, KEYS, COUNT, model(labels_of(node)))
 
 
+def requested(entry: str) -> RequestedModel | None:
+    """What an entry of ``gpuModels`` asks for: a compute partition, alone or after a model, or a model."""
+    return partition(entry, KEYS[1:])
+
+
 @hookimpl
 def kaiwo_gpu_vendors() -> list[GpuVendor]:
     """The vendor."""
@@ -66,6 +71,7 @@ def kaiwo_gpu_vendors() -> list[GpuVendor]:
             name="amd",
             resource_keys=KEYS,
             recognise=recognise,
+            requested=requested,
             utilization=UTILIZATION,
             tool=GpuTool(ROCM_SMI, parse),
         )

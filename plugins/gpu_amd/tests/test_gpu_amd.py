@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kaiwo_gpu_amd.plugin
-from kaiwo.plugin.vendors import NodeGpus
+from kaiwo.plugin.vendors import NodeGpus, RequestedModel
 from kaiwo.testing import assert_vendor_contract, node, plugins
-from kaiwo_gpu_amd.plugin import recognise
+from kaiwo_gpu_amd.plugin import recognise, requested
 
 (VENDOR,) = plugins(kaiwo_gpu_amd.plugin).vendors
 PRODUCT, DEVICE, COUNT = "amd.com/gpu.product-name", "amd.com/gpu.device-id", "beta.amd.com/gpu.family.AI"
@@ -111,3 +111,10 @@ def test_no_label_hides_gpus(place: tuple[str, ...], odd: Any) -> None:
 def test_no_status_breaks_planning(place: tuple[str, ...], odd: Any) -> None:
     """GPUs that are reported are at least one each."""
     assert all(found.count > 0 for found in recognise(with_odd(place, odd)))
+
+
+def test_a_part_of_a_gpu_is_requested_by_its_name() -> None:
+    """A workload needs no embedded template for it."""
+    assert requested("mi300x-cpx_nps4") == RequestedModel("mi300x", "amd.com/cpx_nps4")
+    assert requested("cpx_nps4") == RequestedModel("", "amd.com/cpx_nps4")
+    assert requested("mi300x") is None

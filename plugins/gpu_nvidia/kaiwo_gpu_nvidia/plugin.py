@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin import hookimpl
-from kaiwo.plugin.kit.nodes import counted, labels_of
+from kaiwo.plugin.kit.nodes import counted, labels_of, partition
 from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 from kaiwo_gpu_nvidia.nvidia_smi import NVIDIA_SMI, parse
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kaiwo.plugin.kit.kinds import Object
-    from kaiwo.plugin.vendors import NodeGpus
+    from kaiwo.plugin.vendors import NodeGpus, RequestedModel
 
 KAIWO_API = 1
 
@@ -47,6 +47,11 @@ def recognise(node: Object) -> tuple[NodeGpus, ...]:
     return counted(node, KEYS, COUNT, model(labels_of(node)))
 
 
+def requested(entry: str) -> RequestedModel | None:
+    """What an entry of ``gpuModels`` asks for: a MIG profile, alone or after a model, or just a model."""
+    return partition(entry, KEYS[1:])
+
+
 @hookimpl
 def kaiwo_gpu_vendors() -> list[GpuVendor]:
     """The vendor."""
@@ -55,6 +60,7 @@ def kaiwo_gpu_vendors() -> list[GpuVendor]:
             name="nvidia",
             resource_keys=KEYS,
             recognise=recognise,
+            requested=requested,
             utilization=UTILIZATION,
             tool=GpuTool(NVIDIA_SMI, parse),
         )

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 import kaiwo_gpu_nvidia.plugin
-from kaiwo.plugin.vendors import NodeGpus
+from kaiwo.plugin.vendors import NodeGpus, RequestedModel
 from kaiwo.testing import assert_vendor_contract, node, plugins
-from kaiwo_gpu_nvidia.plugin import recognise
+from kaiwo_gpu_nvidia.plugin import recognise, requested
 
 (VENDOR,) = plugins(kaiwo_gpu_nvidia.plugin).vendors
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
@@ -72,3 +72,10 @@ def test_the_vendor_keeps_the_contract() -> None:
     assert_vendor_contract(VENDOR, [node(gpus={"nvidia.com/gpu": 4}, labels={PRODUCT: "Tesla-K80"})])
     assert VENDOR.utilization is not None
     assert VENDOR.utilization.metric == "DCGM_FI_DEV_GPU_UTIL"
+
+
+def test_a_part_of_a_gpu_is_requested_by_its_name() -> None:
+    """A workload needs no embedded template for it."""
+    assert requested("h100-mig-1g.10gb") == RequestedModel("h100", "nvidia.com/mig-1g.10gb")
+    assert requested("mig-1g.10gb") == RequestedModel("", "nvidia.com/mig-1g.10gb")
+    assert requested("h100") is None

@@ -70,11 +70,12 @@ def read_kinds(directory: Path, *kinds: str) -> list[Object]:
     for file in sorted([*directory.glob("*.yaml"), *directory.glob("*.yml")]):
         text = file.read_bytes()
         if any(marker in text for marker in markers):
-            found.extend(item for item in _parse(text) if item["kind"] in kinds)
+            found.extend(item for item in parse(text) if item["kind"] in kinds)
     return found
 
 
-def _parse(text: bytes) -> list[Object]:
+def parse(text: bytes) -> list[Object]:
+    """Parse YAML documents; empty ones are left out."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return [document for document in yaml.load_all(text, Loader=loader) if document]
 

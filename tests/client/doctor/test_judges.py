@@ -171,6 +171,8 @@ def test_conditions_and_plugins_of_the_configuration_are_reported() -> None:
         ("plugins", "failed"),
     ]
     assert "acme: no module" in found[2].message
+    config["status"] = {"plugins": [{"name": "acme", "state": "not-allowed", "message": "not in the list"}]}
+    assert judge_config(config)[-1].message == "not allowed in the operator: acme: not in the list"
     assert judge_config(None)[0].state == "failed"
     assert judge_config({"kind": "KaiwoConfig", "metadata": {"name": "kaiwo"}})[0].state == "warning"
 

@@ -4,93 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
-from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine.errors import Conflict, ServerUnavailable
-from kaiwo.engine.store import Cache
-from kaiwo.engine.writer import Written
-from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS, Endings
+from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.record import Beneficiary, EndingRecord
 
 if TYPE_CHECKING:
-    from kaiwo.engine.resource import Object
+    from conftest import Server
 
 URGENT = Beneficiary("KaiwoJob", "team", "urgent", "uid-of-urgent")
-
-
-class Server:
-    """A cache, and an API server that takes every status."""
-
-    def __init__(self) -> None:
-        self.cache = Cache()
-        for resource in (KAIWO_JOB, KAIWO_SERVICE):
-            self.cache.register(resource)
-        self.leading = True
-        self.drops = False
-        self.fail: list[Exception | None] = []
-        self.writes: list[str] = []
-        self.events: list[tuple[str, str]] = []
-        self.seconds = 0.0
-        self.transitions: list[Any] = []
-        self.event_recorder = SimpleNamespace(
-            event=lambda about, _, reason, __: self.events.append((about.name, reason))
-        )
-        self.endings = Endings(
-            self,  # type: ignore[arg-type]  # what it needs of a manager
-            self.transitions.append,
-            clock=lambda: self.seconds,
-            now=lambda: NOW + timedelta(seconds=self.seconds),
-        )
-
-    @property
-    def writer(self) -> Server:
-        """The writer."""
-        return self
-
-    def put(self, name: str, version: int = 1, **status: Any) -> None:
-        """Let the cache see a KaiwoJob."""
-        obj = {
-            "apiVersion": "kaiwo.silogen.ai/v1alpha1",
-            "kind": "KaiwoJob",
-            "metadata": {
-                "name": name, "namespace": "team", "uid": f"uid-of-{name}", "resourceVersion": str(version)
-            },
-            "spec": {},
-            "status": status,
-        }  # fmt: skip
-        store = self.cache.store(KAIWO_JOB)
-        assert store is not None
-        store.observe("MODIFIED", store.decode(msgspec.json.encode(obj)))
-
-    def get(self, name: str) -> Any:
-        """A KaiwoJob of the cache."""
-        return self.cache.get(KAIWO_JOB, "team", name)
-
-    async def patch_status(self, entry: Any, status: Object) -> Written:
-        """Take a status, unless the test wants an error."""
-        error = self.fail.pop(0) if self.fail else None
-        if error is not None:
-            raise error
-        self.writes.append(entry.name)
-        kept = {name: value for name, value in status.items() if name != "termination" or not self.drops}
-        self.put(entry.name, int(entry.resource_version) + 1, **{**(entry.part("status") or {}), **kept})
-        return Written(self.get(entry.name).full())
-
-
-@pytest.fixture
-def server() -> Server:
-    """Two running jobs."""
-    made = Server()
-    made.put("one", status="RUNNING", childUID="child-one")
-    made.put("two", status="RUNNING", childUID="child-two")
-    return made
 
 
 def victim(name: str = "one", version: str = "1") -> EndingVictim:
@@ -108,7 +35,7 @@ async def test_a_decision_is_in_the_status_before_anything_is_done(server: Serve
     answer = await server.endings.decide(decision(beneficiary=URGENT))
     assert [item.name for item in answer.ended] == ["one"]
     assert not answer.refused
-    status = server.get("one").full()["status"]
+    status = server.known("one").full()["status"]
     assert (status["status"], status["reason"]) == ("TERMINATING", "GpuUtilizationLow")
     read = EndingRecord.read(status["termination"])
     assert read is not None
@@ -148,6 +75,25 @@ async def test_a_workload_that_is_edited_at_the_last_second_is_left_alone(server
     assert server.writes == []
 
 
+async def test_what_the_cache_has_not_seen_yet_counts(server: Server) -> None:
+    """The watch is behind: the API server has a newer version of one victim, so none is ended."""
+    server.newer = {"two"}
+    answer = await server.endings.decide(decision(victim("one"), victim("two")))
+    assert "KaiwoJob team/two has changed" in answer.refused
+    assert server.writes == []
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(hours=-1)])
+async def test_nobody_is_ended_while_the_clocks_disagree(server: Server, step: timedelta) -> None:
+    """A clock was set by an hour: durations and the times of evidence are worthless until it is right."""
+    server.server_now = step
+    answer = await server.endings.decide(decision())
+    assert "3600 s apart" in answer.refused
+    assert server.writes == []
+    server.server_now = timedelta(seconds=30)
+    assert (await server.endings.decide(decision())).ended
+
+
 async def test_a_workload_of_the_same_name_is_another_one(server: Server) -> None:
     """The uid decides."""
     other = dataclasses.replace(victim(), uid="uid-of-before", resource_version="")
@@ -171,7 +117,7 @@ async def test_the_next_decision_waits_until_what_is_free_has_been_given(server:
     """A moment after the victim is gone; a new process counts that from the status."""
     await server.endings.decide(decision(beneficiary=URGENT))
     server.seconds = 60
-    ended = {**server.get("one").full()["status"], "status": "TERMINATED"}
+    ended = {**server.known("one").full()["status"], "status": "TERMINATED"}
     server.put("one", 9, **{**ended, "completionTime": "2026-01-02T03:05:05Z"})
     assert list(server.endings.under_way) == ["uid-of-one"]
     server.seconds += SETTLE_SECONDS
@@ -192,8 +138,8 @@ async def test_a_victim_that_does_not_end_stops_decisions_for_a_while_only(serve
 async def test_a_new_process_knows_what_is_under_way(server: Server) -> None:
     """Nothing is kept only in memory; a clock that was set back does not make it longer."""
     await server.endings.decide(decision(beneficiary=URGENT))
-    status = server.get("one").full()["status"]
-    other = Server()
+    status = server.known("one").full()["status"]
+    other = type(server)()
     other.seconds = -3600
     other.put("one", 2, **status)
     assert list(other.endings.under_way) == ["uid-of-one"]

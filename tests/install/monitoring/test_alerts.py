@@ -39,6 +39,8 @@ WELL = {
     'kaiwo_gpus_idle{queue="q",pod="a"}': "3+0x120",
     'kaiwo_gpus_idle{queue="q",pod="b"}': "3+0x120",
     'kaiwo_gpus_outside_queues{pod="a"}': "0+0x120",
+    'kaiwo_monitoring_last_success_timestamp_seconds{pod="a"}': "0+60x120",
+    'kaiwo_monitoring_last_success_timestamp_seconds{pod="b"}': "0+0x120",
 }
 """Two processes for two hours; what may happen without harm is in it."""
 
@@ -67,6 +69,7 @@ ILL = {
         'kaiwo_gpus_idle{queue="q",pod="a"}': "5+0x120",
         'kaiwo_gpus_idle{queue="q",pod="b"}': "5+0x120",
     },
+    "KaiwoMonitoringFails": {'kaiwo_monitoring_last_success_timestamp_seconds{pod="a"}': "60+0x120"},
     "KaiwoGpusOutsideQueues": {'kaiwo_gpus_outside_queues{pod="a"}': "8+0x120"},
 }
 """What makes each alert fire."""

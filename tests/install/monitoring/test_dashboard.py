@@ -21,8 +21,9 @@ NOT_SHOWN = {
     "controller_runtime_max_concurrent_reconciles",
     "workqueue_unfinished_work_seconds",
     "kaiwo_webhook_certificate_expiry_timestamp_seconds",
+    "kaiwo_monitoring_last_success_timestamp_seconds",
 }
-"""A constant, a sum of which the largest part is shown, and a date that has an alert."""
+"""A constant, a sum of which the largest part is shown, and times that have alerts."""
 
 
 def panels() -> list[dict[str, Any]]:

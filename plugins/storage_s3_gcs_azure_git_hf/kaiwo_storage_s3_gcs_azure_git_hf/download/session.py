@@ -19,6 +19,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
+from kaiwo_storage_s3_gcs_azure_git_hf.download.server_listing import read_listing
 from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import STATE_FOLDER, TargetClaims, TargetVolume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile, ObjectStore, TransferTask
 
@@ -223,6 +224,18 @@ class DownloadSession:
         reader = self.headers(lambda key: (f"{root}/{quote(key)}", extra))
         store = ObjectStore(remote, root, plain=True, headers=reader)
         self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
+
+    def listing(
+        self,
+        where: str,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> bytes:
+        """Read the response of a server that lists what it has."""
+        return read_listing(self, where, url, method=method, headers=headers, body=body)
 
     def lock(self, name: str) -> threading.Lock:
         """The lock of this name, for work that two tasks must not do at once."""

@@ -1,0 +1,239 @@
+"""Reads what preemption decides from: the cache, and before anything is ended the API server itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kaiwo.api.crds import WORKLOADS
+from kaiwo.engine.quantity import quantity
+from kaiwo.engine.resource import NODE, POD
+from kaiwo.engine.timestamps import parse_time
+from kaiwo.plugin.queue_relief import ReliefFacts
+from kaiwo.workload.ending.duration import deadline_of
+from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, GpuRoom
+from kaiwo.workload.ending.record import Beneficiary
+from kaiwo.workload.gpus.resource_keys import matches
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text
+from kaiwo.workload.labels import GPU_MODEL, RUN_ID
+from kaiwo.workload.metadata import label_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from kaiwo.api.plugin_fields import WorkloadKind
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.client import Client
+    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.store import Cache
+    from kaiwo.host.ending.gpu_index import WaitingWorkload
+    from kaiwo.host.workload.ownership import PodOwners
+    from kaiwo.plugin.facts import NodeFact
+    from kaiwo.plugin.queues import QueueSystem
+
+_OVER = frozenset({"Succeeded", "Failed"})
+_KINDS: dict[str, WorkloadKind] = {"KaiwoJob": "KaiwoJob", "KaiwoService": "KaiwoService"}
+
+
+class GpuFacts:
+    """Reads one moment of the cache; make a new one for each decision."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        nodes: tuple[NodeFact, ...],
+        queue: QueueSystem | None,
+        owners: PodOwners,
+    ) -> None:
+        """Set up.
+
+        Args:
+            cache: all watched kinds.
+            nodes: the cluster's nodes; those that an autoscaler could add do not count.
+            queue: the queue system in force.
+            owners: the controllers between pods and children.
+        """
+        self._cache = cache
+        self._nodes = nodes
+        self._queue = queue
+        self._owners = owners
+        self._used: dict[str, Counter[str]] = {}
+
+    def demand(self, waiting: WaitingWorkload) -> GpuDemand | None:
+        """What a waiting workload needs; None where it does not wait for GPUs any more."""
+        entry = self._cache.get(waiting.resource, waiting.namespace, waiting.name)
+        if entry is None or entry.uid != waiting.uid:
+            return None
+        split = lenient_map(entry.part("status", "allocation"))
+        key, each = lenient_text(split.get("resourceKey")), split.get("gpusPerReplica")
+        pods = split.get("pods", split.get("replicas"))
+        if not key or not isinstance(each, int) or each <= 0 or not isinstance(pods, int) or pods <= 0:
+            return None
+        since = waiting.queued_since
+        if since is None:
+            times = [at for pod in self._pods(entry) if (at := _without_node(pod, key)) is not None]
+            if not times:
+                return None
+            since, pods = min(times), len(times)
+        return GpuDemand(
+            Beneficiary(entry.resource.kind, entry.namespace, entry.name, entry.uid),
+            key, pods, each, since, "nodes" if waiting.queued_since is None else "quota",
+            frozenset(label_value(str(model)) for model in split.get("models") or ()),
+        )  # fmt: skip
+
+    def holder(self, entry: CachedObject) -> tuple[GpuHolder, datetime] | None:
+        """A workload past its duration, and when its run started; None where it holds no GPUs."""
+        status = lenient_map(entry.part("status"))
+        split = lenient_map(status.get("allocation"))
+        start = parse_time(status.get("startTime"))
+        deadline = deadline_of(entry.part("spec", "duration"), start)
+        key, gpus = lenient_text(split.get("resourceKey")), split.get("gpus")
+        kind = _KINDS.get(entry.resource.kind)
+        if start is None or deadline is None or kind is None or not key or not isinstance(gpus, int):
+            return None
+        on_nodes: Counter[str] = Counter()
+        for pod in self._pods(entry):
+            place, count = _held(pod, key)
+            if place and count:
+                on_nodes[place] += count
+        found = GpuHolder(
+            kind,
+            entry.namespace,
+            entry.name,
+            entry.uid,
+            entry.resource_version,
+            key,
+            gpus,
+            deadline,
+            on_nodes,
+        )
+        return found, start
+
+    def rooms(self, key: str, corrected: Mapping[str, int]) -> list[GpuRoom]:
+        """The usable nodes with GPUs of a key.
+
+        Args:
+            key: the resource key.
+            corrected: what is really used on nodes that were read from the API server.
+        """
+        if key not in self._used:
+            used: Counter[str] = Counter()
+            for pod in self._cache.list(POD):
+                place, held = _held(pod, key)
+                if place:
+                    used[place] += held
+            self._used[key] = used
+        found = []
+        for fact in self._nodes:
+            node = self._cache.get(NODE, None, fact.name)
+            count = sum(item.gpus.count for item in fact.gpus if matches(key, item.gpus.resource_key))
+            if not fact.usable or node is None or count <= 0:
+                continue
+            taken = corrected.get(fact.name, self._used[key][fact.name])
+            model = node.labels.get(GPU_MODEL) or next(
+                (label_value(item.gpus.model) for item in fact.gpus), ""
+            )
+            found.append(GpuRoom(fact.name, count - taken, model, node.labels))
+        return found
+
+    def relief_facts(self, demand: GpuDemand, holders: Iterable[GpuHolder]) -> ReliefFacts | None:
+        """What the queue system may read about a demand; None without a queue system that can tell."""
+        queue = self._queue
+        if queue is None or queue.relief is None:
+            return None
+        others = [kind for kind in (*queue.reads, *queue.flavor_reads) if kind not in queue.owned]
+        waiting = tuple(entry.full() for entry in self.queue_objects(demand.workload))
+        held = {}
+        for holder in holders:
+            whom = Beneficiary(holder.kind, holder.namespace, holder.name, holder.uid)
+            held[holder.uid] = tuple(entry.full() for entry in self.queue_objects(whom))
+        labels = {GPU_MODEL: demand.models} if demand.models else {}
+        return ReliefFacts(waiting, held, _Decoded(self._cache, others), demand.resource_key, labels)
+
+    def queue_objects(self, whom: Beneficiary) -> list[CachedObject]:
+        """The queue system's objects of a workload: of its child, or of its pods."""
+        entry = self._cache.get(WORKLOADS[_KINDS[whom.kind]], whom.namespace, whom.name)
+        if entry is None or self._queue is None:
+            return []
+        owners = [entry.part("status", "childUID") or "", *(pod.uid for pod in self._pods(entry))]
+        return [
+            found
+            for kind in self._queue.owned
+            for uid in owners
+            for found in self._cache.owned_by(uid, kind)
+            if found.namespace == whom.namespace
+        ]
+
+    def _pods(self, workload: CachedObject) -> list[CachedObject]:
+        child = {workload.part("status", "childUID") or ""}
+        return [
+            pod
+            for pod in self._cache.labelled(POD, RUN_ID, workload.uid)
+            if pod.namespace == workload.namespace and self._owners.belongs(pod, child)
+        ]
+
+
+async def used_on(client: Client, node: str, key: str) -> int:
+    """The GPUs of a key that all pods on a node have, whoever made them, as the API server says now."""
+    used = 0
+    async for pod in client.list(POD, None, field_selector=f"spec.nodeName={node}"):
+        if lenient_map(pod.get("status")).get("phase") not in _OVER:
+            used += _requested(lenient_map(pod.get("spec")), key)
+    return used
+
+
+def _held(pod: CachedObject, key: str) -> tuple[str, int]:
+    """The node of a pod and its GPUs there; nothing for one that has ended."""
+    spec = lenient_map(pod.part("spec"))
+    node = lenient_text(spec.get("nodeName"))
+    if not node or pod.part("status", "phase") in _OVER:
+        return "", 0
+    return node, _requested(spec, key)
+
+
+def _requested(spec: Object, key: str) -> int:
+    total = 0
+    for container in lenient_maps(spec.get("containers")):
+        asked = lenient_map(lenient_map(container.get("resources")).get("requests")).get(key)
+        amount = quantity(asked) if asked is not None else None
+        total += amount.units if amount is not None else 0
+    return total
+
+
+def _without_node(pod: CachedObject, key: str) -> datetime | None:
+    """Since when a pod finds no node with free GPUs of a key; None where it waits for nothing or else."""
+    for condition in lenient_maps(pod.part("status", "conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return (
+                parse_time(condition.get("lastTransitionTime"))
+                if f"Insufficient {key}" in lenient_text(condition.get("message"))
+                else None
+            )
+    return None
+
+
+class _Decoded(Mapping["Resource", "tuple[Object, ...]"]):
+    """Objects of kinds, decoded when they are read."""
+
+    def __init__(self, cache: Cache, kinds: Iterable[Resource]) -> None:
+        self._cache = cache
+        self._kinds = tuple(dict.fromkeys(kind for kind in kinds if cache.store(kind) is not None))
+        self._read: dict[Resource, tuple[Object, ...]] = {}
+
+    def __getitem__(self, kind: Resource) -> tuple[Object, ...]:
+        """The objects of a kind."""
+        if kind not in self._kinds:
+            raise KeyError(kind)
+        if kind not in self._read:
+            self._read[kind] = tuple(entry.full() for entry in self._cache.list(kind))
+        return self._read[kind]
+
+    def __iter__(self) -> Iterator[Resource]:
+        """The kinds."""
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        """The number of kinds."""
+        return len(self._kinds)

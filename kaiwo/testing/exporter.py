@@ -1,0 +1,93 @@
+"""A fake exporter of GPU metrics that can misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def lines(pods: dict[tuple[str, str], list[float]], metric: str = "gpu_gfx_activity") -> str:
+    """Samples of pods, by namespace and name."""
+    return "".join(
+        f'{metric}{{gpu_id="{gpu}",gpu_uuid="u{gpu}",namespace="{namespace}",pod="{pod}"}} {value}\n'
+        for (namespace, pod), values in pods.items()
+        for gpu, value in enumerate(values)
+    )
+
+
+class Exporter:
+    """Answers every path.
+
+    Attributes:
+        body: of the answers.
+        kind: their type.
+        status: their status.
+        headers: more headers.
+        answer: answers instead, None to answer with the above.
+        requests: paths and queries so far.
+    """
+
+    def __init__(self) -> None:
+        self.body: str | bytes = ""
+        self.kind = TEXT
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.answer: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
+        self.requests: list[str] = []
+        self.port = 0
+
+    async def __aenter__(self) -> Self:
+        """Listen on a free port."""
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self._get)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    @property
+    def url(self) -> str:
+        """Of Prometheus text."""
+        return f"http://127.0.0.1:{self.port}/metrics"
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(request.path_qs)
+        if self.answer is not None:
+            return await self.answer(request)
+        body = self.body.encode() if isinstance(self.body, str) else self.body
+        return web.Response(body=body, status=self.status, headers={"Content-Type": self.kind} | self.headers)
+
+
+async def hang(_: web.Request) -> web.StreamResponse:
+    """Take the request and never answer."""
+    await asyncio.sleep(3600)
+    raise web.HTTPGone
+
+
+async def drip(request: web.Request) -> web.StreamResponse:
+    """Send a byte now and then, for ever."""
+    response = web.StreamResponse(headers={"Content-Type": TEXT})
+    await response.prepare(request)
+    while True:
+        await response.write(b"#")
+        await asyncio.sleep(0.01)
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    """Send without an end, as fast as it goes."""
+    response = web.StreamResponse(headers={"Content-Type": TEXT})
+    await response.prepare(request)
+    while True:
+        await response.write(b"# no sample at all\n" * 50_000)

@@ -1,0 +1,1 @@
+"""Reports status changes of workloads to chats, webhooks and by e-mail."""

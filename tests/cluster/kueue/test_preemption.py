@@ -1,0 +1,107 @@
+"""A full queue, jobs past their duration, and an urgent one: with the real Kueue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.api.crds import KAIWO_JOB
+from kaiwo.engine.resource import JOB
+from kaiwo.testing.operator import until
+from kaiwo.workload.ending.record import EndingRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from kaiwo.engine.resource import Object
+    from kaiwo.testing.operator import OperatorProcess
+
+    Start = Callable[..., Awaitable[OperatorProcess]]
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("pristine")]
+
+FOREVER = {"kaiwo-sandbox/forever": "true"}
+
+
+def condition(status: Object, kind: str) -> Object:
+    """The condition of a type, empty when there is none."""
+    return next((item for item in status.get("conditions", []) if item["type"] == kind), {})
+
+
+async def test_an_urgent_job_gets_the_gpus_of_the_one_that_is_longest_past_its_duration(
+    operator: Start, admin: Any, lab: Any
+) -> None:
+    """Report first ends nobody; then one job is ended, the smallest set, and the urgent one runs.
+
+    The record names it, both sides have conditions and events, and the two jobs that were not needed run on:
+    one within its duration, one past it.
+    """
+    keys = {"cpu": "64", "memory": "1Ti", "amd.com/gpu": "6"}
+    resources = [{"name": key, "nominalQuota": amount} for key, amount in keys.items()]
+    group = {"coveredResources": list(keys), "flavors": [{"name": "f", "resources": resources}]}
+    await admin.configure(
+        clusterQueues=[{"name": "kaiwo", "spec": {"resourceGroups": [group]}}],
+        resourceFlavors=[{"name": "f", "nodeLabels": {"kaiwo/gpu-model": "mi300x"}}],
+    )
+    quick = {"pendingThresholdForPreemption": "2s", "preemptionProtection": "1s"}
+    await admin.set(scheduling={**quick, "preemption": "Report"})
+    await operator()
+    await admin.status("READY")
+    await lab.submit("long", gpus=2, duration="1s", pods=FOREVER)
+    await lab.reaches("long", "RUNNING")
+    await lab.submit("late", gpus=2, duration="2s", pods=FOREVER)
+    await lab.submit("steady", gpus=2, duration="24h", pods=FOREVER)
+    for name in ("late", "steady"):
+        await lab.reaches(name, "RUNNING")
+    urgent = await lab.submit("urgent", gpus=2, pods=FOREVER)
+
+    await has(lab, "urgent", "PreemptionDecided", "False")
+    for name in ("long", "late", "steady"):
+        assert (await status_of(lab, name))["status"] == "RUNNING"
+
+    await admin.set(scheduling={**quick, "preemption": "Enforce"})
+    ended = await lab.reaches("long", "TERMINATED")
+    await lab.reaches("urgent", "RUNNING")
+
+    record = EndingRecord.read(ended["termination"])
+    assert record is not None
+    assert record.beneficiary is not None
+    assert (record.rule, record.beneficiary.uid) == ("Duration", urgent["metadata"]["uid"])
+    assert record.figures["gpusFreed"] == record.figures["gpusRequested"] == 2
+    assert condition(ended, "WorkloadTerminatedEarly")["reason"] == "DurationExceeded"
+    decided = condition(await status_of(lab, "urgent"), "PreemptionDecided")
+    assert decided["status"] == "True"
+    assert f"KaiwoJob {lab.namespace}/long" in decided["message"]
+    assert condition(await status_of(lab, "late"), "Preemptable")["status"] == "True"
+    assert condition(await status_of(lab, "steady"), "Preemptable") == {}
+    assert {job["metadata"]["name"] async for job in lab.client.list(JOB, lab.namespace)} == {
+        "late", "steady", "urgent",
+    }  # fmt: skip
+    assert (await status_of(lab, "late"))["status"] == "RUNNING"
+    reasons = {reason async for reason in warnings(lab, "long")}
+    assert {"DurationExceeded", "WorkloadTerminating"} <= reasons
+
+
+async def status_of(lab: Any, name: str) -> Object:
+    """The status of a KaiwoJob now."""
+    found: Object = (await lab.client.get(KAIWO_JOB, lab.namespace, name))["status"]
+    return found
+
+
+async def has(lab: Any, name: str, kind: str, value: str) -> None:
+    """Wait for a condition."""
+
+    def holds(obj: Object | None) -> bool:
+        return condition((obj or {}).get("status", {}), kind).get("status") == value
+
+    await until(lab.client, KAIWO_JOB, lab.namespace, name, holds, timeout=60)
+
+
+async def warnings(lab: Any, name: str) -> Any:
+    """Reasons of the warnings about a workload."""
+    from kaiwo.engine.resource import EVENT
+
+    async for event in lab.client.list(EVENT, lab.namespace):
+        if event["involvedObject"].get("name") == name and event["type"] == "Warning":
+            yield event["reason"]
