@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _told(result: Result) -> None:
@@ -69,7 +70,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="chooses cases and random steps (default: 1)")
     parser.add_argument("--size", type=int, default=0, help="at most so many cases of each set")
     parser.add_argument("--scenario", action="append", default=[], help="only this scenario; repeatable")
-    parser.add_argument("--only", action="append", default=[], metavar="CASE", help="for example F/job-plain-…")
+    parser.add_argument("--only", action="append", default=[], metavar="CASE", help="this case")
     parser.add_argument("--sandbox", help="name of a running sandbox with all addons, which is kept")
     options = parser.parse_args()
     options.sets = options.sets or list(SETS)

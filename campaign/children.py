@@ -103,7 +103,5 @@ def differences(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str
 def _fields(wanted: Any, found: Any, path: str) -> list[str]:
     if isinstance(wanted, dict) and isinstance(found, dict):
         keys = sorted(wanted.keys() | found.keys())
-        return [
-            line for key in keys for line in _fields(wanted.get(key), found.get(key), f"{path}.{key}")
-        ]
+        return [line for key in keys for line in _fields(wanted.get(key), found.get(key), f"{path}.{key}")]
     return [] if wanted == found else [f"{path} is {found!r:.200}, not {wanted!r:.200}"]

@@ -41,9 +41,7 @@ async def truthful(arena: Arena, scenario: Scenario) -> None:
     obj = await arena.client.get(WORKLOADS[scenario.kind], arena.namespace, scenario.name)
     status, generation = obj.get("status") or {}, obj["metadata"]["generation"]
     if status.get("observedGeneration") != generation:
-        raise ViolationError(
-            "O5", f"observedGeneration {status.get('observedGeneration')}, not {generation}"
-        )
+        raise ViolationError("O5", f"observedGeneration {status.get('observedGeneration')}, not {generation}")
     if left := arena.cluster.left.get(f"{arena.namespace}/{scenario.name}"):
         raise ViolationError("O5", f"a terminal status was left: {left}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
@@ -45,7 +45,7 @@ class Shared:
         self._cluster = cluster
         self.proxy = FaultProxy(cluster.connection)
 
-    async def __aenter__(self) -> Shared:
+    async def __aenter__(self) -> Self:
         """Start it."""
         await self.proxy.__aenter__()
         self.operator = OperatorProcess(
@@ -87,7 +87,9 @@ async def learn(cluster: Cluster, shared: Shared, scenarios: Sequence[Scenario])
         async with limit:
             await one(scenario)
 
-    await asyncio.gather(*(limited(scenario) for scenario in scenarios))
+    ended = await asyncio.gather(*(limited(scenario) for scenario in scenarios), return_exceptions=True)
+    for error in filter(None, ended):
+        raise error
 
 
 @contextlib.asynccontextmanager

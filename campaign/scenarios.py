@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 CANARY: Final = "canary-7d1f0c9e4b"
 """Value of the Secret that workloads use. It must appear nowhere else."""
 
-SECRET: Final = "keys"
+SECRET: Final = "keys"  # noqa: S105  a name
 QUEUE: Final = "campaign"
 DEFAULT_QUEUE: Final = "kaiwo"
 """The queue of workloads that name none: KaiwoConfig's default."""
-_LONG: Final = {"kaiwo-sandbox/forever": "true"}
+_SERVE: Final = "applications:\n- name: chat\n  import_path: app:deployment\n"
+_RUNS: Final = {"kaiwo-sandbox/ray-job-status": "RUNNING"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +74,18 @@ def _storage() -> Object:
 
 _BACKENDS: Final[dict[str, tuple[WorkloadKind, Object, tuple[str, ...], Object]]] = {
     "job": ("KaiwoJob", {"gpus": 1, "entrypoint": "python train.py"}, ("COMPLETE",), {}),
-    "serve": ("KaiwoService", {"replicas": 1}, ("READY",), _LONG),
+    "serve": ("KaiwoService", {"replicas": 1}, ("READY",), {}),
     "rayjob": (
         "KaiwoJob",
         {"ray": True, "entrypoint": "python train.py"},
-        ("STARTING", "RUNNING"),
-        _LONG,
+        ("RUNNING",),
+        _RUNS,
     ),
     "rayserve": (
         "KaiwoService",
-        {"ray": True, "serveConfigV2": "applications: []"},
-        ("STARTING", "RUNNING", "READY"),
-        _LONG,
+        {"ray": True, "serveConfigV2": _SERVE},
+        ("READY",),
+        {},
     ),
 }
 _FORMS: Final[dict[str, Object]] = {
