@@ -15,6 +15,7 @@ from bench import (
     metrics,
     pending,
     plan,
+    preemption,
     queued,
     queues,
     raw,
@@ -127,6 +128,7 @@ OFFLINE: dict[str, Callable[[Size], list[Figure]]] = {
     "logs": lambda size: logs.run(quick=size is QUICK),
     "metrics": lambda size: metrics.run(size.live),
     "queues": lambda size: queues.run(size.live, size.live // 2),
+    "preemption": lambda size: preemption.run(size.live),
     "download": lambda size: download.figures(quick=size is QUICK),
 }
 ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {

@@ -346,6 +346,13 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "VolumeExpanding": "A volume is being enlarged.",
     "VolumeMissing": "A claim was deleted.",
     "EndedByItself": "Kaiwo was to end it, and it ended by itself before it was stopped.",
+    "GpuUtilizationNormal": "Its GPUs are used `lowUtilizationThreshold` or more, see "
+    "[monitoring.md](monitoring.md).",
+    "MetricsMissing": "The metrics have no sample of some of its GPUs.",
+    "MetricsInvalid": "The metrics have values of its GPUs that are no percentages.",
+    "MetricsUnreachable": "The metrics endpoint does not answer.",
+    "PodsNew": "Its pods keep being replaced, or hold no GPU yet.",
+    "NotObserved": "No operator read the metrics for a while; the time until its end begins again.",
     "JobPending": "The download Job has no running pod yet; the message names what it waits for.",
     "JobInProgress": "It downloads, or is about to try again.",
     "JobFailed": "It failed for good; the message has the download program's last line.",
@@ -361,7 +368,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
     "Preemptable": "`duration` has passed, see [preemption.md](preemption.md). Absent before.",
-    "ResourceUnderutilization": "Whether the GPUs are idle.",
+    "ResourceUnderutilization": "Whether the GPUs are idle, see [monitoring.md](monitoring.md). Absent "
+    "where they are not monitored.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
     "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
     "[preemption.md](preemption.md).",
@@ -369,6 +377,8 @@ CONDITIONS: Final[dict[str, str]] = {
 
 EVENTS: Final[dict[str, str]] = {
     "NotManagedByQueue": "The workload runs outside quota.",
+    "TerminationWarning": "The workload is ended for idle GPUs, at the time in the message, unless it uses "
+    "them.",
     "ResourceReplaced": "The created object is replaced because of a change.",
 }
 
@@ -387,6 +397,10 @@ OF_CONFIG: Final[dict[str, str]] = {
     "NoNodeFits": "`ray.headPodMemory` is more than any node has. Recovers when a larger node joins.",
     "UnknownVendor": "A GPU vendor or GPU resource that no loaded plugin knows.",
     "MonitoringOff": "The setting has no effect while the operator does not read the use of GPUs.",
+    "SamplesRead": "The metrics endpoint is read.",
+    "NoSamples": "The metrics endpoint answers, and has no sample of a pod's GPU.",
+    "EndpointFailed": "The metrics endpoint does not answer, or not with metrics. No workload is ended for "
+    "idle GPUs meanwhile.",
     "CreatedWithDefaults": "The KaiwoConfig was deleted and has defaults since; the message has the command "
     "that brings the values back.",
     "ConfigMapFailed": "The last specs cannot be kept; the message has the API server's answer.",

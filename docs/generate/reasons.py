@@ -30,6 +30,7 @@ CONFIG = (
     "kaiwo/host/crd_check.py",
     "kaiwo/host/rights_condition.py",
     "kaiwo/host/config_warnings.py",
+    "kaiwo/host/monitoring/monitor.py",
 )
 QUEUES = ("plugins/kueue/kaiwo_kueue",)
 """Where the words of each kind of object are said."""

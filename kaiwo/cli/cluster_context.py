@@ -25,7 +25,7 @@ from kaiwo.engine.yaml_reader import parse
 from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.plugin.facts import NodeFact, VendorGpus
 from kaiwo.plugin.queues import QueueFacts
-from kaiwo.plugin.settings import read_settings
+from kaiwo.plugin.settings import configured_vendors, read_settings
 from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
@@ -162,6 +162,7 @@ def read_context(cluster: Cluster, plugins: Plugins, *, level: int = 0) -> Clust
     """
     live = _live_config(cluster)
     config = _config(live)
+    vendors = configured_vendors(plugins, config.plugins)
     hidden: list[Resource] = []
     nodes, classes, storage = (
         _list(cluster, resource, hidden) for resource in (NODE, PRIORITY_CLASS, STORAGE_CLASS)
@@ -182,7 +183,7 @@ def read_context(cluster: Cluster, plugins: Plugins, *, level: int = 0) -> Clust
         nodes=None
         if nodes is None
         else (
-            *(node_fact(node, plugins.vendors) for node in nodes),
+            *(node_fact(node, vendors) for node in nodes),
             *expected_nodes(config, plugins.vendors),
         ),
         priority_classes=None if classes is None else frozenset(c["metadata"]["name"] for c in classes),
@@ -232,7 +233,8 @@ def with_nodes(base: ClusterContext, source: str, plugins: Plugins) -> ClusterCo
     """
     nodes: list[NodeFact] = []
     if source != NO_NODES:
-        nodes = [node_fact(node, plugins.vendors) for node in _node_file(source)]
+        vendors = configured_vendors(plugins, base.config.plugins)
+        nodes = [node_fact(node, vendors) for node in _node_file(source)]
     return replace(base, nodes=(*nodes, *expected_nodes(base.config, plugins.vendors)))
 
 

@@ -35,11 +35,13 @@ async def list_nodes(
     """
     from kaiwo.client.node_use import narrowed, nodes_from
     from kaiwo.engine.resource import NODE
+    from kaiwo.plugin.settings import configured_vendors
 
     nodes, (pods, pods_unseen), (config, config_unseen), flavors = await asyncio.gather(
         _collect(api.list(NODE)), _pods(api, namespace), _config(api), _flavors(api, plugins)
     )
-    found = nodes_from(nodes, pods, plugins.vendors, config, flavors)
+    vendors = configured_vendors(plugins, config.plugins if config is not None else {})
+    found = nodes_from(nodes, pods, vendors, config, flavors)
     unseen = tuple(text for text in (pods_unseen, config_unseen) if text)
     return narrowed(found, vendor=vendor, pool=pool, unseen=unseen)
 

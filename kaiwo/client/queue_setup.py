@@ -16,6 +16,7 @@ from kaiwo.client.record import Record
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
 from kaiwo.engine.resource import NODE
 from kaiwo.plugin.queue_setup import SetupChange, SetupFacts, SetupPlan
+from kaiwo.plugin.settings import configured_vendors
 from kaiwo.workload.gpus.node_pools import NODEPOOL
 from kaiwo.workload.gpus.nodes import labels_of
 
@@ -120,7 +121,8 @@ async def read_setup(api: Client, plugins: Plugins) -> QueueSetupState:
                     raise not_installed(kind) from error
         live |= {(kind, obj["metadata"]["name"]): obj for kind, found in objects.items() for obj in found}
         nodes = with_predicted_labels(await _list(api, NODE), plugins, resolved)
-        plan = setup.plan(SetupFacts(nodes, plugins.vendors, resolved, objects))
+        vendors = configured_vendors(plugins, resolved.plugins)
+        plan = setup.plan(SetupFacts(nodes, vendors, resolved, objects))
     return QueueSetupState((first, *plan.changes), live, plan.notes, plan.field_manager)
 
 
@@ -162,10 +164,11 @@ def with_predicted_labels(
     nodes: list[Object], plugins: Plugins, config: ResolvedConfig
 ) -> tuple[Object, ...]:
     """Nodes with the labels that a loaded plugin is going to write on those without a pool."""
+    vendors = configured_vendors(plugins, config.plugins)
     predicted: dict[str, dict[str, str]] = {}
     for controller in plugins.controllers:
         if controller.node_labels is not None:
-            for name, labels in controller.node_labels(nodes, plugins.vendors, config).items():
+            for name, labels in controller.node_labels(nodes, vendors, config).items():
                 predicted.setdefault(name, {}).update(labels)
     return tuple(_labelled(node, predicted.get(node["metadata"]["name"], {})) for node in nodes)
 

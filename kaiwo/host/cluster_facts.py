@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kaiwo.api.resolved_config import ResolvedConfig
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.vendors import GpuVendor
@@ -52,6 +53,7 @@ class ClusterFacts:
             vendors: loaded vendors; their code may raise.
             config: the configuration in force (``nodes.expectedGpus``).
         """
+        self._cache = cache
         self._vendors = vendors
         self._config = config
         self._listeners: list[Callable[[], None]] = []
@@ -91,15 +93,28 @@ class ClusterFacts:
         """All StorageClasses by name."""
         return self._storage_classes
 
+    def read_nodes(self) -> None:
+        """Read all nodes again, because the settings of vendors changed."""
+        before = dict(self._nodes)
+        for entry in self._cache.list(NODE) if self._vendors else ():
+            self._read(entry)
+        if before != self._nodes:
+            self._all = None
+            self._changed()
+
+    def _read(self, entry: CachedObject) -> NodeFact:
+        fact = node_fact(entry.full(), self._vendors, self._vendor_failed)
+        self._nodes[entry.name] = fact
+        return fact
+
     def _node(self, event: CacheEvent) -> None:
         name = event.latest.name
         before = self._nodes.get(name)
+        after: NodeFact | None = None
         if event.new is None:
             self._nodes.pop(name, None)
-            after = None
         else:
-            after = node_fact(event.new.full(), self._vendors, self._vendor_failed)
-            self._nodes[name] = after
+            after = self._read(event.new)
         if before != after:
             self._all = None
             self._changed()

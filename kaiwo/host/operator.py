@@ -9,6 +9,7 @@ import logging
 import os
 import platform
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,11 @@ class Operator:
         self._plugins = plugins
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the package has no types; the series are noise
         self._limit = TimeLimit(settings.plugin_time_limit)
-        self._registry = guarded_registry(plugins, self._limit)
+        registry = guarded_registry(plugins, self._limit)
+        vendors = tuple(
+            vendor.with_settings(functools.partial(self._settings_of, vendor)) for vendor in registry.vendors
+        )
+        self._registry = replace(registry, vendors=vendors)
         connection = credentials.load(settings.kubeconfig, settings.context)
         self._metrics = Metrics(host=urlsplit(connection.server).netloc)
         describe_process(self._metrics.registry)
@@ -193,8 +198,7 @@ class Operator:
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
-            if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
-                self._config.on_settings_change(workloads.requeue_all)
+        self._follow_settings(cluster)
 
     def _add_endings(self, reader: SnapshotReader, cluster: ClusterFacts, config: ConfigController) -> None:
         """What ends workloads before they end by themselves: monitoring and preemption."""
@@ -251,6 +255,14 @@ class Operator:
 
     def _monitored(self, generation: int) -> Condition | None:
         return self._monitoring.condition(generation) if self._monitoring is not None else None
+
+    def _follow_settings(self, cluster: ClusterFacts) -> None:
+        """Read nodes and reconcile live workloads again after changes of settings that these depend on."""
+        if any(vendor.settings for vendor in self._plugins.vendors):
+            self._config.on_settings_change(cluster.read_nodes)
+        if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
+            for workloads in self._workloads:
+                self._config.on_settings_change(workloads.requeue_all)
 
     def _plugin_settings(self) -> Mapping[str, BaseModel]:
         return self._config.settings

@@ -7,6 +7,8 @@ import importlib
 import logging
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.logging import SUBJECT, about
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
@@ -59,15 +61,17 @@ class Listeners:
         """Queue a transition for every listener; returns at once."""
         for listener, queue in self._queues.items():
             if queue.full():
-                queue.get_nowait()
+                oldest = queue.get_nowait()
                 _log.warning(
-                    "transition listener %s is too slow; dropped its oldest transition", listener.name
-                )
+                    "transition listener %s is too slow; dropped its oldest transition", listener.name,
+                    extra=about(oldest.kind, oldest.namespace, oldest.name),
+                )  # fmt: skip
             queue.put_nowait(transition)
 
     async def _serve(self, listener: TransitionListener, queue: asyncio.Queue[Transition]) -> None:
         while True:
             transition = await queue.get()
+            SUBJECT.set((transition.kind, transition.namespace, transition.name))
             try:
                 given = (self._settings_of(listener),) if listener.settings is not None else ()
                 await asyncio.wait_for(attribute(listener.notify)(transition, *given), CALL_SECONDS)

@@ -13,24 +13,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ReliefFacts:
-    """What a queue system can read when it tells who holds the quota that a workload waits for.
+class ReliefRequest:
+    """A workload that waits.
 
     Attributes:
-        waiting: the objects of the kinds in `QueueSystem.owned` that belong to the waiting workload.
-        held: those of workloads that could be ended, by uid of the workload.
-        objects: objects of the other kinds in `QueueSystem.reads` and `QueueSystem.flavor_reads`, of all
-            namespaces.
-        resource: the resource that is waited for, for example ``amd.com/gpu``.
-        node_labels: labels of which a flavor may name other values than these only in vain: a flavor that
-            names one of the keys must have one of the values.
+        objects: the objects of the kinds in `QueueSystem.owned` that belong to it.
+        resource: the resource that it waits for, for example ``amd.com/gpu``.
+        node_labels: labels of nodes with the values that it can run on; a flavor whose nodes have another
+            value is of no use to it.
     """
 
-    waiting: tuple[Object, ...]
-    held: Mapping[str, tuple[Object, ...]]
-    objects: Mapping[Resource, tuple[Object, ...]]
+    objects: tuple[Object, ...]
     resource: str
     node_labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReliefFacts:
+    """What a queue system can read when it tells who holds the quota that workloads wait for.
+
+    Attributes:
+        waiting: those that wait, by uid.
+        held: the objects of the kinds in `QueueSystem.owned` of those that could be ended, by uid.
+        objects: objects of the other kinds in `QueueSystem.reads` and `QueueSystem.flavor_reads`, of all
+            namespaces.
+    """
+
+    waiting: Mapping[str, ReliefRequest]
+    held: Mapping[str, tuple[Object, ...]]
+    objects: Mapping[Resource, tuple[Object, ...]]
 
 
 @dataclass(frozen=True, slots=True)

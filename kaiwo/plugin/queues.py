@@ -130,9 +130,9 @@ class QueueSystem(Declaration):
         flavors: pure function: the labels of the nodes of each flavor, by its name, from the objects of
             `flavor_reads`; None for a queue system without flavors.
         flavor_reads: the kind that `flavors` needs, in a tuple.
-        relief: pure function: whether a waiting workload would get its quota if others ended; None where it
-            would not, whoever ends. Without this function nothing is ended for a workload that waits for
-            quota.
+        relief: pure function: by uid of each waiting workload what it would get if others ended; those that
+            the queue system would not serve, whoever ends, are left out. Without this function nothing is
+            ended for a workload that waits for quota.
         setup: the default set-up that ``kaiwo init`` shows and writes; None without one.
         projections: what is kept of each object of a kind in ``reads``; all of it without a projection.
         rules: what it needs of the cluster.
@@ -153,7 +153,7 @@ class QueueSystem(Declaration):
     flavors: Callable[[Sequence[Object]], Mapping[str, Mapping[str, str]]] | None = None
     flavor_reads: tuple[Resource, ...] = ()
     usage_paths: Callable[[UsageFacts], tuple[tuple[str, ...], ...]] | None = None
-    relief: Callable[[ReliefFacts], QueueRelief | None] | None = None
+    relief: Callable[[ReliefFacts], Mapping[str, QueueRelief]] | None = None
     setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()

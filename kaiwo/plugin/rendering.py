@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from kaiwo.plugin.vendors import GpuVendor
 
 
-TEMPLATE_VERSION = 2
+TEMPLATE_VERSION = 3
 """Version of the generated templates, raised when they change; an existing child keeps that of its creation.
 
 Since version 2, generated pods meet the Pod Security Standard ``restricted``, and a Deployment selects its
-pods by the label of the run."""
+pods by the label of the run. Since version 3, the last lines of the log of a container that failed are its
+termination message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ The operator, the command line and the testing kit read them with the same funct
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import BaseModel
+
+    from kaiwo.plugin.registry import Plugins
+    from kaiwo.plugin.vendors import GpuVendor
 
 PATH = ("spec", "plugins")
 
@@ -46,3 +50,14 @@ def read_settings(
             path = ".".join((*PATH, name))
             problems.append(Problem(path, f"plugin {name} failed to check its settings: {reason}"))
     return settings, problems
+
+
+def configured_vendors(plugins: Plugins, sections: Mapping[str, Any]) -> tuple[GpuVendor, ...]:
+    """The GPU vendors with the settings of their plugins; a section that cannot be used counts as absent.
+
+    Args:
+        plugins: the loaded plugins.
+        sections: ``spec.plugins`` of KaiwoConfig.
+    """
+    settings, _ = read_settings(plugins.settings_models(), sections)
+    return tuple(vendor.with_settings(partial(settings.get, vendor.plugin)) for vendor in plugins.vendors)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.plugin.declaration import Declaration
 from kaiwo.plugin.rbac import PolicyRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pydantic import BaseModel
 
     from kaiwo.engine.resource import Object
 
@@ -101,7 +104,7 @@ _READS_NODES: Final = (PolicyRule(("",), ("nodes",), ("get", "list", "watch"), "
 
 
 @dataclass(frozen=True, slots=True)
-class GpuVendor:
+class GpuVendor(Declaration):
     """A GPU vendor.
 
     Attributes:
@@ -109,7 +112,8 @@ class GpuVendor:
         resource_keys: extended resources that are this vendor's GPUs; the first is requested by default. All
             but the first may end in ``*`` for a family of keys (``nvidia.com/mig-*``).
         recognise: pure function from a Node object to its GPUs of this vendor; empty when there are none.
-            Reads only ``metadata.labels``, ``status.allocatable`` and ``status.capacity``.
+            Reads only ``metadata.labels``, ``status.allocatable`` and ``status.capacity``. Where the vendor
+            names a settings model, the second argument is the plugin's settings.
         utilization: where utilisation is to be found, None if unknown.
         tool: the program that ``kaiwo monitor`` runs in a pod, None if there is none.
         rules: what it needs of the cluster: the operator reads nodes only where a vendor is loaded.
@@ -120,8 +124,28 @@ class GpuVendor:
 
     name: str
     resource_keys: tuple[str, ...]
-    recognise: Callable[[Object], tuple[NodeGpus, ...]]
+    recognise: Callable[..., tuple[NodeGpus, ...]]
     utilization: Utilization | None = None
     tool: GpuTool | None = None
     rules: tuple[PolicyRule, ...] = _READS_NODES
     requested: Callable[[str], RequestedModel | None] | None = None
+
+    def gpus_of(self, node: Object) -> tuple[NodeGpus, ...]:
+        """The GPUs of a node; with default settings unless :meth:`with_settings` gave others."""
+        return self.recognise(node) if self.settings is None else self.recognise(node, self.settings())
+
+    def with_settings(self, current: Callable[[], BaseModel | None]) -> GpuVendor:
+        """The vendor with settings, which are read at each call of `recognise`.
+
+        Args:
+            current: returns the plugin's settings, or None for the defaults.
+        """
+        model, recognise = self.settings, self.recognise
+        if model is None:
+            return self
+
+        def recognised(node: Object) -> tuple[NodeGpus, ...]:
+            given = current()
+            return recognise(node, model() if given is None else given)
+
+        return replace(self, recognise=recognised, settings=None)

@@ -88,7 +88,7 @@ def assert_backend_contract(
         require(implementation.serves(workload), f"{workload.name}: {backend.name} does not serve it")
         _check_valid(backend, implementation, workload)
         before = copy.deepcopy(given)
-        allocation = _allocation(implementation, workload, vendors, nodes)
+        allocation = _allocation(backend, implementation, workload, vendors, nodes)
         for form in (backend, *(variant for variant in backend.variants if variant.built)):
             code = _loaded(form)
             assert code is not None  # noqa: S101  for the type checker; the form is built
@@ -118,13 +118,18 @@ def _check_valid(backend: Backend, implementation: BackendBase, workload: Worklo
 
 
 def _allocation(
-    implementation: BackendBase, workload: Workload, vendors: Sequence[GpuVendor], nodes: Sequence[Object]
+    backend: Backend,
+    implementation: BackendBase,
+    workload: Workload,
+    vendors: Sequence[GpuVendor],
+    nodes: Sequence[Object],
 ) -> Allocation:
     given = AllocationInput(
         workload=workload,
         vendors=tuple(vendors),
         nodes=tuple(node_fact(node, vendors) for node in nodes),
         default_resource_key=vendors[0].resource_keys[0] if vendors else "",
+        settings=backend.settings() if backend.settings else None,
     )
     found = pure_result("allocate", implementation.allocate, given)
     blocked = f"{found.reason}: {found.message}" if isinstance(found, Blocked) else ""
@@ -180,14 +185,14 @@ def _check_queued(
     if SUSPEND in backend.owned_paths:
         require(child["spec"].get("suspend") is True, f"{name}: the queued child is not suspended")
     waits = Admission("pending", "Queued", "waits for quota")
-    found = _observed(implementation, given.workload, child, queued=True, admission=waits)
+    found = _observed(backend, implementation, given.workload, child, queued=True, admission=waits)
     require(
         found.status not in PROVEN_BY_PODS, f"{name}: {found.status} is claimed of a child that is queued"
     )
 
 
 def _check_observed(backend: Backend, implementation: BackendBase, workload: Workload, child: Object) -> None:
-    fresh = _observed(implementation, workload, child)
+    fresh = _observed(backend, implementation, workload, child)
     require(
         fresh.status not in PROVEN_BY_PODS,
         f"{workload.name}: {fresh.status} is claimed of a new child without any pod",
@@ -201,10 +206,10 @@ def _check_observed(backend: Backend, implementation: BackendBase, workload: Wor
         {"conditions": [None, {}]},
     ]
     for status in nonsense:
-        _observed(implementation, workload, {**child, "status": status})
+        _observed(backend, implementation, workload, {**child, "status": status})
     if backend.reads:
         status = _ReadFields()
-        _observed(implementation, workload, {**child, "status": status})
+        _observed(backend, implementation, workload, {**child, "status": status})
         unlisted = sorted(status.fields - {"conditions", *backend.reads})
         require(not unlisted, f"{workload.name}: observe reads {unlisted}, which `reads` does not name")
 
@@ -236,19 +241,22 @@ def _check_pods(backend: Backend, implementation: BackendBase, workload: Workloa
     foreign = {"apiVersion": "other.example/v1", "kind": "Other", "name": "other", "uid": "uid-of-another"}
     for owner in (*owners, foreign):
         waiting = pod(waiting="ContainerCreating", owner=owner)
-        found = _observed(implementation, workload, child, pods=(waiting,))
+        found = _observed(backend, implementation, workload, child, pods=(waiting,))
         require(found.status not in PROVEN_BY_PODS, f"{name}: {found.status} is claimed of pods that wait")
         for other in (pod(owner=owner), pod(exit_code=1, owner=owner), pod(exit_code=0, owner=owner)):
             for pods, gone in (((other,), ()), ((other, waiting), ()), ((), (other,))):
-                found = _observed(implementation, workload, child, pods=pods, gone=gone)
+                found = _observed(backend, implementation, workload, child, pods=pods, gone=gone)
                 require(
                     found.status not in PROVEN_BY_PODS or found.started,
                     f"{name}: {found.status} without `started`, the time of the first container",
                 )
 
 
-def _observed(implementation: BackendBase, workload: Workload, child: Object, **more: Any) -> Outcome:
-    given = {"pods": (), "admission": None, "queued": False, **more}
+def _observed(
+    backend: Backend, implementation: BackendBase, workload: Workload, child: Object, **more: Any
+) -> Outcome:
+    settings = backend.settings() if backend.settings else None
+    given = {"pods": (), "admission": None, "queued": False, "settings": settings, **more}
     observation = Observation(workload=workload, child=child, now=NOW, **given)
     found = pure_result(
         f"observe, with the status {child.get('status')!r},", implementation.observe, observation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ from kaiwo.testing.assertions import require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pydantic import BaseModel
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.sources import DownloadSource
@@ -57,6 +60,7 @@ def download(
     secrets: Mapping[str, Mapping[str, str]] | None = None,
     *,
     folder: Path,
+    settings: BaseModel | None = None,
     retry_seconds: int = 0,
 ) -> DownloadRun:
     """Run the real download program for items of a source.
@@ -69,6 +73,7 @@ def download(
         items: items as users write them.
         secrets: values of Secrets that the items refer to: name, then key.
         folder: an empty folder that stands for the data volume.
+        settings: settings of the plugin, for a source that names their model; the defaults without.
         retry_seconds: how long a transient failure is tried again; a pod does it for three minutes.
 
     Raises:
@@ -79,6 +84,7 @@ def download(
     if found is None:
         raise AssertionError(f"{PROGRAM} is not installed; pip install 'kaiwo[download]'")
     key = item_key(source.path)
+    chosen = settings if settings is not None else source.settings() if source.settings else None
     with tempfile.TemporaryDirectory(prefix="kaiwo-secrets-") as mounted:
         given = [_mounted(item, secrets or {}, Path(mounted)) for item in items]
         document = {
@@ -87,6 +93,7 @@ def download(
             "hfMountPath": str(folder.absolute()),
             "items": {key: given},
             "downloaders": {key: source.downloader},
+            "settings": {key: chosen.model_dump(mode="json", by_alias=True)} if chosen is not None else {},
             "limits": {"retrySeconds": retry_seconds},
         }
         config = Path(mounted) / "config.yaml"
@@ -94,6 +101,7 @@ def download(
         code = _RUN.format(module=found.module, name=found.attr)
         done = subprocess.run(
             [sys.executable, "-c", code, str(config)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
             capture_output=True,
             text=True,
             check=False,

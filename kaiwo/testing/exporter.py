@@ -54,7 +54,8 @@ class Exporter:
         self.port = self._runner.addresses[0][1]
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *exc: object) -> None:
+        """Stop."""
         await self._runner.cleanup()
 
     @property

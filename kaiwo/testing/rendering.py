@@ -8,7 +8,7 @@ import yaml
 
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.plugin.settings import read_settings
+from kaiwo.plugin.settings import configured_vendors, read_settings
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
 from kaiwo.workload.labels import RESOLVED
@@ -59,11 +59,12 @@ def render(
     settings, problems = read_settings(plugins.settings_models(), resolved.plugins)
     if problems:
         raise InvalidConfig(problems)
+    vendors = configured_vendors(plugins, resolved.plugins)
     facts = Facts(
         now=NOW,
         config=resolved,
         nodes=(
-            *(node_fact(node, plugins.vendors) for node in nodes),
+            *(node_fact(node, vendors) for node in nodes),
             *expected_nodes(resolved, plugins.vendors),
         ),
         settings=settings,

@@ -68,7 +68,7 @@ def _check_example(vendor: GpuVendor, example: Object) -> None:
 def _recognised(vendor: GpuVendor, example: Object) -> tuple[NodeGpus, ...]:
     before = copy.deepcopy(example)
     try:
-        found = vendor.recognise(example)
+        found = vendor.gpus_of(example)
     except Exception as error:
         raise AssertionError(f"{vendor.name}: recognise raised {error!r} for the Node {before}") from error
     require(
@@ -84,7 +84,7 @@ def _recognised(vendor: GpuVendor, example: Object) -> tuple[NodeGpus, ...]:
     )
     require(example == before, f"{vendor.name}: recognise changed the Node")
     require(
-        vendor.recognise(example) == found, f"{vendor.name}: recognise answered differently the second time"
+        vendor.gpus_of(example) == found, f"{vendor.name}: recognise answered differently the second time"
     )
     return found
 

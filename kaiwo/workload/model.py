@@ -126,11 +126,11 @@ class MonitoringFacts:
 
     Attributes:
         use: of its GPUs, None while nothing was read.
-        steady: the time by a clock that is not set while the process runs.
+        monotonic: the time by a clock that is not set while the process runs.
     """
 
     use: GpuUse | None
-    steady: datetime
+    monotonic: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,9 @@ def plan(workload: Workload, registry: Registry, facts: Facts, choice: BackendCh
         return with_status(workload, Plan(), facts.now)
     stopped = plan_without_rights(workload, registry, facts, choice.backend) if facts.unreadable else None
     decided = stopped or _decide(workload, registry, facts, choice)
-    return with_status(workload, with_utilization(workload, decided, facts), facts.now)
+    if facts.monitoring is not None or workload.status.utilization:
+        decided = with_utilization(workload, decided, facts)
+    return with_status(workload, decided, facts.now)
 
 
 def _decide(workload: Workload, registry: Registry, facts: Facts, choice: BackendChoice) -> Plan:

@@ -63,7 +63,7 @@ def says(condition: Any, status: str) -> Callable[[Object | None], bool]:
     return lambda obj: condition((obj or {}).get("status", {}), UNDERUSE).get("status") == status
 
 
-async def test_idle_gpus_are_told_and_ended_and_busy_ones_are_left_alone(
+async def test_idle_gpus_are_reported_and_ended_and_busy_ones_are_left_alone(
     operator: Start, lab: Any, condition: Any, exporter: Exporter, client: Client
 ) -> None:
     """Over a restart of the operator, which neither restarts the time nor writes anything."""
@@ -117,7 +117,7 @@ async def test_idle_gpus_are_told_and_ended_and_busy_ones_are_left_alone(
     assert (await client.get(KAIWO_JOB, lab.namespace, "wakes"))["status"]["status"] == "RUNNING"
 
 
-async def test_an_endpoint_that_fails_is_told_once_and_ends_nothing(
+async def test_an_endpoint_that_fails_is_reported_once_and_ends_nothing(
     operator: Start, lab: Any, condition: Any, exporter: Exporter, client: Client
 ) -> None:
     """In a condition of the KaiwoConfig; workloads go on being reconciled."""

@@ -1,4 +1,4 @@
-"""Facts of the cluster: worked out once per change, told only when they changed."""
+"""Facts of the cluster: worked out once per change, reported only when they changed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from pydantic import BaseModel
 
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import NODE, PRIORITY_CLASS, STORAGE_CLASS
@@ -136,3 +137,38 @@ def test_storage_classes_are_known_with_what_a_claim_depends_on(world: World) ->
     world.see(STORAGE_CLASS, fast, "DELETED")
     assert world.facts.storage_classes == {}
     assert world.changes == 2
+
+
+class Mig(BaseModel):
+    """Settings of a vendor's plugin."""
+
+    factor: int = 1
+
+
+def test_settings_of_a_vendor_count_at_once_and_change_what_nodes_have() -> None:
+    """All nodes are read again, and who waits is reported; without settings the defaults count."""
+
+    def shared(found: Object, settings: Mig) -> tuple[NodeGpus, ...]:
+        return tuple(
+            NodeGpus(gpus.model, gpus.count * settings.factor, gpus.resource_key) for gpus in recognise(found)
+        )
+
+    current: list[Mig | None] = [None]
+    vendor = GpuVendor("acme", ("acme.com/gpu",), shared, settings=Mig)
+    cache = Cache()
+    for kind in (NODE, PRIORITY_CLASS, STORAGE_CLASS):
+        store = cache.register(kind, NODE_PROJECTION if kind == NODE else PRIORITY_CLASS_PROJECTION)
+        if kind == NODE:
+            nodes = store
+    facts = ClusterFacts(cache, (vendor.with_settings(lambda: current[0]),), ResolvedConfig.defaults)
+    reported: list[int] = []
+    facts.on_change(lambda: reported.append(1))
+    nodes.observe("ADDED", nodes.decode(msgspec.json.encode(node("a", gpus={"acme.com/gpu": 2}))))
+    assert [gpus.gpus.count for gpus in facts.nodes[0].gpus] == [2]
+    current[0] = Mig(factor=3)
+    facts.read_nodes()
+    assert [gpus.gpus.count for gpus in facts.nodes[0].gpus] == [6]
+    assert len(reported) == 2
+    facts.read_nodes()
+    assert len(reported) == 2
+    assert vendor.gpus_of(node("a", gpus={"acme.com/gpu": 2}))[0].count == 2

@@ -95,6 +95,8 @@ def test_defaults_and_good_values_have_no_condition() -> None:
         "resourceMonitoring": {"lowUtilizationThreshold": 1, "terminateUnderutilizedAfter": "1440m"},
     }
     assert warned({}) == warned(good) == []
+    monitored = {"resourceMonitoring": {"terminateUnderutilized": True, "targetNamespaces": ["team"]}}
+    assert warned(monitored, replace(FACTS, monitored=True)) == []
     unknown = replace(FACTS, queues=None, gpu_keys={}, largest_node=None)
     far = {"defaultClusterQueueName": "later", "ray": {"headPodMemory": "9Pi"}}
     assert warned(far, unknown) == []

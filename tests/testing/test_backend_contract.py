@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import BaseModel
 
 from kaiwo import testing
 from kaiwo.api.plugin_fields import Field
@@ -137,6 +139,17 @@ def changes_child(observation: Observation) -> Outcome:
     return observe(observation)
 
 
+def believes_pods(observation: Observation) -> Outcome:
+    """Takes every pod for one that runs."""
+    return Outcome("RUNNING", "Running", "it runs") if observation.pods else observe(observation)
+
+
+def reads_file(given: RenderInput) -> Rendered:
+    """Renders what a file of the operator's machine says."""
+    Path(__file__).stat()
+    return Rendered(child(given))
+
+
 COUNTER = itertools.count()
 
 BAD: dict[str, Backend] = {
@@ -162,7 +175,13 @@ BAD: dict[str, Backend] = {
     "returned another result the second time": rendering(lambda job: job["spec"].update(x=next(COUNTER))),
     "the child lacks the label": rendering(lambda job: job["metadata"].update(labels={})),
     "spec.template lacks the label": rendering(lambda job: job["spec"]["template"].update(metadata={})),
-    "RUNNING is claimed": observing("RUNNING"),
+    "RUNNING is claimed of a child that is queued": observing("RUNNING"),
+    "RUNNING is claimed of pods that wait": override_methods(GOOD, observe=believes_pods),
+    "neither the child nor a pod template has the queue's labels": rendering(
+        lambda job: job["metadata"]["labels"].pop("example.com/queue", None)
+    ),
+    "the queued child is not suspended": replace(GOOD, owned_paths=(("spec", "suspend"),)),
+    r"render is not pure: does I/O \(os.stat\) in tests": override_methods(GOOD, render=reads_file),
     "is no status": observing("Running"),
     "observe, with the status None, raised": override_methods(GOOD, observe=reads_conditions),
     "changed what it was given": override_methods(GOOD, observe=changes_child),
@@ -175,3 +194,42 @@ def test_a_bad_backend_fails_with_what_is_wrong(message: str) -> None:
     """An author learns from the kit what a cluster would teach later."""
     with pytest.raises(AssertionError, match=message):
         testing.assert_backend_contract(BAD[message], [testing.job()])
+
+
+class Settings(BaseModel):
+    """Settings of a backend."""
+
+    priority: int = 1
+
+
+def test_every_setting_is_tried() -> None:
+    """A backend that renders well by default and badly with a setting is noticed."""
+
+    def render(given: RenderInput) -> Rendered:
+        made = child(given)
+        assert isinstance(given.settings, Settings)
+        made["spec"]["priority"] = given.settings.priority if given.settings.priority < 9 else None
+        return Rendered(made)
+
+    backend = override_methods(replace(GOOD, settings=Settings), render=render)
+    testing.assert_backend_contract(backend, [testing.job()], settings=[Settings(priority=8)])
+    with pytest.raises(AssertionError, match=r"null at spec.priority"):
+        testing.assert_backend_contract(backend, [testing.job()], settings=[Settings(priority=9)])
+
+
+def test_the_child_is_checked_against_its_crd() -> None:
+    """What the API server would refuse or drop is named before there is an API server."""
+    spec = {"type": "object", "properties": {"template": {"x-kubernetes-preserve-unknown-fields": True}}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    crd = {
+        "metadata": {"name": "jobs.batch"},
+        "spec": {
+            "group": "batch",
+            "names": {"kind": "Job", "plural": "jobs"},
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    testing.assert_backend_contract(GOOD, [testing.job()], crds=[crd])
+    misspelt = rendering(lambda job: job["spec"].update(suspnd=True))
+    with pytest.raises(AssertionError, match=r"Job train does not match its CRD: spec.suspnd is unknown"):
+        testing.assert_backend_contract(misspelt, [testing.job()], crds=[crd])

@@ -350,6 +350,73 @@ def test_a_schema_that_the_api_server_cannot_check_is_named(check: Check) -> Non
     }
 
 
+UNCALLABLE = """
+from kaiwo.api.plugin_fields import Field
+from kaiwo.engine.resource import JOB
+from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.commands import Command
+from kaiwo.plugin.controllers import ExtraController
+from kaiwo.plugin.lazy import Lazy
+from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+
+@hookimpl
+def kaiwo_backends():
+    field = Field("KaiwoJob", ("acmeRun",), dict, "A Run.")
+    lazy = Lazy("PACKAGE.targets:Unfinished")
+    return [Backend("acme_run", "KaiwoJob", JOB, (field,), implementation=lazy)]
+
+@hookimpl
+def kaiwo_transitions():
+    targets = {"acme": "plain", "two": "two"}
+    return [TransitionListener(name, f"PACKAGE.targets:{target}") for name, target in targets.items()]
+
+@hookimpl
+def kaiwo_lifecycle():
+    return [Lifecycle("acme", start="PACKAGE.targets:two")]
+
+@hookimpl
+def kaiwo_controllers():
+    return [ExtraController("acme", build="PACKAGE.targets:NOTHING")]
+
+@hookimpl
+def kaiwo_commands():
+    targets = {"acme": "command", "no": "plain"}
+    return [Command(name, f"PACKAGE.targets:{target}", "Say acme.") for name, target in targets.items()]
+"""
+TARGETS = """
+import click
+from kaiwo.plugin.backend_base import BackendBase
+
+NOTHING = None
+
+class Unfinished(BackendBase):
+    pass
+
+def plain(transition):
+    pass
+
+async def two(transition, settings):
+    pass
+
+@click.command()
+@click.option("--loud", is_flag=True)
+def command(loud):
+    pass
+"""
+
+
+def test_what_the_host_cannot_call_is_named(check: Check) -> None:
+    """Functions of another kind, classes that lack methods, commands without help; nothing is called."""
+    found = wrong(check(UNCALLABLE, targets=TARGETS)["contract"])
+    assert "is not an async function" in found["transition listener acme"]
+    assert "does not take one argument" in found["transition listener two"]
+    assert "does not take one argument" in found["lifecycle acme"]
+    assert "is not a function" in found["controller acme"]
+    assert "its class cannot be loaded: TypeError" in found["backend acme_run"]
+    assert found["command acme"] == "has no help; write a docstring; option --loud has no help"
+    assert "is not a click command" in found["command no"]
+
+
 def test_a_distribution_that_says_nothing_is_named(check: Check) -> None:
     """Metadata, README, requirement, types: what somebody sees who chooses a plugin."""
     bare = "Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2.3\nKeywords: bare\n"

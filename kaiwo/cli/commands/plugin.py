@@ -49,7 +49,8 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seconds: float) -> 
       kaiwo plugin test acme --seconds 60    one plugin, with much random input
       kaiwo plugin test acme -o json         for scripts
 
-    Each plugin is loaded alone, whether or not KAIWO_PLUGINS selects it. The exit code is 1 if a check fails.
+    Each plugin is loaded alone, whether or not KAIWO_PLUGINS selects it, and then beside everything that is
+    installed and not in KAIWO_PLUGINS_DISABLED. The exit code is 1 if a check fails.
     """
     from kaiwo.testing.conformance.suite import check_plugin
 

@@ -10,7 +10,7 @@ from kaiwo.cli import kit
 from kaiwo.cli.plugin_scaffold.names import KINDS, ScaffoldError
 
 
-@click.command("new")
+@click.command("new", short_help="Write the distribution of a new plugin.")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
 @click.option(

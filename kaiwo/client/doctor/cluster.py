@@ -11,6 +11,7 @@ from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.client.doctor.result import failed, not_allowed, ok, some, unknown, warning
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import NAMESPACE, NODE, STORAGE_CLASS
+from kaiwo.plugin.settings import configured_vendors
 from kaiwo.workload.gpus.nodes import counts, labels_of
 from kaiwo.workload.json_access import lenient_map
 
@@ -74,7 +75,17 @@ def judge_storage(classes: Sequence[Object], configured: str) -> DoctorCheck:
 
 async def check_gpus(api: Client, scope: DoctorScope) -> list[DoctorCheck]:
     """Whether device plugins and GPU labels of the nodes agree."""
-    return judge_gpus([obj async for obj in api.list(NODE)], scope.plugins.vendors)
+    vendors = configured_vendors(scope.plugins, await _settings(api))
+    return judge_gpus([obj async for obj in api.list(NODE)], vendors)
+
+
+async def _settings(api: Client) -> Object:
+    """``spec.plugins`` of KaiwoConfig; empty where it cannot be read."""
+    try:
+        config = await api.get(KAIWO_CONFIG, None, SINGLETON)
+    except (NotFound, Forbidden):
+        return {}
+    return lenient_map(lenient_map(config.get("spec")).get("plugins"))
 
 
 def judge_gpus(nodes: Sequence[Object], vendors: Sequence[GpuVendor]) -> list[DoctorCheck]:
@@ -90,10 +101,10 @@ def judge_gpus(nodes: Sequence[Object], vendors: Sequence[GpuVendor]) -> list[Do
                 total[key] = total.get(key, 0) + count
             bare = {**node, "metadata": {"name": name}}
             empty = {**node, "status": {}}
-            labelled = sum(found.count for found in vendor.recognise(empty))
+            labelled = sum(found.count for found in vendor.gpus_of(empty))
             if labelled and not advertised:
                 silent.append(f"{name} (label: {labelled} {vendor.name})")
-            elif advertised and vendor.recognise(node) == vendor.recognise(bare):
+            elif advertised and vendor.gpus_of(node) == vendor.gpus_of(bare):
                 unlabelled.append(f"{name} ({vendor.name})")
     found: list[DoctorCheck] = []
     if silent:
@@ -151,11 +162,7 @@ def namespace_labels(plugins: Plugins) -> tuple[str, ...]:
 
 async def _labels_namespaces(api: Client, plugins: Plugins) -> bool:
     """Whether the operator writes these labels itself, by the plugin's setting."""
-    try:
-        config = await api.get(KAIWO_CONFIG, None, SINGLETON)
-    except (NotFound, Forbidden):
-        return True
-    written = lenient_map(lenient_map(config.get("spec")).get("plugins"))
+    written = await _settings(api)
     for plugin in plugins.loaded:
         if plugin.queue_systems:
             settings = lenient_map(written.get(plugin.name))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import parse_time
-from kaiwo.plugin.queue_relief import ReliefFacts
+from kaiwo.plugin.queue_relief import ReliefFacts, ReliefRequest
 from kaiwo.workload.ending.duration import deadline_of
 from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, GpuRoom
 from kaiwo.workload.ending.record import Beneficiary
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kaiwo.host.ending.gpu_index import WaitingWorkload
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.facts import NodeFact
+    from kaiwo.plugin.queue_relief import QueueRelief
     from kaiwo.plugin.queues import QueueSystem
 
 _OVER = frozenset({"Succeeded", "Failed"})
@@ -60,6 +62,7 @@ class GpuFacts:
         self._queue = queue
         self._owners = owners
         self._used: dict[str, Counter[str]] = {}
+        self._rooms: dict[str, dict[str, GpuRoom]] = {}
 
     def demand(self, waiting: WaitingWorkload) -> GpuDemand | None:
         """What a waiting workload needs; None where it does not wait for GPUs any more."""
@@ -118,39 +121,61 @@ class GpuFacts:
             key: the resource key.
             corrected: what is really used on nodes that were read from the API server.
         """
-        if key not in self._used:
-            used: Counter[str] = Counter()
-            for pod in self._cache.list(POD):
-                place, held = _held(pod, key)
-                if place:
-                    used[place] += held
-            self._used[key] = used
-        found = []
+        if key not in self._rooms:
+            self._rooms[key] = self._read_rooms(key)
+        found = self._rooms[key]
+        if not corrected:
+            return list(found.values())
+        return [
+            replace(room, free=room.free + self._used[key][name] - corrected[name])
+            if name in corrected
+            else room
+            for name, room in found.items()
+        ]
+
+    def _read_rooms(self, key: str) -> dict[str, GpuRoom]:
+        used: Counter[str] = Counter()
+        for pod in self._cache.list(POD):
+            place, held = _held(pod, key)
+            if place:
+                used[place] += held
+        self._used[key] = used
+        found = {}
+        models: dict[str, str] = {}
         for fact in self._nodes:
-            node = self._cache.get(NODE, None, fact.name)
-            count = sum(item.gpus.count for item in fact.gpus if matches(key, item.gpus.resource_key))
-            if not fact.usable or node is None or count <= 0:
+            node = self._cache.get(NODE, None, fact.name) if fact.usable else None
+            if node is None:
                 continue
-            taken = corrected.get(fact.name, self._used[key][fact.name])
-            model = node.labels.get(GPU_MODEL) or next(
-                (label_value(item.gpus.model) for item in fact.gpus), ""
-            )
-            found.append(GpuRoom(fact.name, count - taken, model, node.labels))
+            count, model = 0, ""
+            for item in fact.gpus:
+                if item.gpus.resource_key == key or matches(key, item.gpus.resource_key):
+                    count, model = count + item.gpus.count, item.gpus.model
+            if count <= 0:
+                continue
+            if model not in models:
+                models[model] = label_value(model)
+            model = node.labels.get(GPU_MODEL) or models[model]
+            found[fact.name] = GpuRoom(fact.name, count - used[fact.name], model, node.labels)
         return found
 
-    def relief_facts(self, demand: GpuDemand, holders: Iterable[GpuHolder]) -> ReliefFacts | None:
-        """What the queue system may read about a demand; None without a queue system that can tell."""
+    def reliefs(
+        self, demands: Iterable[GpuDemand], holders: Iterable[GpuHolder]
+    ) -> Mapping[str, QueueRelief]:
+        """What the queue system says of demands, by uid; nothing without one that can tell."""
         queue = self._queue
         if queue is None or queue.relief is None:
-            return None
+            return {}
         others = [kind for kind in (*queue.reads, *queue.flavor_reads) if kind not in queue.owned]
-        waiting = tuple(entry.full() for entry in self.queue_objects(demand.workload))
+        waiting = {}
+        for demand in demands:
+            objects = tuple(entry.full() for entry in self.queue_objects(demand.workload))
+            labels = {GPU_MODEL: demand.models} if demand.models else {}
+            waiting[demand.workload.uid] = ReliefRequest(objects, demand.resource_key, labels)
         held = {}
         for holder in holders:
             whom = Beneficiary(holder.kind, holder.namespace, holder.name, holder.uid)
             held[holder.uid] = tuple(entry.full() for entry in self.queue_objects(whom))
-        labels = {GPU_MODEL: demand.models} if demand.models else {}
-        return ReliefFacts(waiting, held, _Decoded(self._cache, others), demand.resource_key, labels)
+        return queue.relief(ReliefFacts(waiting, held, _Decoded(self._cache, others)))
 
     def queue_objects(self, whom: Beneficiary) -> list[CachedObject]:
         """The queue system's objects of a workload: of its child, or of its pods."""
@@ -186,19 +211,24 @@ async def used_on(client: Client, node: str, key: str) -> int:
 
 def _held(pod: CachedObject, key: str) -> tuple[str, int]:
     """The node of a pod and its GPUs there; nothing for one that has ended."""
-    spec = lenient_map(pod.part("spec"))
-    node = lenient_text(spec.get("nodeName"))
-    if not node or pod.part("status", "phase") in _OVER:
+    spec = pod.part("spec") or {}
+    node = spec.get("nodeName")
+    if not node or not (count := _requested(spec, key)) or pod.part("status", "phase") in _OVER:
         return "", 0
-    return node, _requested(spec, key)
+    return node, count
 
 
 def _requested(spec: Object, key: str) -> int:
+    """GPUs that the containers of a pod request. The API server has validated it, and there are thousands."""
     total = 0
-    for container in lenient_maps(spec.get("containers")):
-        asked = lenient_map(lenient_map(container.get("resources")).get("requests")).get(key)
-        amount = quantity(asked) if asked is not None else None
-        total += amount.units if amount is not None else 0
+    for container in spec.get("containers") or ():
+        asked = ((container.get("resources") or {}).get("requests") or {}).get(key)
+        if asked is None:
+            continue
+        if asked.isdecimal():
+            total += int(asked)
+        elif (amount := quantity(asked)) is not None:
+            total += amount.units
     return total
 
 

@@ -58,6 +58,7 @@ MOST_DEMANDS = 50
 CONDITION = "PreemptionDecided"
 """The condition of the workload that others are ended for."""
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _TRIES = 3
 _CONFLICT_SECONDS = 0.2
 _MAX_EVENT = 1000
@@ -147,7 +148,10 @@ class Preemption:
             return RETRY_SECONDS
         now, threshold = self._now(), config.pending_threshold_for_preemption
         facts = GpuFacts(self._manager.cache, self._cluster.nodes, self._registry.queue, self._owners)
-        found = [facts.demand(waiting) for waiting in self._index.waiting.values()]
+        longest = sorted(
+            self._index.waiting.values(), key=lambda item: (item.queued_since or _LONG_AGO, item.uid)
+        )
+        found = [facts.demand(waiting) for waiting in longest[:MOST_DEMANDS]]
         demands = sorted(
             (demand for demand in found if demand is not None),
             key=lambda demand: (demand.since, str(demand.workload)),
@@ -171,7 +175,7 @@ class Preemption:
         """Take a decision for the first demand that it helps; None where there is no such."""
         latest = self._now() - self._config().pending_threshold_for_preemption
         reserved: set[str] = set()
-        for demand, relief in self._in_order(facts, demands[:MOST_DEMANDS], holders):
+        for demand, relief in self._in_order(facts, demands, holders):
             if relief is not None and relief.queue in reserved:
                 continue
             if demand.since > latest:
@@ -217,11 +221,10 @@ class Preemption:
 
         One that the queue would not serve, whoever ends, is left out.
         """
-        queue = self._registry.queue
+        reliefs = facts.reliefs(due, holders)
         answers: list[tuple[GpuDemand, QueueRelief | None]] = []
         for demand in due:
-            read = facts.relief_facts(demand, holders)
-            relief = queue.relief(read) if read is not None and queue is not None and queue.relief else None
+            relief = reliefs.get(demand.workload.uid)
             if relief is not None or (demand.cause == "nodes" and not facts.queue_objects(demand.workload)):
                 answers.append((demand, relief))
         return sorted(

@@ -228,7 +228,7 @@ class Monitor:
         self._uses.put(entry.uid, use)
         utilization = lenient_map(status.get("utilization"))
         judgement = judge(
-            conditions, utilization, use, config, gpus=gpus, now=now, steady=self._uses.steady()
+            conditions, utilization, use, config, gpus=gpus, now=now, monotonic=self._uses.monotonic()
         )
         if judgement.differs(conditions, utilization):
             self._plan_again(kind, entry)

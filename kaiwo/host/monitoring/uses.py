@@ -43,7 +43,7 @@ class GpuUses:
         self._known: dict[str, tuple[GpuUse, float]] = {}
         self._revisions: Counter[str] = Counter()
 
-    def steady(self) -> datetime:
+    def monotonic(self) -> datetime:
         """The time by the clock that is never set, from the time at the start of the process."""
         return self._began + timedelta(seconds=self.clock() - self._began_clock)
 
@@ -52,7 +52,7 @@ class GpuUses:
         use, at = self._known.get(uid, (None, 0.0))
         if use is not None and self.clock() - at > self._fresh:
             use = replace(use, current=False)
-        return MonitoringFacts(use, self.steady())
+        return MonitoringFacts(use, self.monotonic())
 
     def revision(self, uid: str) -> int:
         """A number that grows whenever a workload has to be planned again."""

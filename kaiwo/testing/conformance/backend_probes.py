@@ -57,8 +57,17 @@ def backend_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe
     """The methods of every backend that is built, and of its variants."""
     for backend in plugin.backends:
         for form in (backend, *backend.variants):
-            if form.built:
-                yield from _BackendCases(form, backend, form.load(), documents).probes()
+            code = _loaded(form) if form.built else None
+            if code is not None:
+                yield from _BackendCases(form, backend, code, documents).probes()
+
+
+def _loaded(form: Backend) -> BackendBase | None:
+    """An instance of a backend's class; None where it does not load, which another check reports."""
+    try:
+        return form.load()
+    except Exception:  # noqa: BLE001  a plugin's class may raise anything
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +114,24 @@ class _BackendCases:
         return None if workload is None else (workload,)
 
     def _settings(self, sampler: Sampler) -> Case:
-        return {"settings": self.documents.settings(sampler, self.form.settings)}
+        return {"settings": self.documents.settings(sampler)}
 
     def _as_variant(self, case: Case) -> tuple[Any, ...]:
-        return (VariantInput(_settings_of(self.form.settings, case), _always),)
+        return (VariantInput(self.documents.read_settings(case), _always),)
 
     def _allocation(self, sampler: Sampler) -> Case:
         nodes = [self.documents.node(sampler) for _ in range(sampler.random.randrange(3))]
         key = sampler.one("", _KEY)
-        return self._workload(sampler) | {"nodes": nodes, "key": key, "check": sampler.chance(0.7)}
+        facts = {"nodes": nodes, "key": key, "check": sampler.chance(0.7)}
+        return self._workload(sampler) | self._settings(sampler) | facts
 
-    @staticmethod
-    def _as_allocation(case: Case) -> tuple[Any, ...] | None:
+    def _as_allocation(self, case: Case) -> tuple[Any, ...] | None:
         workload = _read(case)
         if workload is None:
             return None
         nodes = tuple(node_fact(node, (VENDOR,)) for node in case["nodes"] if _named(node))
-        return (AllocationInput(workload, (VENDOR,), nodes, case["key"], check_capacity=case["check"]),)
+        settings = self.documents.read_settings(case)
+        return (AllocationInput(workload, (VENDOR,), nodes, case["key"], case["check"], settings),)
 
     def _render(self, sampler: Sampler) -> Case:
         replicas, per_replica = sampler.one(1, 1, 2), sampler.one(0, 0, 1, 8)
@@ -133,7 +143,8 @@ class _BackendCases:
 
     def _as_render(self, case: Case) -> tuple[Any, ...] | None:
         workload = _read(case)
-        return None if workload is None else (render_input(workload, case, self.form.settings),)
+        settings = self.documents.read_settings(case)
+        return None if workload is None else (render_input(workload, case, settings),)
 
     def _rendered(self, sampler: Sampler) -> tuple[Object, Object]:
         """A workload and its child; a child with nothing in it where it cannot be rendered."""
@@ -167,7 +178,7 @@ class _BackendCases:
         } | observed_facts(sampler, self.documents)
 
     def _as_observation(self, case: Case) -> tuple[Any, ...] | None:
-        return observation(case, self.form.secondary)
+        return observation(case, self.form.secondary, self.documents)
 
     def _child_only(self, sampler: Sampler) -> Case:
         return self.documents.child(sampler, self._rendered(sampler)[1])
@@ -204,7 +215,7 @@ def _rule_probe(rule: DiagnosisRule, documents: Documents) -> Probe:
     return Probe(
         f"diagnosis rule {rule.name}: diagnose",
         sample,
-        lambda case: observation(case, ()),
+        lambda case: observation(case, (), documents),
         rule.diagnose,
         (Finding, NoneType),
         fault=lambda found: "" if found is None else _fault_of_words(found.reason, found.message),
@@ -222,7 +233,7 @@ def _contribution_probe(contribution: PodContribution, documents: Documents) -> 
         return {
             "workload": documents.workload(sampler, _kind(sampler)),
             "template": pod_template(sampler),
-            "settings": documents.settings(sampler, contribution.settings),
+            "settings": documents.settings(sampler),
         }
 
     def build(case: Case) -> tuple[Any, ...] | None:
@@ -230,7 +241,7 @@ def _contribution_probe(contribution: PodContribution, documents: Documents) -> 
         if workload is None or not _sound(template):
             return None
         labels = {"metadata": {"labels": system_labels(workload)}}
-        return render_input(workload, case, contribution.settings), {**template, **labels}
+        return render_input(workload, case, documents.read_settings(case)), {**template, **labels}
 
     def call(given: RenderInput, template: Object) -> Object:
         return contributed(
@@ -263,10 +274,11 @@ def observed_facts(sampler: Sampler, documents: Documents) -> Object:
         "queued": sampler.chance(0.5),
         "event": {"reason": "FailedCreate", "message": sampler.text()} if sampler.chance(0.3) else None,
         "adopted": sampler.chance(0.1),
+        "settings": documents.settings(sampler),
     }
 
 
-def observation(case: Case, secondary: tuple[Resource, ...]) -> tuple[Any, ...] | None:
+def observation(case: Case, secondary: tuple[Resource, ...], documents: Documents) -> tuple[Any, ...] | None:
     """The observation of a case; None for one without a child."""
     workload = _read(case)
     pods, gone = (tuple(pod for pod in case[name] if isinstance(pod, dict)) for name in ("pods", "gone"))
@@ -284,11 +296,12 @@ def observation(case: Case, secondary: tuple[Resource, ...]) -> tuple[Any, ...] 
             warning_event=Finding(**case["event"]) if case["event"] else None,
             gone=gone,
             adopted=case["adopted"],
+            settings=documents.read_settings(case),
         ),
     )
 
 
-def render_input(workload: Workload, case: Case, settings: type[BaseModel] | None) -> RenderInput:
+def render_input(workload: Workload, case: Case, settings: BaseModel | None) -> RenderInput:
     """The render input of a case."""
     per_replica = case.get("per", 0)
     key = _KEY if per_replica else ""
@@ -301,12 +314,8 @@ def render_input(workload: Workload, case: Case, settings: type[BaseModel] | Non
         workload=workload,
         resolved=Resolved(allocation, default_image=_IMAGE, vendor_keys=(_KEY,)),
         queue=assignment if case.get("queue") else None,
-        settings=_settings_of(settings, case),
+        settings=settings,
     )
-
-
-def _settings_of(model: type[BaseModel] | None, case: Case) -> BaseModel | None:
-    return None if model is None else model.model_validate(case.get("settings", {}))
 
 
 def _secondary(case: Case, kinds: tuple[Resource, ...]) -> dict[Resource, Object]:

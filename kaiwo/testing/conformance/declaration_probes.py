@@ -173,11 +173,10 @@ class _QueueCases:
             )
 
     def _settings(self, sampler: Sampler) -> Case:
-        return {"settings": self._documents.settings(sampler, self._queue.settings)}
+        return {"settings": self._documents.settings(sampler)}
 
     def _as_settings(self, case: Case) -> tuple[Any, ...]:
-        model = self._queue.settings
-        return (None if model is None else model.model_validate(case["settings"]),)
+        return (self._documents.read_settings(case),)
 
     def _facts(self, sampler: Sampler) -> Case:
         objects = _objects(sampler, self._queue.reads)

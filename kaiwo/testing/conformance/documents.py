@@ -144,17 +144,22 @@ class Documents:
         """Some pods, or none."""
         return [self.pod(sampler) for _ in range(sampler.random.randrange(4))]
 
-    @staticmethod
-    def settings(sampler: Sampler, model: type[BaseModel] | None) -> Object:
-        """Settings that the model accepts, as KaiwoConfig has them; empty for the defaults."""
+    def settings(self, sampler: Sampler) -> Object:
+        """Settings that the plugin's model accepts, as KaiwoConfig has them; empty for the defaults."""
+        model = self.plugin.settings_model()
         if model is None:
             return {}
         schema = structural(model)
         for _ in range(5):
-            found = sampler.fitting(schema)
+            found: Object = sampler.fitting(schema)
             if accepted(model, found):
-                return found  # type: ignore[no-any-return]
+                return found
         return {}
+
+    def read_settings(self, case: Object) -> BaseModel | None:
+        """The settings of a case; None for a plugin without settings."""
+        model = self.plugin.settings_model()
+        return None if model is None else model.model_validate(case.get("settings", {}))
 
 
 def pod_template(sampler: Sampler) -> Object:

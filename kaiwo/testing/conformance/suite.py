@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
-from kaiwo.testing.conformance import behaviour_checks, docs_check, fresh_process, rights_check, schema_check
+from kaiwo.testing.conformance import (
+    behaviour_checks,
+    contract_check,
+    docs_check,
+    fresh_process,
+    rights_check,
+    schema_check,
+)
 from kaiwo.testing.conformance.probing import probe
 from kaiwo.testing.conformance.results import CheckInput, ConformanceResult, Violation
 
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
     from kaiwo.testing.conformance.results import CheckOutput
 
 CHECKS: Final[dict[str, Callable[[CheckInput], CheckOutput]]] = {
+    "contract": contract_check.check,
     "purity": behaviour_checks.purity,
     "totality": behaviour_checks.totality,
     "time": behaviour_checks.time,
@@ -40,9 +49,11 @@ def check_plugin(name: str, seconds: float) -> Iterator[ConformanceResult]:
         yield ConformanceResult(name, "load", "failed", "the plugin does not load", (_broken(state),))
         return
     (plugin,) = alone.loaded
+    # A second queue system, for example, is tested with the first one disabled.
+    others = PluginSelection(disabled=PluginSelection.of(environ=os.environ).disabled)
     beside = [
         _broken(state)
-        for state in load().states
+        for state in load(others).states
         if (state.name, state.distribution) == (plugin.name, plugin.distribution) and state.state == "broken"
     ]
     loaded = f"{plugin.distribution} {plugin.version}".strip()

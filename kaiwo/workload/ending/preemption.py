@@ -8,11 +8,11 @@ of them would not help, or where nothing needs to be ended.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from kaiwo.api.plugin_fields import WorkloadKind
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Place = Callable[[frozenset[str]], "Mapping[str, str] | None"]
 
-MOST_SETS = 4000
+MOST_SETS = 2000
 """Sets that are tried for the smallest one. With more, the choice is one from which nobody can be spared, but
 perhaps not the smallest: the number of sets grows with the power of their size."""
 
@@ -152,30 +152,30 @@ def choose(
         key=lambda holder: (holder.deadline, holder.namespace, holder.name, holder.kind, holder.uid),
     )
     search = _Search(demand, rooms, place)
-    if search.nodes(()) is not None:
+    if search.enough(()):
         return "NotNeeded"
     if not ranked:
         return "NoCandidates"
-    if search.nodes(ranked) is None:
+    if not search.enough(ranked):
         return "WouldNotHelp"
     victims = _smallest(ranked, search, most_sets)
-    return Choice(tuple(victims), search.nodes(victims) or {})
+    return Choice(tuple(victims), search.placed(victims))
 
 
 def _smallest(ranked: Sequence[GpuHolder], search: _Search, most_sets: int) -> Sequence[GpuHolder]:
     """The first sufficient set by size, then by deadline; by exclusion where there are too many sets."""
     best = min((_spared(order, search) for order in _orders(ranked)), key=len)
     left = most_sets
-    for size in range(1, len(best)):
+    for size in range(search.least(ranked), len(best)):
         for some in islice(combinations(ranked, size), left):
             left -= 1
-            if search.nodes(some) is not None:
+            if search.enough(some):
                 return some
         if left <= 0:
             return best
     # Of its own size it may still not be the first.
     for some in islice(combinations(ranked, len(best)), left):
-        if search.nodes(some) is not None:
+        if search.enough(some):
             return some
     return best
 
@@ -190,14 +190,14 @@ def _spared(order: Sequence[GpuHolder], search: _Search) -> list[GpuHolder]:
     low, high = 1, len(order)
     while low < high:  # more workloads never make less room
         middle = (low + high) // 2
-        if search.nodes(order[:middle]) is not None:
+        if search.enough(order[:middle]):
             high = middle
         else:
             low = middle + 1
     kept = list(order[:low])
     for holder in reversed(order[:low]):
         fewer = [other for other in kept if other is not holder]
-        if search.nodes(fewer) is not None:
+        if search.enough(fewer):
             kept = fewer
     return sorted(kept, key=lambda holder: (holder.deadline, holder.namespace, holder.name))
 
@@ -212,33 +212,51 @@ class _Search:
         self._fitting: dict[tuple[tuple[str, str], ...], dict[str, GpuRoom]] = {}
         self._pods: dict[tuple[tuple[str, str], ...], int] = {}
 
-    def nodes(self, ended: Sequence[GpuHolder]) -> Mapping[str, int] | None:
-        """Nodes for all pods of the demand once these have ended; None where they do not fit."""
+    def enough(self, ended: Sequence[GpuHolder]) -> bool:
+        """Whether all pods of the demand find a node once these have ended."""
         labels = self._place(frozenset(holder.uid for holder in ended))
         if labels is None:
-            return None
+            return False
         key = tuple(sorted(labels.items()))
-        rooms = self._rooms_with(key)
-        size = self._demand.gpus_per_pod
-        freed: dict[str, int] = {}
-        for holder in ended:
-            for node, gpus in holder.on_nodes.items():
-                if node in rooms:
-                    freed[node] = freed.get(node, 0) + gpus
+        rooms, size = self._rooms_with(key), self._demand.gpus_per_pod
         fits = self._pods[key] + sum(
             max(0, rooms[node].free + gpus) // size - max(0, rooms[node].free) // size
-            for node, gpus in freed.items()
+            for node, gpus in _freed(ended, rooms).items()
         )
-        if fits < self._demand.pods:
-            return None
-        return self._placed(rooms, freed) if ended else {}
+        return fits >= self._demand.pods
+
+    def least(self, ranked: Sequence[GpuHolder]) -> int:
+        """How many must end at least for the GPUs alone; nobody knows what a queue gives."""
+        free = sum(max(0, room.free) for room in self._rooms)
+        for size, holder in enumerate(sorted(ranked, key=lambda holder: -holder.gpus), 1):
+            free += max(holder.gpus, sum(holder.on_nodes.values()))
+            if free >= self._demand.gpus:
+                return size
+        return 1
+
+    def placed(self, ended: Sequence[GpuHolder]) -> dict[str, int]:
+        """The pods of the demand by node, on nodes of those that end first."""
+        labels = self._place(frozenset(holder.uid for holder in ended)) or {}
+        rooms = self._rooms_with(tuple(sorted(labels.items())))
+        freed = _freed(ended, rooms)
+        left, size = self._demand.pods, self._demand.gpus_per_pod
+        placed: dict[str, int] = {}
+        others = (node for node in _sorted_names(rooms) if node not in freed and rooms[node].free >= size)
+        for node in chain(sorted(freed), others):
+            if left <= 0:
+                break
+            pods = min(left, max(0, rooms[node].free + freed.get(node, 0)) // size)
+            if pods > 0:
+                placed[node] = pods
+                left -= pods
+        return placed
 
     def _rooms_with(self, labels: tuple[tuple[str, str], ...]) -> dict[str, GpuRoom]:
         if labels not in self._fitting:
             found = {
                 room.name: room
                 for room in self._rooms
-                if all(room.labels.get(name) == value for name, value in labels)
+                if not labels or all(room.labels.get(name) == value for name, value in labels)
             }
             self._fitting[labels] = found
             self._pods[labels] = sum(
@@ -246,15 +264,17 @@ class _Search:
             )
         return self._fitting[labels]
 
-    def _placed(self, rooms: Mapping[str, GpuRoom], freed: Mapping[str, int]) -> dict[str, int]:
-        """The pods of the demand by node, on nodes of those that end first."""
-        left, size = self._demand.pods, self._demand.gpus_per_pod
-        placed: dict[str, int] = {}
-        for node in (*sorted(freed), *sorted(rooms.keys() - freed.keys())):
-            pods = min(left, max(0, rooms[node].free + freed.get(node, 0)) // size)
-            if pods > 0:
-                placed[node] = pods
-                left -= pods
-            if left <= 0:
-                break
-        return placed
+
+def _freed(ended: Sequence[GpuHolder], rooms: Mapping[str, GpuRoom]) -> dict[str, int]:
+    """What becomes free on these nodes."""
+    freed: dict[str, int] = {}
+    for holder in ended:
+        for node, gpus in holder.on_nodes.items():
+            if node in rooms:
+                freed[node] = freed.get(node, 0) + gpus
+    return freed
+
+
+def _sorted_names(rooms: Mapping[str, GpuRoom]) -> Iterator[str]:
+    """The names in order; there are thousands, and usually none of them is needed."""
+    yield from sorted(rooms)

@@ -265,7 +265,7 @@ def _asked(inp: AllocationInput) -> GpuRequest | Blocked:
     if isinstance(found, Blocked):
         return found
     vendor, usual = found
-    _, key = requested_models(spec.gpu_models, vendor)
+    _, key = requested_models(spec.gpu_models, vendor) if spec.gpu_models else ((), "")
     return _gpu_request(inp, vendor.name, key or usual)
 
 
@@ -276,7 +276,8 @@ def _request(inp: AllocationInput, template: Object | None) -> GpuRequest | None
 
 def _gpu_request(inp: AllocationInput, name: str, key: str) -> GpuRequest:
     vendor = next((known for known in inp.vendors if known.name == name), None)
-    models, _ = requested_models(inp.workload.spec.gpu_models, vendor)
+    entries = inp.workload.spec.gpu_models
+    models, _ = requested_models(entries, vendor) if entries else ((), "")
     first = vendor is not None and vendor.resource_keys[:1] == (key,)
     named = f"{name} GPUs" if first else f"{name} GPUs ({key})"
     return GpuRequest(name, key, models, named)

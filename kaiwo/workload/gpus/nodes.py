@@ -34,7 +34,7 @@ def node_fact(
     gpus: list[VendorGpus] = []
     for vendor in vendors:
         try:
-            gpus += [VendorGpus(vendor.name, found) for found in vendor.recognise(node)]
+            gpus += [VendorGpus(vendor.name, found) for found in vendor.gpus_of(node)]
         except Exception as error:  # noqa: BLE001 (a plugin that raises harms only its own vendor)
             if failed:
                 failed(vendor.name, error)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIELD = "spec.gpuModels"
 
 
-def requested_models(entries: Iterable[str] | None, vendor: GpuVendor | None) -> tuple[tuple[str, ...], str]:
+def requested_models(entries: Iterable[str], vendor: GpuVendor | None) -> tuple[tuple[str, ...], str]:
     """The models that pods may run on, as nodes are labelled, and the resource key that they request.
 
     Args:
@@ -30,7 +30,7 @@ def requested_models(entries: Iterable[str] | None, vendor: GpuVendor | None) ->
         SpecError: the entries ask for different resource keys, and a container requests one.
         PluginError: the vendor's plugin cannot tell.
     """
-    found = [meaning(entry, vendor) for entry in entries or () if label_value(entry)]
+    found = [meaning(entry, vendor) for entry in entries if label_value(entry)]
     keys = list(dict.fromkeys(one.resource_key for one in found))
     if len(keys) > 1:
         usual = vendor.resource_keys[0] if vendor else ""
@@ -43,13 +43,13 @@ def requested_models(entries: Iterable[str] | None, vendor: GpuVendor | None) ->
     return () if "" in models else tuple(models), keys[0] if keys else ""
 
 
-def named_models(entries: Iterable[str] | None, vendors: Collection[GpuVendor]) -> frozenset[str]:
+def named_models(entries: Iterable[str], vendors: Collection[GpuVendor]) -> frozenset[str]:
     """The models that entries name, whichever vendor's they are; empty where one takes any model.
 
     Raises:
         PluginError: a vendor's plugin cannot tell.
     """
-    known = [entry for entry in entries or () if label_value(entry)]
+    known = [entry for entry in entries if label_value(entry)]
     found = [meaning(entry, vendor).model for entry in known for vendor in vendors or (None,)]
     return frozenset() if "" in found else frozenset(map(label_value, found))
 

@@ -131,7 +131,7 @@ def read_gpus(
         settled: see `settling_time`.
     """
     gpus = known = busy = 0
-    total, memories, problem = 0.0, [], ""
+    total, memory_shares, problem = 0.0, [], ""
     for pod in pods:
         gpus += pod.gpus
         if (now - pod.started).total_seconds() < settled:
@@ -143,10 +143,10 @@ def read_gpus(
         known += len(uses)
         total += sum(uses)
         busy += sum(1 for use in uses if use > 0 and use >= threshold)
-        memories += [gpu.memory for gpu in found if gpu.memory is not None]
+        memory_shares += [gpu.memory for gpu in found if gpu.memory is not None]
         if len(uses) < pod.gpus:
             problem = "MetricsInvalid" if any(gpu.absurd for gpu in found) else (problem or "MetricsMissing")
     if not gpus:
         return None
-    memory = sum(memories) / len(memories) if memories else None
+    memory = sum(memory_shares) / len(memory_shares) if memory_shares else None
     return Reading(gpus, known, total, busy, memory, problem)  # type: ignore[arg-type]  # one of the words above

@@ -22,9 +22,7 @@ def with_utilization(workload: Workload, plan: Plan, facts: Facts) -> Plan:
     """
     outcome, status = plan.outcome, workload.status
     recorded = find_condition(status.conditions, UNDERUSE)
-    if outcome is None or (facts.monitoring is None and recorded is None and not status.utilization):
-        return plan
-    if any(condition.type == UNDERUSE for condition in outcome.conditions):
+    if outcome is None or any(condition.type == UNDERUSE for condition in outcome.conditions):
         return plan
     if outcome.status in TERMINAL or outcome.status == "TERMINATING":
         kept = recorded_condition(recorded)
@@ -44,7 +42,7 @@ def with_utilization(workload: Workload, plan: Plan, facts: Facts) -> Plan:
         return replace(plan, utilization={})
     judgement = judge(
         status.conditions, status.utilization or {}, known.use, facts.config,
-        gpus=gpus, now=facts.now, steady=known.steady,
+        gpus=gpus, now=facts.now, monotonic=known.monotonic,
     )  # fmt: skip
     conditions = (*outcome.conditions, *([judgement.condition] if judgement.condition else []))
     return replace(

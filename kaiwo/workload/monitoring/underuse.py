@@ -81,7 +81,7 @@ def judge(
     *,
     gpus: int,
     now: datetime,
-    steady: datetime,
+    monotonic: datetime,
 ) -> Judgement:
     """What to say about a workload that runs and is monitored.
 
@@ -92,7 +92,7 @@ def judge(
         config: the configuration in force.
         gpus: GPUs that it was given.
         now: the time.
-        steady: the time by a clock that is not set while the process runs. The earlier of the two decides
+        monotonic: the time by a clock that is not set while the process runs. The earlier of the two decides
             about its end, so that a clock that is set forward ends nothing.
     """
     found = find_condition(conditions, UNDERUSE)
@@ -115,7 +115,7 @@ def judge(
     since = parse_time((found or {}).get("lastTransitionTime"))
     if not low or not config.terminate_underutilized or since is None:
         return Judgement(condition, figures)
-    times, events, evidence = _schedule(utilization, config, since, min(now, steady), current=use.current)
+    times, events, evidence = _schedule(utilization, config, since, min(now, monotonic), current=use.current)
     return Judgement(condition, figures | times, events, evidence)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, one_line
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 OOM_KILLED = "OOMKilled"
 """The kubelet's reason where a container used more memory than its limit."""
+
+_MESSAGE_LENGTH = 300
+"""Characters of a container's last line that are shown; the log has the rest."""
 
 _SIGKILL = 137
 _MEANINGS = {
@@ -44,6 +47,17 @@ def exit_text(ended: Object, container: object, pod: Object) -> str:
         text = f"{text} by signal {ended['signal']}"
     meaning = _killed(pod) if code == _SIGKILL else _MEANINGS.get(code) if isinstance(code, int) else ""
     return f"{text} ({meaning})" if meaning else text
+
+
+def exit_message(ended: Object) -> str:
+    """What a container said when it ended, on one line; of several lines, as of a log, the last.
+
+    Args:
+        ended: its ``state.terminated``.
+    """
+    lines = [line for line in lenient_text(ended.get("message")).splitlines() if line.strip()]
+    text = one_line(lines[-1]) if lines else ""
+    return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"
 
 
 def _killed(pod: Object) -> str:

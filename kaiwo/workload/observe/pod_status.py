@@ -9,7 +9,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe.crash_loop import CRASH_LOOP, looping, restarts
-from kaiwo.workload.observe.exit_codes import OOM_KILLED, exit_text
+from kaiwo.workload.observe.exit_codes import OOM_KILLED, exit_message, exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -318,7 +318,7 @@ def failure(pods: Iterable[Object]) -> Finding | None:
                 reason = OOM_KILLED if ended.get("reason") == OOM_KILLED else "ExitCode"
                 where = f"container {container.get('name')} of pod {name}"
                 how = exit_text(ended, container.get("name"), pod)
-                return Finding(reason, _line(f"{where} {how}", ended.get("message")))
+                return Finding(reason, _line(f"{where} {how}", exit_message(ended)))
         if status.get("reason"):
             word = str(status["reason"])
             text = f"pod {name} was evicted" if word == "Evicted" else f"pod {name} failed"

@@ -120,7 +120,8 @@ def spec_warnings(workload: Workload, registry: Registry, backend: Backend, fact
     unqueued = registry.queue is None and not facts.missing_queue
     if workload.spec.cluster_queue and unqueued and not recorded_queue(workload):
         warnings.append("spec.clusterQueue is ignored: no queue plugin is loaded")
-    models = () if registry.labels_nodes else named_models(workload.spec.gpu_models, registry.vendors)
+    entries = () if registry.labels_nodes else workload.spec.gpu_models
+    models = named_models(entries, registry.vendors) if entries else ()
     if models and not any(node.model_label in models for node in facts.nodes):
         warnings.append(
             f"spec.gpuModels: no node has the label {GPU_MODEL} with one of these models, and no loaded "

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from kaiwo.workload.pods.origins import Origins
 
 
+_LOG_TELLS_SINCE = 3
+"""The first version of the generated templates in which the log of a failed container says why it failed.
+
+The default of Kubernetes is a file that few programs write, so rules would have nothing but exit codes."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodRole:
     """Which pod of a workload a template is for.
@@ -109,6 +115,8 @@ def _fill(pod: Object, inp: RenderInput, role: PodRole, generated: bool, origins
         return
     container = pod["containers"][0]
     container["imagePullPolicy"] = "Always"
+    if inp.resolved.template_version >= _LOG_TELLS_SINCE:
+        container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     origins.note(f"{path}.containers[0]", "template", "the generated container")
     if inp.resolved.scheduler_name:
         pod["schedulerName"] = inp.resolved.scheduler_name

@@ -14,7 +14,7 @@ from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_kueue import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -125,8 +125,8 @@ def usage(facts: UsageFacts) -> QueueUsage:
     return read_usage(facts)
 
 
-def relief(facts: ReliefFacts) -> QueueRelief | None:
-    """What ending other workloads gives to one that waits for quota."""
+def relief(facts: ReliefFacts) -> Mapping[str, QueueRelief]:
+    """What ending other workloads gives to those that wait for quota."""
     from kaiwo_kueue.relief import relief as read_relief
 
     return read_relief(facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.allocation import pod_requests
@@ -18,56 +19,109 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kaiwo.plugin.kit.kinds import Object
-    from kaiwo.plugin.queue_relief import ReliefFacts
+    from kaiwo.plugin.queue_relief import ReliefFacts, ReliefRequest
     from kaiwo.plugin.queue_usage import FlavorResource
     from kaiwo_kueue.quota_tree import QuotaNode
 
     Amounts = dict[FlavorResource, int]
 
 
-def relief(facts: ReliefFacts) -> QueueRelief | None:
-    """What ending others gives to a waiting workload; None where Kueue would not admit it whoever ends."""
-    live = [obj for obj in facts.waiting if not is_over(_conditions(obj))]
+def relief(facts: ReliefFacts) -> dict[str, QueueRelief]:
+    """What ending others gives to each waiting workload; nothing for those that Kueue would not admit."""
+    queues = {name_of(obj): obj for obj in facts.objects.get(CLUSTER_QUEUE, ())}
+    entrances = {
+        (namespace_of(obj), name_of(obj)): lenient_text(spec_of(obj).get("clusterQueue"))
+        for obj in facts.objects.get(LOCAL_QUEUE, ())
+    }
+    used = {queue: used_of(obj) for queue, obj in queues.items()}
+    read = _Read(
+        queues=queues,
+        entrances=entrances,
+        labels=flavor_labels(facts.objects.get(RESOURCE_FLAVOR, ())),
+        tree=_Tree(quota_nodes(queues.values(), facts.objects.get(COHORT, ()), used)),
+        amounts={uid: _held(objects) for uid, objects in facts.held.items()},
+    )
+    found = {uid: _relief(request, read) for uid, request in facts.waiting.items()}
+    return {uid: answer for uid, answer in found.items() if answer is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is the same for all that wait: queues, flavors, quotas, and what others hold by queue."""
+
+    queues: Mapping[str, Object]
+    entrances: Mapping[tuple[str, str], str]
+    labels: Mapping[str, Mapping[str, str]]
+    tree: _Tree
+    amounts: Mapping[str, Mapping[str, Amounts]]
+    members: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+
+
+def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
+    live = [obj for obj in request.objects if not is_over(_conditions(obj))]
     pending = [obj for obj in live if not _cluster_queue(obj) and spec_of(obj).get("active") is not False]
-    labels = flavor_labels(facts.objects.get(RESOURCE_FLAVOR, ()))
     first = next(iter(pending or live), None)
     if first is None:
         return None
-    queues = {name_of(obj): obj for obj in facts.objects.get(CLUSTER_QUEUE, ())}
-    name = _cluster_queue(first) or _leads_to(first, facts.objects.get(LOCAL_QUEUE, ()))
-    if name not in queues:
+    place = namespace_of(first), lenient_text(spec_of(first).get("queueName"))
+    name = _cluster_queue(first) or read.entrances.get(place, "")
+    if name not in read.queues:
         return None
-    spec = to_v1beta2(CLUSTER_QUEUE, spec_of(queues[name]))
-    used = {queue: used_of(obj) for queue, obj in queues.items()}
-    nodes = quota_nodes(queues.values(), facts.objects.get(COHORT, ()), used)
-    root = nodes[name].root()
-    sharing = frozenset(queue for queue, node in nodes.items() if node.root() is root)
-    amounts = {uid: _held(objects, sharing) for uid, objects in facts.held.items()}
-    members = frozenset(uid for uid, holds in amounts.items() if holds)
+    sharing = read.tree.sharing(name)
+    if sharing not in read.members:
+        read.members[sharing] = frozenset(
+            uid for uid, holds in read.amounts.items() if not sharing.isdisjoint(holds)
+        )
+    members = read.members[sharing]
     if not pending:
-        where = _given(live, facts.resource, labels)
+        where = _given(live, request.resource, read.labels)
         return QueueRelief(name, sharing, members, lambda _: where, priority(first), created_of(first))
-    if stopped(spec, lenient_map(queues[name].get("status"))):
+    spec = to_v1beta2(CLUSTER_QUEUE, spec_of(read.queues[name]))
+    if stopped(spec, lenient_map(read.queues[name].get("status"))):
         return None
-    quota = _Quota(nodes, name, spec, [item for obj in pending for item in _pod_sets(obj)])
-    quota.exclude(labels, facts)
+    quota = _Quota(read.tree, name, spec, [item for obj in pending for item in _pod_sets(obj)])
+    quota.exclude(read.labels, request)
 
-    def place(ended: frozenset[str]) -> Mapping[str, str] | None:
-        flavor = quota.flavor({uid: amounts[uid] for uid in ended if uid in members}, facts.resource)
-        return None if flavor is None else labels.get(flavor, {})
+    def placed(ended: frozenset[str]) -> Mapping[str, str] | None:
+        flavor = quota.flavor([read.amounts[uid] for uid in ended if uid in members], request.resource)
+        return None if flavor is None else read.labels.get(flavor, {})
 
-    return QueueRelief(name, sharing, members, place, priority(first), created_of(first))
+    return QueueRelief(name, sharing, members, placed, priority(first), created_of(first))
+
+
+class _Tree:
+    """The tree of quotas, in which some of what is used can be taken away."""
+
+    def __init__(self, nodes: Mapping[str, QuotaNode]) -> None:
+        self.nodes = nodes
+        self._used = {name: dict(node.used) for name, node in nodes.items()}
+        self._changed: set[str] = set()
+        self._roots: dict[str, set[str]] = {}
+        for name, node in nodes.items():
+            self._roots.setdefault(node.root().name if node.parent else f"queue {name}", set()).add(name)
+        self._sharing = {name: frozenset(names) for names in self._roots.values() for name in names}
+
+    def sharing(self, queue: str) -> frozenset[str]:
+        """The queues that share quota with one, itself included."""
+        return self._sharing[queue]
+
+    def free(self, freed: Mapping[str, Amounts]) -> None:
+        """Take away what is freed, and nothing that was taken away before."""
+        for queue in {*self._changed, *freed}:
+            without = freed.get(queue, {})
+            self.nodes[queue].use(
+                {key: max(0, amount - without.get(key, 0)) for key, amount in self._used[queue].items()}
+            )
+        self._changed = set(freed)
 
 
 class _Quota:
-    """The tree of quotas, in which some of what is used can be taken away."""
+    """What one waiting workload gets of the quota."""
 
-    def __init__(
-        self, nodes: Mapping[str, QuotaNode], queue: str, spec: Object, pod_sets: Sequence[Mapping[str, int]]
-    ) -> None:
-        self._nodes = nodes
-        self._queue = nodes[queue]
-        self._used = {name: dict(node.used) for name, node in nodes.items()}
+    def __init__(self, tree: _Tree, queue: str, spec: Object, pod_sets: Sequence[Mapping[str, int]]) -> None:
+        self._tree = tree
+        self._queue = tree.nodes[queue]
+        self._sharing = tree.sharing(queue)
         self._pod_sets = pod_sets
         self._groups = [
             [
@@ -77,9 +131,8 @@ class _Quota:
             for group in lenient_maps(spec.get("resourceGroups"))
         ]
         self._known: dict[frozenset[tuple[str, FlavorResource, int]], dict[str, str] | None] = {}
-        self._changed: set[str] = set()
 
-    def exclude(self, labels: Mapping[str, Mapping[str, str]], facts: ReliefFacts) -> None:
+    def exclude(self, labels: Mapping[str, Mapping[str, str]], request: ReliefRequest) -> None:
         """Leave out flavors of nodes on which the pods cannot run."""
         self._groups = [
             [
@@ -87,18 +140,20 @@ class _Quota:
                 for flavor, resources in group
                 if all(
                     key not in labels.get(flavor, {}) or labels[flavor][key] in values
-                    for key, values in facts.node_labels.items()
-                    if facts.resource in resources
+                    for key, values in request.node_labels.items()
+                    if request.resource in resources
                 )
             ]
             for group in self._groups
         ]
 
-    def flavor(self, ended: Mapping[str, Mapping[str, Amounts]], resource: str) -> str | None:
+    def flavor(self, ended: Iterable[Mapping[str, Amounts]], resource: str) -> str | None:
         """The flavor of a resource that is assigned once these amounts by queue are free; None if none is."""
         freed: dict[str, Amounts] = {}
-        for by_queue in ended.values():
+        for by_queue in ended:
             for queue, amounts in by_queue.items():
+                if queue not in self._sharing:
+                    continue
                 into = freed.setdefault(queue, {})
                 for key, amount in amounts.items():
                     into[key] = into.get(key, 0) + amount
@@ -112,12 +167,7 @@ class _Quota:
 
     def _assigned(self, freed: Mapping[str, Amounts]) -> dict[str, str] | None:
         """The flavor of each resource of all pod sets; None where one does not fit."""
-        for queue in {*self._changed, *freed}:
-            without = freed.get(queue, {})
-            self._nodes[queue].use(
-                {key: max(0, amount - without.get(key, 0)) for key, amount in self._used[queue].items()}
-            )
-        self._changed = set(freed)
+        self._tree.free(freed)
         taken: Amounts = {}
         assigned: dict[str, str] = {}
         for requests in self._pod_sets:
@@ -162,21 +212,12 @@ def _cluster_queue(workload: Object) -> str:
     return lenient_text(lenient_map(lenient_map(workload.get("status")).get("admission")).get("clusterQueue"))
 
 
-def _leads_to(workload: Object, entrances: Iterable[Object]) -> str:
-    """The ClusterQueue to which the LocalQueue of a Workload leads."""
-    place = namespace_of(workload), lenient_text(spec_of(workload).get("queueName"))
-    for entrance in entrances:
-        if (namespace_of(entrance), name_of(entrance)) == place:
-            return lenient_text(spec_of(entrance).get("clusterQueue"))
-    return ""
-
-
-def _held(workloads: Iterable[Object], sharing: frozenset[str]) -> dict[str, Amounts]:
-    """What Workloads hold of the queues that share quota, by queue."""
+def _held(workloads: Iterable[Object]) -> dict[str, Amounts]:
+    """What Workloads hold, by queue."""
     found: dict[str, Amounts] = {}
     for workload in workloads:
         queue = _cluster_queue(workload)
-        if queue not in sharing or is_over(_conditions(workload)):
+        if not queue or is_over(_conditions(workload)):
             continue
         into = found.setdefault(queue, {})
         for key, amount in held(workload).items():

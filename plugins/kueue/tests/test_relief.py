@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts
+from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts, ReliefRequest
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
 from kaiwo_kueue.relief import relief
 
@@ -49,18 +49,19 @@ def ask(waiting: Object, held: list[Object], *queues: Object, models: Any = None
     """What ending those that hold quota gives to the one that waits."""
     entrance = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"clusterQueue": "main"}}
     flavors = [{"metadata": {"name": name}, "spec": {"nodeLabels": said}} for name, said in LABELS.items()]
-    return relief(
-        ReliefFacts(
-            (waiting,),
-            {item["metadata"]["name"]: (item,) for item in held},
-            {
-                CLUSTER_QUEUE: queues, LOCAL_QUEUE: (entrance,), COHORT: (),
-                RESOURCE_FLAVOR: tuple(flavors),
-            },
-            GPU,
-            {"kaiwo/gpu-model": frozenset(models)} if models else {},
-        )
-    )  # fmt: skip
+    labels = {"kaiwo/gpu-model": frozenset(models)} if models else {}
+    objects = {CLUSTER_QUEUE: queues, LOCAL_QUEUE: (entrance,), RESOURCE_FLAVOR: tuple(flavors), COHORT: ()}
+    by_uid = {item["metadata"]["name"]: (item,) for item in held}
+    waits = ReliefRequest((waiting,), GPU, labels)
+    # Another one that waits has no influence on the answer.
+    both = {"w": waits, "other": ReliefRequest((waiting,), GPU)}
+    alone = relief(ReliefFacts({"w": waits}, by_uid, objects)).get("w")
+    found = relief(ReliefFacts(both, by_uid, objects))
+    if alone is not None:
+        found["other"].place(frozenset(by_uid))
+        for ended in (frozenset(by_uid), frozenset()):
+            assert found["w"].place(ended) == alone.place(ended)
+    return found.get("w")
 
 
 def place(found: QueueRelief | None, *ended: str) -> Any:

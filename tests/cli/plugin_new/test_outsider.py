@@ -49,7 +49,7 @@ def test_its_types_are_strictly_right(outsider: Any, kind: str) -> None:
 DECLARED = {
     "vendor": {"gpuVendors": ["acme-vendor"], "resourceKeys": ["acme-vendor.example.com/gpu"]},
     "source": {"downloadSources": ["acme-source"]},
-    "backend": {"backEnds": ["acme_backend"], "fields": ["KaiwoJob.acmeBackendRun"]},
+    "backend": {"backends": ["acme_backend"], "fields": ["KaiwoJob.acmeBackendRun"]},
     "queue": {"queueSystems": ["acme-queue"]},
     "rule": {"diagnosisRules": ["acme-rule"]},
     "listener": {"transitionListeners": ["acme-listener"]},
@@ -82,10 +82,21 @@ def test_it_is_loaded_beside_the_hosts_plugins(listed: Any, installed: Any, kind
     row = listed[installed.plugins[kind].plugin]
     assert (row["state"], row["version"]) == ("loaded", "0.1.0"), row["message"]
     assert row["distribution"] == installed.plugins[kind].distribution
-    assert DECLARED[kind].items() <= row["declares"].items()
+    assert {what: row["declares"].get(what) for what in DECLARED[kind]} == DECLARED[kind]
     assert {
         row["state"] for name, row in listed.items() if name in installed.selected()["KAIWO_PLUGINS"]
     } == {"loaded"}
+
+
+def test_they_conform(installed: Any) -> None:
+    """The conformance suite finds nothing to object to in what the scaffold writes."""
+    names = [plugin.plugin for plugin in installed.plugins.values()]
+    without_kueue = {"KAIWO_PLUGINS_DISABLED": "kueue,node_pools"}
+    done = installed.run_in(
+        installed.directory, "kaiwo", "plugin", "test", *names, "--seconds", "0.1", **without_kueue
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("ok ") > 4 * len(KINDS)
 
 
 def at(schema: Any, *path: str) -> Any:

@@ -46,8 +46,9 @@ def program() -> str:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             pytest.skip("prometheus is not installed: apt-get install prometheus")
         done = subprocess.run(
-            ["apt-get", "install", "--yes", "--no-install-recommends", "prometheus"],
-            capture_output=True, check=False, timeout=120, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            [str(shutil.which("apt-get")), "install", "--yes", "--no-install-recommends", "prometheus"],
+            capture_output=True, check=False, timeout=120,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
         )  # fmt: skip
         if done.returncode:
             pytest.skip("apt-get install prometheus failed")
@@ -107,7 +108,7 @@ async def server(request: pytest.FixtureRequest, program: str, tmp_path: Path) -
 
 
 async def test_samples_come_through_a_real_prometheus_and_old_ones_do_not(server: Server) -> None:
-    """Also where it renames labels. A sample of three minutes ago is old, and one of a lost exporter is gone."""
+    """Also where it renames labels. A sample of three minutes ago is old, those of a lost exporter go."""
     old = f'gpu_gfx_activity{{gpu_id="9",namespace="team",pod="old"}} 1 {int((time.time() - 180) * 1000)}\n'
     server.exporter.body = lines({("team", "train"): [7, 93], ("other", "train"): [1]}) + old
     found = await server.reads(lambda samples: len(samples) > 1)

@@ -124,9 +124,9 @@ def test_nothing_of_a_minor_version_is_gone(path: Path) -> None:
 
 def test_a_new_name_is_in_the_list_of_the_current_version() -> None:
     """A plugin can state the lowest version that has what it uses."""
-    kit = list(names_of_the_kit())
     listed = CURRENT.read_text(encoding="utf-8") if CURRENT.exists() else ""
-    if {name: parsed(listed).get(name) for name in parsed("\n".join(kit))} == parsed("\n".join(kit)):
+    kit = list(names_of_the_kit())
+    if parsed("\n".join(kit)).keys() <= parsed(listed).keys():
         return
     assert not listed.startswith(RELEASED), "this version is released; raise API_MINOR in hookspecs.py"
     assert_golden("\n".join([OPEN, *kit, *names_of_declarations(), ""]), CURRENT)

@@ -152,7 +152,7 @@ def test_of_two_samples_of_one_gpu_the_higher_counts() -> None:
     assert uses(read(line % ("a", 80) + line % ("b", 0))[0]) == [80.0]
 
 
-def test_gpus_without_a_label_of_their_own_are_told_apart_by_their_lines() -> None:
+def test_gpus_without_a_label_of_their_own_count_by_their_lines() -> None:
     """Another exporter may have another label; the number of GPUs is still right."""
     line = 'gpu_gfx_activity{card="%d",namespace="team",pod="train"} %d\n'
     assert uses(read(line % (0, 10) + line % (1, 20))[0]) == [10.0, 20.0]

@@ -100,7 +100,7 @@ class Workload:
         conditions, utilization = self.status.get("conditions", []), self.status.get("utilization", {})
         said = judge(
             conditions, utilization, use, self.config,
-            gpus=8, now=self.now, steady=START + timedelta(seconds=self.seconds),
+            gpus=8, now=self.now, monotonic=START + timedelta(seconds=self.seconds),
         )  # fmt: skip
         self.ended = self.ended or said.evidence
         if not said.differs(conditions, utilization):
@@ -215,7 +215,7 @@ def test_warnings_come_at_half_time_and_ten_minutes_before_the_end() -> None:
     assert it.status["utilization"]["terminationTime"] == "2026-11-23T09:01:30Z"
 
 
-def test_a_workload_that_wakes_up_in_time_is_left_alone() -> None:
+def test_a_workload_that_uses_its_gpus_in_time_is_left_alone() -> None:
     """One busy reading a minute before the end: the time begins again, and the warnings too."""
     it = Workload(ENDING)
     it.run(23.98)

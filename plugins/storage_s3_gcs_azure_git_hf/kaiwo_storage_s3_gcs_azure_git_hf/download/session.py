@@ -19,7 +19,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
-from kaiwo_storage_s3_gcs_azure_git_hf.download.server_listing import read_listing
+from kaiwo_storage_s3_gcs_azure_git_hf.download.server_listing import ListingReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import STATE_FOLDER, TargetClaims, TargetVolume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile, ObjectStore, TransferTask
 
@@ -235,7 +235,8 @@ class DownloadSession:
         body: bytes | None = None,
     ) -> bytes:
         """Read the response of a server that lists what it has."""
-        return read_listing(self, where, url, method=method, headers=headers, body=body)
+        reader = ListingReader(self.http_client, self.proxy, self.retry)
+        return reader.read(where, url, method=method, headers=headers, body=body)
 
     def lock(self, name: str) -> threading.Lock:
         """The lock of this name, for work that two tasks must not do at once."""
