@@ -104,4 +104,7 @@ def _fields(wanted: Any, found: Any, path: str) -> list[str]:
     if isinstance(wanted, dict) and isinstance(found, dict):
         keys = sorted(wanted.keys() | found.keys())
         return [line for key in keys for line in _fields(wanted.get(key), found.get(key), f"{path}.{key}")]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        pairs = enumerate(zip(wanted, found, strict=True))
+        return [line for index, pair in pairs for line in _fields(*pair, f"{path}[{index}]")]
     return [] if wanted == found else [f"{path} is {found!r:.200}, not {wanted!r:.200}"]

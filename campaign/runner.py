@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
@@ -28,6 +28,8 @@ SHARING: Final = 6
 ALONE: Final = 2
 """Cases at the same time with an operator each."""
 
+_READS: Final = 10
+_BETWEEN: Final = 3.0
 _LONGEST: Final = 240.0
 """Seconds after which a case has failed."""
 
@@ -76,7 +78,7 @@ async def learn(cluster: Cluster, shared: Shared, scenarios: Sequence[Scenario])
             status = await arena.reaches(scenario)
             await oracles.at_rest(arena, 2.0)
             cluster.references[scenario.name] = Reference(
-                children=await arena.made(),
+                children=await _settled(arena),
                 status=(status["status"], status.get("reason", "")),
                 writes=arena.writes(),
             )
@@ -90,6 +92,17 @@ async def learn(cluster: Cluster, shared: Shared, scenarios: Sequence[Scenario])
     ended = await asyncio.gather(*(limited(scenario) for scenario in scenarios), return_exceptions=True)
     for error in filter(None, ended):
         raise error
+
+
+async def _settled(arena: Arena) -> dict[str, Any]:
+    """What Kaiwo made, once the other controllers have written into it what they write."""
+    found = await arena.made()
+    for _ in range(_READS):
+        await asyncio.sleep(_BETWEEN)
+        before, found = found, await arena.made()
+        if before == found:
+            return found
+    raise ViolationError("O2", f"{arena.namespace}: what was made still changes")
 
 
 @contextlib.asynccontextmanager
